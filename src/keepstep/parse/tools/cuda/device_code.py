@@ -43,10 +43,6 @@ SIGNATURES = (
         CudaMismatch,
         what=_OF_TWO_KITS,
     ),
-    signature(
-        r"Error: [A-Z_]{3,30}: Couldn't get ptxas/nvlink version string",
-        LibraryMissing,
-        name="ptxas",
-    ),
+    signature(r"Error: [A-Z_]{3,30}: Couldn't get ptxas/nvlink version string", LibraryMissing, name="ptxas"),
     signature(rf"{_STATUS}(?P<what>\S{{1,80}} ptxas too old|ptxas too old)", CudaMismatch),
 )

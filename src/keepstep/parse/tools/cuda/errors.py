@@ -72,8 +72,7 @@ _MISMATCH = (
         what="the build holds no kernels for this GPU's compute capability",
     ),
     signature(
-        r"(?<![\w ()\-])(?P<gpu>[\w ()\-]{3,160}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current"
-        r" PyTorch",
+        r"(?<![\w ()\-])(?P<gpu>[\w ()\-]{3,160}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current PyTorch",
         lambda m: CudaMismatch(what=f"this PyTorch holds no kernels for sm_{m['sm']}", fatal=False),
     ),
     signature(
@@ -175,8 +174,7 @@ _MISMATCH = (
         what="the fabric manager is not running or does not fit the driver",
     ),
     signature(
-        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled"
-        r" with:? (?P<there>[\d.]+)",
+        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled with:? (?P<there>[\d.]+)",
         lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
     ),
     signature(
@@ -204,16 +202,14 @@ _MISMATCH = (
         what="PyTorch and an extension were compiled with different CUDA versions",
     ),
     signature(
-        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with "
-        r"(?P<there>[\d.]+)",
+        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with (?P<there>[\d.]+)",
         lambda m: CudaMismatch(
             what=f"CUDA {m['here']} is installed but PyTorch was compiled with {m['there']}",
             fatal="Exception" in m.string or "Error" in m.string,
         ),
     ),
     signature(
-        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is"
-        r" False",
+        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is False",
         CudaMismatch,
         what="PyTorch sees no usable GPU on this host",
     ),
@@ -291,8 +287,7 @@ _MISMATCH = (
         what="NCCL's kernels do not fit this GPU or driver",
     ),
     signature(
-        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not"
-        r" found"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not found"
         r"|device function is not found|unrecognized error code)",
         CudaMismatch,
         what="the build's kernels do not fit this GPU or driver",
@@ -313,9 +308,7 @@ _MISMATCH = (
         what="CUDA could not be initialised in this process",
     ),
     signature(
-        r"FlashAttention only supports Ampere GPUs or newer",
-        CudaMismatch,
-        what="the GPU is older than the code needs",
+        r"FlashAttention only supports Ampere GPUs or newer", CudaMismatch, what="the GPU is older than the code needs"
     ),
     signature(
         r"Bfloat16 is only supported on GPUs with compute capability of at least",
@@ -327,13 +320,9 @@ _MISMATCH = (
         CudaMismatch,
         what="jax and jaxlib do not fit each other",
     ),
+    signature(r"failed: (?P<what>The (?:cu[A-Z]\w+|CUPTI|NCCL) library was not found)", CudaMismatch),
     signature(
-        r"failed: (?P<what>The (?:cu[A-Z]\w+|CUPTI|NCCL) library was not found)",
-        CudaMismatch,
-    ),
-    signature(
-        r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)",
-        CudaMismatch,
+        r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)", CudaMismatch
     ),
     signature(
         r"jaxlib version [\d.]+ (?:is newer than and )?(?:is )?(?:in)?compatible with jax",
@@ -341,8 +330,7 @@ _MISMATCH = (
         what="jax and jaxlib do not fit each other",
     ),
     signature(
-        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against"
-        r" version \d+",
+        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against version \d+",
         CudaMismatch,
         what="JAX was built against a newer CUDA library than is installed",
     ),
@@ -365,9 +353,7 @@ _MISMATCH = (
         what="the loaded CUDA libraries are not the driver's own",
     ),
     signature(
-        rf"{_SAYS}a PTX JIT compilation failed",
-        CudaMismatch,
-        what="the driver could not compile the code for this GPU",
+        rf"{_SAYS}a PTX JIT compilation failed", CudaMismatch, what="the driver could not compile the code for this GPU"
     ),
 )
 
@@ -411,8 +397,7 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_PC)|cudaErrorIllegal"
-        r"(?:Address|Instruction)",
+        r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_PC)|cudaErrorIllegal(?:Address|Instruction)",
         DeviceFault,
         what="illegal memory access",
         hardware=False,
@@ -437,8 +422,7 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"(?:CUDA|HIP) error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown"
-        r" error",
+        r"(?:CUDA|HIP) error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown error",
         lambda m: None if "cuInit" in m.string else DeviceFault(what="unknown CUDA error", hardware=False),
     ),
     signature(r"[Cc]uda failure (?:999 )?'unknown error'", DeviceFault, what="unknown CUDA error", hardware=False),
@@ -456,11 +440,7 @@ _FAULT = (
         what="a kernel ran too long for the display's watchdog",
         hardware=False,
     ),
-    signature(
-        r"(?P<what>hardware stack error|Hardware stack error)",
-        DeviceFault,
-        hardware=False,
-    ),
+    signature(r"(?P<what>hardware stack error|Hardware stack error)", DeviceFault, hardware=False),
     signature(
         r"(?:CUDNN_STATUS_EXECUTION_FAILED|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_MAPPING_ERROR"
         r"|CUBLAS_STATUS_INTERNAL_ERROR)",
@@ -469,8 +449,7 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`']"
-        r"(?P<text>[^`\n]{1,300}?)['`] failed",
+        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`'](?P<text>[^`\n]{1,300}?)['`] failed",
         _assert,
     ),
     signature(r"Device-side assertion `(?P<text>[^`\n]{1,300}?)' failed", _assert),
@@ -483,8 +462,7 @@ _FAULT = (
         what="the GPU no longer answers",
     ),
     signature(
-        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained"
-        r" (?:memory )?error",
+        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained (?:memory )?error",
         DeviceFault,
         what="the GPU reported a memory error",
     ),
@@ -500,8 +478,7 @@ _FAULT = (
 
 _ORDINAL = (
     signature(
-        r"(?:HIP error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(101\) ?|error=10\d? ?)[^\n]{0,60}invalid device"
-        r" ordinal",
+        r"(?:HIP error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(101\) ?|error=10\d? ?)[^\n]{0,60}invalid device ordinal",
         DeviceShared,
     ),
     signature(r"local_rank (?P<rank>\d+) exceeds available GPUs in CUDA_VISIBLE_DEVICES=(?P<device>\S*)", DeviceShared),
@@ -509,17 +486,12 @@ _ORDINAL = (
         r"device_id (?P<device>\S+) is out of range\. Please use a device index less than the number of accelerators",
         DeviceShared,
     ),
-    signature(
-        r"\w+ : \w+ allocated on device (?P<device>\d+) mismatchs? with NCCL device \d+",
-        DeviceShared,
-    ),
+    signature(r"\w+ : \w+ allocated on device (?P<device>\d+) mismatchs? with NCCL device \d+", DeviceShared),
 )
 
 _PEER = (
     signature(
-        r"peer access is not supported between these two devices",
-        PeerAccessFault,
-        what="peer access is not supported",
+        r"peer access is not supported between these two devices", PeerAccessFault, what="peer access is not supported"
     ),
     signature(
         r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has"

@@ -26,8 +26,7 @@ def _with_free_memory(match: re.Match[str]) -> Fact | None:
 
 _THC = (
     signature(
-        r"cuda_dnn\.cc:\d+\] Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total",
-        _with_free_memory,
+        r"cuda_dnn\.cc:\d+\] Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total", _with_free_memory
     ),
     signature(
         r"cublas runtime error ?: (?:the GPU program failed to execute|an absent device architectural feature is required)",

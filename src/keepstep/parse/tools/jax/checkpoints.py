@@ -40,14 +40,8 @@ SIGNATURES = (
         r"(?P<why>Unpack failed: incomplete input|msgpack\.exceptions\.(?:ExtraData|OutOfData|FormatError|StackError))",
         CheckpointUnreadable,
     ),
-    signature(
-        r"ScopeParamNotFoundError: (?P<detail>Could not find parameter named [^\n]{0,80})",
-        CheckpointMismatch,
-    ),
-    signature(
-        r"Error: DATA_LOSS: Error (?:reading|decoding|opening) (?P<path>\S{1,160})",
-        CheckpointUnreadable,
-    ),
+    signature(r"ScopeParamNotFoundError: (?P<detail>Could not find parameter named [^\n]{0,80})", CheckpointMismatch),
+    signature(r"Error: DATA_LOSS: Error (?:reading|decoding|opening) (?P<path>\S{1,160})", CheckpointUnreadable),
     signature(r"(?P<detail>Unmapped tensor keys exist: [^\n]{0,100})", CheckpointMismatch),
     signature(
         r"(?P<detail>Failed to restore optimizer state, path \S{1,120} is not present[^\n]{0,60})", CheckpointMismatch

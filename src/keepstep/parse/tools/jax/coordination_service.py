@@ -140,9 +140,7 @@ SIGNATURES = (
     signature(r"Leader incarnation ID mismatch", MemberRestarted, member="the coordination leader", rank=0),
     signature(r"Heartbeat: Incarnation ID mismatch", _restarted),
     signature(
-        r"must be registered before sending heartbeat messages",
-        MemberRestarted,
-        member="the coordination leader",
+        r"must be registered before sending heartbeat messages", MemberRestarted, member="the coordination leader"
     ),
     signature(r"Task with incarnation id \d+ is not connected", MemberRestarted),
     signature(
@@ -152,19 +150,13 @@ SIGNATURES = (
     ),
     signature(r"The task has restarted and likely crashed earlier", _restarted),
     signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
-    signature(
-        r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)",
-        _silent,
-    ),
+    signature(r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)", _silent),
     # inside of an exception only the first of the list can be read
     signature(
-        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|"
-        r"$))",
-        _late,
+        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|$))", _late
     ),
     signature(
-        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|"
-        r"topology)[^\s,]*?)\.?"
+        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|topology)[^\s,]*?)\.?"
         r"(?=[\s,])[^\n]{0,400}?(?:reached the barrier: (?P<reached>\d+)/(?P<total>\d+)|\n|$)",
         _late,
     ),
@@ -172,14 +164,9 @@ SIGNATURES = (
         r"Waiting for (?P<missing>[1-9]\d*)/(?P<expected>\d+) tasks to connect",
         lambda match: PeerAwaited(peer=f"{match['missing']} of {match['expected']} tasks"),
     ),
+    signature(r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))", PeerAwaited),
     signature(
-        r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))",
-        PeerAwaited,
-    ),
-    signature(
-        r"Stopping coordination service as cluster registration failed",
-        RendezvousTimeout,
-        where="coordination service",
+        r"Stopping coordination service as cluster registration failed", RendezvousTimeout, where="coordination service"
     ),
     signature(
         r"RPC: /[\w.]*CoordinationService/RegisterTask",
@@ -194,14 +181,11 @@ SIGNATURES = (
         peer_rank=0,
     ),
     signature(
-        r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator "
-        r"detected missing heartbeats)",
+        r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator detected missing heartbeats)",
         GroupShutDown,
     ),
     signature(
-        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)",
-        PeerLost,
-        final=True,
+        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)", PeerLost, final=True
     ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
     signature(
@@ -210,10 +194,7 @@ SIGNATURES = (
         peer="the coordination leader",
         peer_rank=0,
     ),
-    signature(
-        r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)",
-        GroupShutDown,
-    ),
+    signature(r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)", GroupShutDown),
     signature(
         r"Barrier failed be(?:ca|ac)use a task is in error\. Barrier Id: [^\n]{0,160}?Task: (?P<peer>\S{0,60}?/task:(?P<peer_rank>\d+))",
         PeerLost,
@@ -236,8 +217,7 @@ SIGNATURES = (
         what="the members of a barrier",
     ),
     signature(
-        r"(?P<op>Barrier [^\n]{1,160}) failed\. This suggests that the workers are out of sync",
-        CollectiveTimeout,
+        r"(?P<op>Barrier [^\n]{1,160}) failed\. This suggests that the workers are out of sync", CollectiveTimeout
     ),
     signature(
         rf"{_STATUS}(?P<how>Coordination service (?:has been shut down|is shutting down\. Cancelling|has stopped\. \w{{3,30}}\(\) failed))",

@@ -27,8 +27,7 @@ SIGNATURES = (
         CheckpointUnreadable,
     ),
     signature(
-        r"ValidationError: (?P<why>Expected (?P<path>\S{1,300}) \([^)\n]{1,300}\) to exist)",
-        CheckpointUnreadable,
+        r"ValidationError: (?P<why>Expected (?P<path>\S{1,300}) \([^)\n]{1,300}\) to exist)", CheckpointUnreadable
     ),
     signature(
         r"The provided sharding is not valid\. (?P<detail>The primary replica has the following devices: [^\n]{1,120})",
@@ -93,10 +92,7 @@ SIGNATURES = (
         r"(?P<detail>Requested shape: [^\n]{0,60}is not compatible with the stored shape[^\n]{0,60})",
         CheckpointMismatch,
     ),
-    signature(
-        r"(?P<detail>sharding passed to deserialization should be specified)",
-        CheckpointMismatch,
-    ),
+    signature(r"(?P<detail>sharding passed to deserialization should be specified)", CheckpointMismatch),
     signature(
         r"(?P<detail>Item \\?\"[^\"\n]{1,60}\" was (?:not found|found) in the checkpoint(?:\. Available|, but could not be restored)[^\n]{0,60})",
         CheckpointMismatch,
@@ -145,10 +141,7 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(r"(?P<detail>Directory path mismatch in multi-process save\. Process \d+ has path)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>workers disagreed on scalar result: [^\n]{0,60})",
-        ReplicasDiffer,
-    ),
+    signature(r"(?P<detail>workers disagreed on scalar result: [^\n]{0,60})", ReplicasDiffer),
     signature(
         r"(?P<detail>Local checkpoint at step \d+ belongs to Process \d+, but current process is \d+)",
         CheckpointMismatch,

@@ -55,10 +55,7 @@ SIGNATURES = (
         CudaMismatch,
         what="JAX could not start its GPU backend",
     ),
-    signature(
-        r"RuntimeError: Could not initialize backend '(?P<what>tpu)'",
-        TpuInitFailed,
-    ),
+    signature(r"RuntimeError: Could not initialize backend '(?P<what>tpu)'", TpuInitFailed),
     signature(
         r"(?P<what>JAX requires ml_dtypes version \S{1,20} or newer; installed version is \S{1,20})",
         UnsupportedCombination,
@@ -69,8 +66,5 @@ SIGNATURES = (
         r" failed: (?P<why>[^\n]{1,80})",
         _no_handle,
     ),
-    signature(
-        r"Backend '(?P<what>cuda|gpu|rocm|tpu)' provides no devices",
-        CudaMismatch,
-    ),
+    signature(r"Backend '(?P<what>cuda|gpu|rocm|tpu)' provides no devices", CudaMismatch),
 )

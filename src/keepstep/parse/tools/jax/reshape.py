@@ -24,8 +24,7 @@ NEXT_LINES = 12
 """From the line of source to the message: notebooks print some of its neighbours."""
 
 _REFUSED = lazy_pattern(
-    r"cannot reshape array of (?:size (?P<size>\d+)|shape \([^)\n]{0,80}\) \(size (?P<size2>\d+)\))"
-    r" into shape [(\[](?P<shape>[^)\]\n]{0,80})[)\]]"
+    r"cannot reshape array of (?:size (?P<size>\d+)|shape \([^)\n]{0,80}\) \(size (?P<size2>\d+)\)) into shape [(\[](?P<shape>[^)\]\n]{0,80})[)\]]"
 )
 _OF_DATA = lazy_pattern(r"fromfile|frombuffer|fromstring|memmap|loadtxt|\.read\(|\bopen\(")
 
@@ -74,8 +73,7 @@ BLOCKS = (
         _mesh,
     ),
     block(
-        r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)",
-        _batch,
+        r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)", _batch
     ),
 )
 
@@ -98,8 +96,5 @@ SIGNATURES = (
         r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)[^\n]{0,120}\n *\w*Error: cannot reshape array of",
         _batch_above,
     ),
-    signature(
-        r"cannot reshape array of (?:size|shape)[^\n]{0,120}into shape",
-        _refusal,
-    ),
+    signature(r"cannot reshape array of (?:size|shape)[^\n]{0,120}into shape", _refusal),
 )

@@ -8,14 +8,12 @@ from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
     signature(
-        r"(?:Incompatible shapes for broadcasting|[Gg]ot incompatible shapes for broadcasting): "
-        r"(?P<left>[^\n]{1,120})",
+        r"(?:Incompatible shapes for broadcasting|[Gg]ot incompatible shapes for broadcasting): (?P<left>[^\n]{1,120})",
         ShapeMismatch,
         op="broadcast",
     ),
     signature(
-        r"dot_general requires contracting dimensions to have the same shape, got (?P<left>\([^)]*\)) and "
-        r"(?P<right>\([^)]*\))",
+        r"dot_general requires contracting dimensions to have the same shape, got (?P<left>\([^)]*\)) and (?P<right>\([^)]*\))",
         ShapeMismatch,
         op="dot",
     ),
@@ -24,14 +22,12 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        r"TypeError: (?P<op>\w+) (?:requires|operands? must have|cases must have|expects)[^\n]{0,80}(?:equal|same) "
-        r"shapes?[^\n]{0,80}",
+        r"TypeError: (?P<op>\w+) (?:requires|operands? must have|cases must have|expects)[^\n]{0,80}(?:equal|same) shapes?[^\n]{0,80}",
         ShapeMismatch,
     ),
     signature(r"vmap got inconsistent sizes for array axes to be mapped", ShapeMismatch, op="vmap"),
     signature(
-        r"(?:size of its )?dimension \d+ should be divisible by (?P<parts>\d+), but it is equal to "
-        r"(?P<batch>\d+)",
+        r"(?:size of its )?dimension \d+ should be divisible by (?P<parts>\d+), but it is equal to (?P<batch>\d+)",
         BatchNotDivisible,
     ),
     signature(
@@ -40,8 +36,7 @@ SIGNATURES = (
     ),
     signature(r"per-dimension tiling factors: \[[\d, ]{1,60}\] should evenly divide the shape", BatchNotDivisible),
     signature(
-        r"implies that array axis \d+ is partitioned (?P<parts>\d+) times, but the dimension size is "
-        r"(?P<batch>\d+)",
+        r"implies that array axis \d+ is partitioned (?P<parts>\d+) times, but the dimension size is (?P<batch>\d+)",
         BatchNotDivisible,
     ),
     signature(r"has to be divisible by the size of the named axis", BatchNotDivisible),
@@ -51,14 +46,11 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(
-        r"TypeError: (?:lax\.)?(?P<op>\w+) requires arguments to have the same dtypes, got "
-        r"(?P<types>[^\n]{1,80})",
+        r"TypeError: (?:lax\.)?(?P<op>\w+) requires arguments to have the same dtypes, got (?P<types>[^\n]{1,80})",
         lambda match: DtypeMismatch(left=match["types"]),
     ),
     signature(
-        r"(?:scan|while_loop|cond)[^\n]{0,80}(?:carry|branch)[^\n]{0,80}(?:must have (?:equal|the same|"
-        r"identical) types|"
-        r"must be equal types|differ)",
+        r"(?:scan|while_loop|cond)[^\n]{0,80}(?:carry|branch)[^\n]{0,80}(?:must have (?:equal|the same|identical) types|must be equal types|differ)",
         DtypeMismatch,
     ),
     signature(
@@ -73,8 +65,5 @@ SIGNATURES = (
         r"Error: (?:(?P<op>q, k|k, v|q, k, v) (?:batch dims|depths|lengths|num_heads) must match|Inconsistent batch(?:-| axis )sizes: )",
         ShapeMismatch,
     ),
-    signature(
-        r"Input dtypes (?P<left>[^\n]{1,120}?) have no available implicit dtype promotion path",
-        DtypeMismatch,
-    ),
+    signature(r"Input dtypes (?P<left>[^\n]{1,120}?) have no available implicit dtype promotion path", DtypeMismatch),
 )

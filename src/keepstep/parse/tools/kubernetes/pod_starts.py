@@ -39,10 +39,5 @@ SIGNATURES = (
         by="Kubernetes",
         reason="preemption",
     ),
-    signature(
-        r"Job was active longer than specified deadline",
-        Preempted,
-        by="Kubernetes",
-        reason="time limit",
-    ),
+    signature(r"Job was active longer than specified deadline", Preempted, by="Kubernetes", reason="time limit"),
 )

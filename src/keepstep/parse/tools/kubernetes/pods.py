@@ -62,8 +62,7 @@ SIGNATURES = (
     signature(r"\"?OOMKilled\"?: ?true", OomKilled, by="Docker"),
     signature(r"The node was low on resource: \[?(?P<what>[\w.\-]+)", _evicted),
     signature(
-        r"\bMPIJobEvicted\b|\d+/\d+ workers are evicted",
-        lambda match: Preempted(by="Kubernetes", reason="evicted"),
+        r"\bMPIJobEvicted\b|\d+/\d+ workers are evicted", lambda match: Preempted(by="Kubernetes", reason="evicted")
     ),
     signature(
         r"The node had condition: \[(?P<what>DiskPressure|MemoryPressure|PIDPressure)\]",
@@ -158,11 +157,7 @@ SIGNATURES = (
         r"(?P<code>[1-9]\d{0,2})\b",
         _of_replica,
     ),
-    signature(
-        r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$",
-        ProcessExited,
-        reporter="Kubernetes",
-    ),
+    signature(r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$", ProcessExited, reporter="Kubernetes"),
     signature(
         r"AlgorithmError: [^\n]{0,60}?[Ee]xit [Cc]ode: (?P<code>[1-9]\d{0,2})\b", ProcessExited, reporter="container"
     ),

@@ -54,11 +54,7 @@ SIGNATURES = (
         ClusterSpecInvalid,
     ),
     # Parts of Open MPI that are not there, or are not the same everywhere
-    signature(
-        r"was not able to find the executable \"orted\" in your PATH",
-        LibraryMissing,
-        name="orted",
-    ),
+    signature(r"was not able to find the executable \"orted\" in your PATH", LibraryMissing, name="orted"),
     signature(r"unable to locate a usable \"srun\" command", LibraryMissing, name="srun"),
     signature(
         r"We were unable to find any usable plugins for the (?P<framework>\w{2,20}) framework",
@@ -74,11 +70,7 @@ SIGNATURES = (
         VersionConflict,
         component="PMIx",
     ),
-    signature(
-        r"does not currently support multi-endian operations",
-        VersionConflict,
-        component="CPU architecture",
-    ),
+    signature(r"does not currently support multi-endian operations", VersionConflict, component="CPU architecture"),
     signature(
         r"The application appears to have been direct launched using \"aprun\",? but OMPI was not built",
         UnsupportedCombination,
@@ -117,10 +109,7 @@ SIGNATURES = (
         how="heartbeats stopped",
     ),
     signature(
-        r"ORTE does not know how to route a message to the specified daemon",
-        ConnectFailed,
-        why=Why.FAILED,
-        final=False,
+        r"ORTE does not know how to route a message to the specified daemon", ConnectFailed, why=Why.FAILED, final=False
     ),
     signature(
         r"gethostbyname failed, (?P<host>[\w.\-]{1,80}) \(errno|unable to get host address for (?P<host2>[\w.\-]{1,80})(?: \(|\s*$)",
@@ -131,10 +120,7 @@ SIGNATURES = (
         r"pml_ucx\.c:\d+ +Error: (?P<what>[A-Za-z][^\n]{5,100})",
         lambda m: RdmaTrouble(what=f"UCX in Open MPI: {m['what'].strip()}"),
     ),
-    signature(
-        r"(?P<what>The InfiniBand retry count between two MPI processes has been exceeded)",
-        RdmaTrouble,
-    ),
+    signature(r"(?P<what>The InfiniBand retry count between two MPI processes has been exceeded)", RdmaTrouble),
     signature(r"(?P<what>The OpenFabrics \"receiver not ready\" retry count on a)", RdmaTrouble),
     signature(
         r"(?P<what>The RDMA CM returned (?:an event error while attempting to make a connection|that the device Open MPI was trying to use"
@@ -142,10 +128,7 @@ SIGNATURES = (
         RdmaTrouble,
     ),
     signature(r"(?P<what>Open MPI failed an OFI Libfabric library call \(\w{1,40}\))", RdmaTrouble),
-    signature(
-        r"(?P<what>The OFI MTL was not able to find endpoint information for a remote endpoint)",
-        RdmaTrouble,
-    ),
+    signature(r"(?P<what>The OFI MTL was not able to find endpoint information for a remote endpoint)", RdmaTrouble),
     signature(
         r"(?P<what>The OpenFabrics \(openib\) BTL failed to initialize while trying to create an internal queue|A process failed to create"
         r" a queue pair)",
@@ -163,15 +146,8 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.UNREACHABLE,
     ),
-    signature(
-        r"(?P<detail>could not change to the\s+specified working directory)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"Detected mismatched split_type and/or info",
-        CollectiveMismatch,
-        what="MPI_Comm_split_type",
-    ),
+    signature(r"(?P<detail>could not change to the\s+specified working directory)", ClusterSpecInvalid),
+    signature(r"Detected mismatched split_type and/or info", CollectiveMismatch, what="MPI_Comm_split_type"),
     signature(
         r"mpirun command (?:was unable to find an|could not execute the) underlying prterun command",
         LibraryMissing,
@@ -203,9 +179,4 @@ def _component(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             return
 
 
-BLOCKS = (
-    block(
-        r"A requested component was not found, or was unable to be opened",
-        _component,
-    ),
-)
+BLOCKS = (block(r"A requested component was not found, or was unable to be opened", _component),)

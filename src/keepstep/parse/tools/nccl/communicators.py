@@ -52,10 +52,7 @@ SIGNATURES = (
         WorldSizeConflict,
         what="ranks of a node",
     ),
-    signature(
-        r"communicator has multiple ranks using the same NVML device",
-        DeviceShared,
-    ),
+    signature(r"communicator has multiple ranks using the same NVML device", DeviceShared),
     signature(
         _WARN + r"Trying to (?:send|recv) to self without a matching (?:recv|send)",
         CollectiveMismatch,

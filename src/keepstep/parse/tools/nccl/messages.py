@@ -39,8 +39,7 @@ from keepstep.parse.tools.network.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
 _INTERFACE = lazy_pattern(
-    r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|"
-    r"(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
+    r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
 )
 
 
@@ -75,10 +74,7 @@ def _version(code: str) -> str:
 
 def _versions(match: re.Match[str]) -> Fact:
     return VersionConflict(
-        component="NCCL",
-        here=_version(match["here"]),
-        there=_version(match["there"]),
-        rank=int(match["rank"]),
+        component="NCCL", here=_version(match["here"]), there=_version(match["there"]), rank=int(match["rank"])
     )
 
 
@@ -91,8 +87,7 @@ def _shm(match: re.Match[str]) -> Fact | None:
 
 def _nvls(match: re.Match[str]) -> Fact:
     return PeerAccessFault(
-        what="NVLink SHARP (NVLS) multicast memory could not be bound",
-        fatal="Proceeding without" not in match.string,
+        what="NVLink SHARP (NVLS) multicast memory could not be bound", fatal="Proceeding without" not in match.string
     )
 
 
@@ -156,14 +151,8 @@ PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()), Signature(_LINK.pattern, 
 """In a small log each such line counts: the lines that come once a rank may have been cut off."""
 
 BLOCKS = (
-    block(
-        r"NCCL INFO (?:Trees \[|P2P Chunksize set to)",
-        _channels,
-    ),
-    block(
-        r"Communicator ranks have different (?P<what>\w+) operation counts",
-        _counts,
-    ),
+    block(r"NCCL INFO (?:Trees \[|P2P Chunksize set to)", _channels),
+    block(r"Communicator ranks have different (?P<what>\w+) operation counts", _counts),
 )
 
 _CODES = (
@@ -207,15 +196,11 @@ SIGNATURES = (
         InterfaceMissing,
     ),
     signature(
-        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify "
-        r"NCCL_OOB_NET_IFNAME",
+        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify NCCL_OOB_NET_IFNAME",
         InterfaceMissing,
     ),
     signature(r"Net ?: No interface found in the same subnet as remote address", InterfaceMissing),
-    signature(
-        r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})",
-        _interfaces,
-    ),
+    signature(r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})", _interfaces),
     signature(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<name>\S+)", InterfaceUsed),
     # connections
     signature(
@@ -231,18 +216,13 @@ SIGNATURES = (
         _connect,
     ),
     signature(
-        r"[Cc]onnect (?:to " + _ADDR + r" )?returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
-        _connect,
+        r"[Cc]onnect (?:to " + _ADDR + r" )?returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count", _connect
     ),
     signature(
-        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|"
-        r"error retry count) \(\d+\))",
+        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|error retry count) \(\d+\))",
         lambda m: ConnectFailed(why=why(m["text"])),
     ),
-    signature(
-        r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
-        _connect,
-    ),
+    signature(r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)", _connect),
     signature(r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid),
     signature(
         r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
@@ -278,18 +258,13 @@ SIGNATURES = (
         final=False,
     ),
     signature(r"Net ?: error encountered when getting address info", NameUnresolved),
-    signature(
-        r"Connection closed by remote peer(?: (?P<peer>\S+))?",
-        PeerLost,
-        how="connection closed",
-    ),
+    signature(r"Connection closed by remote peer(?: (?P<peer>\S+))?", PeerLost, how="connection closed"),
     signature(
         r"Call to (?:recv from|send to|recv|send|read|write)(?: " + _ADDR + r")? failed ?: (?P<how>[A-Z][\w ]+)",
         lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
     ),
     signature(
-        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|"
-        r"Error encountered progressing)[^\n]{0,60}",
+        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|Error encountered progressing)[^\n]{0,60}",
         PeerLost,
         how="proxy connection lost",
         final=False,
@@ -305,19 +280,16 @@ SIGNATURES = (
     signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
     signature(r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"),
     signature(
-        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|"
-        r"ROCm)? ?device (?P<device>\w+)",
+        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|ROCm)? ?device (?P<device>\w+)",
         DeviceShared,
     ),
     signature(r"Multiple [Rr]anks are using the same GPU", DeviceShared),
     signature(
-        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version "
-        r"(?P<there>\d+)",
+        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version (?P<there>\d+)",
         _versions,
     ),
     signature(
-        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote "
-        r"(?P<there>[\w.+]+)\)",
+        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote (?P<there>[\w.+]+)\)",
         lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
     ),
     signature(
@@ -333,8 +305,7 @@ SIGNATURES = (
         what="NCCL",
     ),
     signature(
-        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of "
-        r"(?P<right>\d+)",
+        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of (?P<right>\d+)",
         CollectiveMismatch,
         what="size of a message",
     ),
@@ -345,25 +316,19 @@ SIGNATURES = (
     ),
     # resources
     signature(
-        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+)"
-        r" to (?P<size>\d+) bytes",
+        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+) to (?P<size>\d+) bytes",
         _shm,
     ),
     signature(
-        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) "
-        r"\(size (?P<size>\d+)\)",
+        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) \(size (?P<size>\d+)\)",
         _shm,
     ),
-    signature(
-        r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
-        _shm,
-    ),
+    signature(r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)", _shm),
     signature(r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted),
     # devices among themselves
     signature(
         r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|"
-        r"failed to get CUDA IPC handle to device[^\n]{0,60}|"
-        r"peer access is not supported between these two devices|peer mapping resources exhausted|"
+        r"failed to get CUDA IPC handle to device[^\n]{0,60}|peer access is not supported between these two devices|peer mapping resources exhausted|"
         r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
         _peer_access,
     ),
@@ -415,13 +380,11 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
-        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|"
-        r"ncclInvalidArgument)",
+        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|ncclInvalidArgument)",
         CommunicationFailed,
     ),
     signature(
-        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|"
-        r"invalid argument)",
+        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|invalid argument)",
         CommunicationFailed,
     ),
     # Horovod and XLA name the call, and the reason without a code
@@ -433,14 +396,8 @@ SIGNATURES = (
         r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
         lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
     ),
-    signature(
-        _WARN + r"Failed to find CUDA library (?:in )?(?P<name>\S{1,200}) \(NCCL_CUDA_PATH=",
-        LibraryMissing,
-    ),
-    signature(
-        _WARN + r"Failed to open (?P<name>libnvidia-ml\.so\.1)(?!\.)",
-        LibraryMissing,
-    ),
+    signature(_WARN + r"Failed to find CUDA library (?:in )?(?P<name>\S{1,200}) \(NCCL_CUDA_PATH=", LibraryMissing),
+    signature(_WARN + r"Failed to open (?P<name>libnvidia-ml\.so\.1)(?!\.)", LibraryMissing),
     signature(
         _WARN
         + r"(?P<what>CUDA Driver version found is \d+\. Minimum requirement is \d+|The installed CUDA driver is older than the minimum version \(R\d+\))",

@@ -12,8 +12,7 @@ _WARN = r"(?:NCCL WARN |^\s*)"
 
 SIGNATURES = (
     signature(
-        r"Net ?: (?P<detail>No valid (?:<IPv4_or_hostname>:<port>|\[IPv6\]:port) pair found)",
-        ClusterSpecInvalid,
+        r"Net ?: (?P<detail>No valid (?:<IPv4_or_hostname>:<port>|\[IPv6\]:port) pair found)", ClusterSpecInvalid
     ),
     signature(
         _WARN

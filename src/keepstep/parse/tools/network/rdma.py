@@ -42,8 +42,7 @@ def _verb(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(
-        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|"
-        r"status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
+        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
         lambda m: (
             _completion(m)
             if m["code"]
@@ -57,13 +56,11 @@ SIGNATURES = (
         _verb,
     ),
     signature(
-        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|"
-        r"Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
+        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
         RdmaTrouble,
     ),
     signature(
-        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|"
-        r"port active|[^\n]{3,50})",
+        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|port active|[^\n]{3,50})",
         lambda m: (
             NicFault(what=m["what"].strip(), device=m["device"])
             if re.match(r"port err|device fatal|local catastrophic", m["what"])
@@ -89,21 +86,9 @@ SIGNATURES = (
         r"Can't connect net devices with different link_layer)",
         RdmaTrouble,
     ),
-    signature(
-        r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)",
-        RdmaTrouble,
-        fatal=False,
-    ),
-    signature(
-        r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Device \d+ marked as failed)",
-        RdmaTrouble,
-        fatal=False,
-    ),
-    signature(
-        r"NET/IB ?: [^\n]{0,80}collective mismatch error",
-        CollectiveMismatch,
-        what="size of a message",
-    ),
+    signature(r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)", RdmaTrouble, fatal=False),
+    signature(r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Device \d+ marked as failed)", RdmaTrouble, fatal=False),
+    signature(r"NET/IB ?: [^\n]{0,80}collective mismatch error", CollectiveMismatch, what="size of a message"),
     signature(
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?=[UuCcFfINnOEeR])(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
         r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
@@ -146,10 +131,8 @@ SIGNATURES = (
     signature(
         r"UCX +(?:ERROR|FATAL)[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|"
         r"protection|length)|Endpoint timeout|[Ss]end completion with error|error modifying \w+ to RT[RS]|"
-        r"failed to find a gid|Couldn't enable GPUDirect RDMA|"
-        r"ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
-        r"Destination is unreachable|[Nn]o usable transports|"
-        r"Input/output error|Connection reset by remote peer)[^\n]{0,60}",
+        r"failed to find a gid|Couldn't enable GPUDirect RDMA|ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
+        r"Destination is unreachable|[Nn]o usable transports|Input/output error|Connection reset by remote peer)[^\n]{0,60}",
         RdmaTrouble,
     ),
     signature(
@@ -168,14 +151,9 @@ SIGNATURES = (
         what="OpenFabrics network error event",
         fatal=False,
     ),
+    signature(r"mlx[45]: [^\n]{0,60}got completion with error", RdmaTrouble, what="mlx driver: completion with error"),
     signature(
-        r"mlx[45]: [^\n]{0,60}got completion with error",
-        RdmaTrouble,
-        what="mlx driver: completion with error",
-    ),
-    signature(
-        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|ib_mlx5_log\.c:\d+ +Transport retry count "
-        r"exceeded",
+        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|ib_mlx5_log\.c:\d+ +Transport retry count exceeded",
         RdmaTrouble,
         what="transport retries exceeded (the peer does not answer)",
     ),

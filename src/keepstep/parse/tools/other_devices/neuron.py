@@ -39,9 +39,6 @@ SIGNATURES = (
         r"(?P<what>Neuron runtime cannot be initialized; cannot determine the number of (?:available|visible) NeuronCores)",
         Contention,
     ),
-    signature(
-        r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)",
-        Contention,
-    ),
+    signature(r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)", Contention),
     signature(r"(?P<code>The PyTorch Neuron Runtime could not be initialized)", CommunicationFailed),
 )

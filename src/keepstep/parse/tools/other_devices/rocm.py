@@ -29,11 +29,7 @@ _RUNTIME = (
         hardware=False,
     ),
     signature(r"HSA_STATUS_ERROR_EXCEPTION", DeviceFault, what="hardware exception in a kernel", hardware=False),
-    signature(
-        r"HSA_STATUS_ERROR_OUT_OF_RESOURCES[^\n]{0,200}",
-        DeviceMemoryExhausted,
-        fatal=False,
-    ),
+    signature(r"HSA_STATUS_ERROR_OUT_OF_RESOURCES[^\n]{0,200}", DeviceMemoryExhausted, fatal=False),
     signature(
         r"HSA_STATUS_ERROR_FATAL|HSA_STATUS_ERROR_INVALID_AGENT", DeviceFault, what="the HSA runtime lost the GPU"
     ),

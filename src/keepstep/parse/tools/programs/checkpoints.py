@@ -38,10 +38,7 @@ SIGNATURES = (
         r"Invalid checkpoint path: (?P<path>\S{1,300}?)\.?(?:\s|$)", CheckpointUnreadable, why="not a checkpoint"
     ),
     # absent files by their names
-    signature(
-        r"[Nn]o such file or directory: b?['\"](?P<path>[^'\"\n]{1,400})['\"]",
-        _absent,
-    ),
+    signature(r"[Nn]o such file or directory: b?['\"](?P<path>[^'\"\n]{1,400})['\"]", _absent),
     signature(
         rf"{_ERROR}: [^\n]{{0,60}}[Cc]heckpoint[^\n]{{0,300}}?(?:not found|does not exist|doesn't exist|cannot be found|could not be found|is missing)",
         CheckpointUnreadable,
@@ -77,7 +74,6 @@ SIGNATURES = (
     ),
     # slow
     signature(
-        r"(?P<detail>[Cc]heckpoint(?:ing)? (?:save|saving|write|upload)[^\n]{0,60}timed out[^\n]{0,60})",
-        SlowStorage,
+        r"(?P<detail>[Cc]heckpoint(?:ing)? (?:save|saving|write|upload)[^\n]{0,60}timed out[^\n]{0,60})", SlowStorage
     ),
 )

@@ -34,8 +34,7 @@ SIGNATURES = (
     ),
     signature(
         r"OutOfStep: rank (?P<rank>\d+): (?P<part>\S{1,120}) has (?P<seen>[^\n]{1,200}?) where "
-        r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) "
-        r"\((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
+        r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) \((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
         BatchOdd,
     ),
 )

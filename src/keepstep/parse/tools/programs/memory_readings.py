@@ -21,8 +21,7 @@ GROWTH = 1.3
 """How much the last must exceed the first."""
 
 _READING = lazy_pattern(
-    r"(?P<what>RSS|rss|CPU Virtual Memory: +used|[Cc][Pp][Uu][ _][Mm]em(?:ory)?(?:[ _](?:usage|used))?|RAM"
-    r"(?: (?:used|usage))?"
+    r"(?P<what>RSS|rss|CPU Virtual Memory: +used|[Cc][Pp][Uu][ _][Mm]em(?:ory)?(?:[ _](?:usage|used))?|RAM(?: (?:used|usage))?"
     r"|[Hh]ost [Mm]emory(?: (?:used|usage))?|[Pp]rocess [Mm]emory(?: usage)?|mem_rss|used_ram)"
     r" ?[:=] ?(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B|%|[kmg]b)?"
 )
@@ -36,8 +35,7 @@ _ANY = lazy_pattern(
     r"| ?[(\[](?:in )?(?P<named>[KMGT]i?B|%)[)\]][ :=]{1,3}(?P<number>\d+(?:\.\d+)?))"
 )
 _LEFT = lazy_pattern(
-    r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}"
-    r"(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
+    r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
 )
 _RAW = lazy_pattern(
     r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)"

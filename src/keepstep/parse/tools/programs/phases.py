@@ -51,8 +51,7 @@ SIGNATURES = (
         r"=> loading checkpoint",
     ),
     *_saying(
-        Phase.RESTORING,
-        r"[Rr]esum(?:ing|ed) (?:training )?from (?:the )?(?:checkpoint|ckpt|/|\S+\.(?:pt|pth|ckpt))",
+        Phase.RESTORING, r"[Rr]esum(?:ing|ed) (?:training )?from (?:the )?(?:checkpoint|ckpt|/|\S+\.(?:pt|pth|ckpt))"
     ),
     *_saying(
         Phase.EVALUATING,
@@ -98,10 +97,7 @@ SIGNATURES = (
         # an estimator that finds its last checkpoint at the last step: a folder that perhaps only this rank has
         r"Skipping training since max_steps has already saved",
     ),
-    *_saying(
-        Phase.FINISHED,
-        r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b(?! iteration)",
-    ),
+    *_saying(Phase.FINISHED, r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b(?! iteration)"),
     *_saying(
         Phase.FINISHED,
         r"[Ff]inished training\b",

@@ -88,20 +88,11 @@ SIGNATURES = (
     # nccl-tests
     signature(r"# Avg bus bandwidth *: *(?P<rate>[\d.]+)", _bus),
     # benchmarks that say over how many devices they run, and then how much each or all did
-    signature(
-        r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)",
-        DevicesNamed,
-    ),
+    signature(r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)", DevicesNamed),
     signature(r"MultiWorkerMirroredStrategy with [^\n]{0,2000}?num_workers = (?P<count>\d+)", DevicesNamed),
     signature(r"Using MirroredStrategy with devices (?P<named>\([^)\n]{1,4000}\))", _mirrored),
-    signature(
-        r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)",
-        DevicesNamed,
-    ),
-    signature(
-        r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b",
-        DevicesNamed,
-    ),
+    signature(r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)", DevicesNamed),
+    signature(r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b", DevicesNamed),
     signature(
         r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]{1,6}(?:\w{1,20} )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
         DevicesNamed,

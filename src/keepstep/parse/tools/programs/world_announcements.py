@@ -45,8 +45,7 @@ SIGNATURES = (
     signature(rf"\bhvd\.size\(\){_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(rf"\b[Hh]orovod(?: world)?[ _]size{_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(
-        r"\b(?:JAX |jax )(?:process|host)(?: index)?:? (?P<index>\d{1,5}) ?(?:/|of) ?(?P<size>\d{1,5})\b",
-        _world,
+        r"\b(?:JAX |jax )(?:process|host)(?: index)?:? (?P<index>\d{1,5}) ?(?:/|of) ?(?P<size>\d{1,5})\b", _world
     ),
     signature(rf"\b(?:jax\.)?process_count(?:\(\))?{_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(

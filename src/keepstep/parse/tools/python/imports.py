@@ -30,8 +30,7 @@ BLOCKS = (block(r'File "[^"\n]{1,300}_pb2\.py", line \d+, in <module>', _generat
 SIGNATURES = (
     # binary interfaces
     signature(
-        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C"
-        r" header, got \d+ from PyObject",
+        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C header, got \d+ from PyObject",
         lambda m: None if "Warning" in m.string else SymbolMissing(library=m["library"], symbol=None),
     ),
     signature(
@@ -80,11 +79,7 @@ SIGNATURES = (
     ),
     # protobuf
     signature(r"'MessageFactory' object has no attribute 'GetPrototype'", SymbolMissing, library="protobuf"),
-    signature(
-        r"cannot import name '(?P<symbol>\w{1,60})' from 'google\.protobuf",
-        SymbolMissing,
-        library="protobuf",
-    ),
+    signature(r"cannot import name '(?P<symbol>\w{1,60})' from 'google\.protobuf", SymbolMissing, library="protobuf"),
     signature(r"Descriptors (?:cannot |should )(?:not )?be created directly", SymbolMissing, library="protobuf"),
     signature(
         r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime (?:major )?version",
@@ -116,14 +111,12 @@ SIGNATURES = (
         library="protobuf",
     ),
     signature(
-        r"duplicate file name(?: \S{1,200})? \S{0,300}\.proto|File already exists in database: "
-        r"(?P<library>\S{1,300}\.proto)",
+        r"duplicate file name(?: \S{1,200})? \S{0,300}\.proto|File already exists in database: (?P<library>\S{1,300}\.proto)",
         SymbolMissing,
     ),
     # CPU instructions
     signature(
-        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't"
-        r" available on your machine",
+        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't available on your machine",
         CpuInstructionMissing,
     ),
     signature(r"This (?:version of )?jaxlib was built using (?P<detail>[\w.]+) instructions", CpuInstructionMissing),
@@ -141,14 +134,10 @@ SIGNATURES = (
     # versions that differ between processes
     signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
     signature(
-        r"client and server binaries are not built with the same version",
-        VersionConflict,
-        component="TensorFlow",
+        r"client and server binaries are not built with the same version", VersionConflict, component="TensorFlow"
     ),
     signature(
-        r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch",
-        VersionConflict,
-        component="NCCL",
+        r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch", VersionConflict, component="NCCL"
     ),
     signature(
         r"Op type not registered '(?!Nccl)[\w>]+' in binary running on",
@@ -178,8 +167,6 @@ SIGNATURES = (
         component="Python (a function pickled by another version could not be loaded)",
     ),
     signature(
-        r"unsupported pickle protocol: (?P<here>\d+)",
-        VersionConflict,
-        component="pickle protocol (Python version)",
+        r"unsupported pickle protocol: (?P<here>\d+)", VersionConflict, component="pickle protocol (Python version)"
     ),
 )

@@ -14,13 +14,10 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        r"could not broadcast input array from shape (?P<left>\([^)]*\)) into shape (?P<right>\([^)]*\))",
-        ShapeMismatch,
+        r"could not broadcast input array from shape (?P<left>\([^)]*\)) into shape (?P<right>\([^)]*\))", ShapeMismatch
     ),
     signature(
-        r"all (?:the )?input array(?:s must have (?:the )?same|(?: dimensions)?(?: except for the concatenation "
-        r"axis)? must "
-        r"match)[^\n]{0,100}",
+        r"all (?:the )?input array(?:s must have (?:the )?same|(?: dimensions)?(?: except for the concatenation axis)? must match)[^\n]{0,100}",
         ShapeMismatch,
         op="concatenation",
     ),

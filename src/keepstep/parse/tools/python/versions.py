@@ -35,11 +35,7 @@ SIGNATURES = (
             "every line of a stack names torch", "PyTorch", "torch version", "torch.__version__", "torch: ", "torch="
         ),
     ),
-    signature(
-        rf"(?:TensorFlow|tensorflow|TF) [Vv]ersion:? ?v?{_V}",
-        VersionSeen,
-        component="TensorFlow",
-    ),
+    signature(rf"(?:TensorFlow|tensorflow|TF) [Vv]ersion:? ?v?{_V}", VersionSeen, component="TensorFlow"),
     signature(
         rf"\b(?P<component>jaxlib|jax|JAX)(?:\.__version__| version)?:? ?[:=] ?v?{_V}",
         VersionSeen,

@@ -84,10 +84,7 @@ BLOCKS = (block(r"^== Status ==", _trials),)
 SIGNATURES = (
     # versions
     signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
-    signature(
-        r"Changing the (?P<component>Python|ray|Ray) version (?:between|is not allowed)",
-        VersionConflict,
-    ),
+    signature(r"Changing the (?P<component>Python|ray|Ray) version (?:between|is not allowed)", VersionConflict),
     # host memory
     signature(
         r"(?:Task was|worker\(s\) were) killed due to the node running low on memory",
@@ -130,31 +127,17 @@ SIGNATURES = (
     ),
     # ends
     signature(r"Worker exit type: (?P<kind>[A-Z_]+)(?P<detail>[^\n]{0,600})?", _worker_end),
-    signature(
-        r"[Tt]he actor died unexpectedly before finishing this task",
-        PeerLost,
-        how="a Ray actor died",
-    ),
+    signature(r"[Tt]he actor died unexpectedly before finishing this task", PeerLost, how="a Ray actor died"),
     signature(r"The actor is dead because its worker process has died", _dead),
-    signature(
-        r"[Aa] worker died or was killed while executing (?:a )?task",
-        _dead,
-    ),
+    signature(r"[Aa] worker died or was killed while executing (?:a )?task", _dead),
     signature(r"WorkerCrashedError", PeerLost, how="a Ray worker died"),
-    signature(
-        r"The actor (?:is dead|died) because its node has died",
-        PeerLost,
-        how="a Ray node died",
-    ),
+    signature(r"The actor (?:is dead|died) because its node has died", PeerLost, how="a Ray node died"),
     signature(
         r"the actor's node was (?:preempted|terminated expectedly): ?(?P<reason>[^\n]{0,120})",
         Preempted,
         by="Ray's autoscaler",
     ),
-    signature(
-        r"(?P<how>the actor's node was terminated(?: unexpectedly)?): ",
-        PeerLost,
-    ),
+    signature(r"(?P<how>the actor's node was terminated(?: unexpectedly)?): ", PeerLost),
     signature(
         r"Task failed because the node it was running on is dead or unavailable|Task failed due to the node dying"
         r"|\) where this task was running crashed unexpectedly",
@@ -183,11 +166,7 @@ SIGNATURES = (
         PeerLost,
         how="Ray's own processes died",
     ),
-    signature(
-        r"NodeDiedError|ray\.exceptions\.LocalRayletDiedError",
-        PeerLost,
-        how="a Ray node died",
-    ),
+    signature(r"NodeDiedError|ray\.exceptions\.LocalRayletDiedError", PeerLost, how="a Ray node died"),
     signature(r"ray\.exceptions\.OwnerDiedError", PeerLost, how="the owner of an object died"),
     signature(
         r"The actor \w+ is unavailable: [^\n]{0,300}may or may not have been executed",
@@ -205,11 +184,7 @@ SIGNATURES = (
         why=Why.FAILED,
     ),
     signature(r"Could not find any running Ray instance", ConnectFailed, why=Why.FAILED, peer="a Ray cluster"),
-    signature(
-        r"ray client[^\n]{0,60}connection (?:timeout|timed out)",
-        ConnectFailed,
-        why=Why.TIMED_OUT,
-    ),
+    signature(r"ray client[^\n]{0,60}connection (?:timeout|timed out)", ConnectFailed, why=Why.TIMED_OUT),
     # what the cluster does not have
     signature(
         r"No available node types can fulfill (?:resource request|placement group request|cluster constraint)s? ?(?P<asked>\{[^}\n]{0,160}\})?",
@@ -219,11 +194,7 @@ SIGNATURES = (
         r"Placement group creation timed out[^\n]{0,600}?requested by the (?:placement group|bundle): ?(?P<asked>[^\n]{0,120})",
         _unschedulable,
     ),
-    signature(
-        r"Placement group creation timed out(?![^\n]{0,600}requested by the )",
-        NotScheduled,
-        by="Ray",
-    ),
+    signature(r"Placement group creation timed out(?![^\n]{0,600}requested by the )", NotScheduled, by="Ray"),
     signature(
         r"(?:The worker group startup timed out after|WorkerGroupStartupTimeoutError)[^\n]{0,40}?(?:waiting for (?P<asked>\d+ workers))?",
         NotScheduled,
@@ -256,10 +227,7 @@ SIGNATURES = (
         never=False,
     ),
     signature(
-        r"Ray does not allocate any GPUs on the driver node",
-        NotScheduled,
-        by="Ray",
-        asked="a GPU on the driver's node",
+        r"Ray does not allocate any GPUs on the driver node", NotScheduled, by="Ray", asked="a GPU on the driver's node"
     ),
     signature(
         r"The number of required (?:GPU|TPU|HPU|XPU)s exceeds the total number of available (?:GPU|TPU|HPU|XPU)s in the (?:placement group|cluster)",
@@ -274,10 +242,7 @@ SIGNATURES = (
     ),
     # the call of a traceback: all that NeMo-RL and others say of a group of resources that never came
     signature(
-        r"\bray\.get\([\w.\[\] ]{1,60}\.ready\(\)[^\n]{0,30}timeout",
-        NotScheduled,
-        by="Ray",
-        asked="a placement group",
+        r"\bray\.get\([\w.\[\] ]{1,60}\.ready\(\)[^\n]{0,30}timeout", NotScheduled, by="Ray", asked="a placement group"
     ),
     signature(r"GetTimeoutError: Get timed out: some object", RendezvousTimeout, where="remote call"),
     signature(
@@ -324,24 +289,15 @@ SIGNATURES = (
         Preempted,
         by="Ray autoscaler",
     ),
-    signature(
-        r"Failed to bind to (?P<address>\S{1,80}?):(?P<port>\d+) because it's already occupied",
-        PortTaken,
-    ),
+    signature(r"Failed to bind to (?P<address>\S{1,80}?):(?P<port>\d+) because it's already occupied", PortTaken),
     signature(r"No available ports\. Please specify a wider port range", PortTaken),
-    signature(
-        r"Failed to put object \w{1,80} in object store because it is full",
-        SharedMemoryExhausted,
-    ),
+    signature(r"Failed to put object \w{1,80} in object store because it is full", SharedMemoryExhausted),
     signature(
         r"Each actor should correspond to one rank\. Got '(?P<seen>\d+)' ranks but '(?P<expected>\d+)' actors",
         WorldSizeConflict,
         what="ranks and actors",
     ),
-    signature(
-        r"Error: (?P<detail>CUDA_VISIBLE_DEVICES set incorrectly\. Got [^\n]{1,80})",
-        ClusterSpecInvalid,
-    ),
+    signature(r"Error: (?P<detail>CUDA_VISIBLE_DEVICES set incorrectly\. Got [^\n]{1,80})", ClusterSpecInvalid),
     signature(r"(?P<detail>Unable to set up cluster storage with the following settings)", ClusterSpecInvalid),
     signature(
         r"Error: (?P<detail>Unable to parse port number from [^\n]{1,120}|Malformed (?:host|address):? \S{1,80}"
@@ -358,17 +314,10 @@ SIGNATURES = (
         lambda m: RanksMissing(missing=(), what="rendezvous of Ray's collective group"),
     ),
     signature(
-        r"All copies of \w{1,80} have been lost due to node failure",
-        PeerLost,
-        how="a node of the Ray cluster failed",
+        r"All copies of \w{1,80} have been lost due to node failure", PeerLost, how="a node of the Ray cluster failed"
     ),
     signature(r"(?P<how>GCS considers? this node to be dead)", PeerLost),
-    signature(
-        r"Failed to start GCS\. Last connection error",
-        ConnectFailed,
-        why=Why.FAILED,
-        peer="Ray's GCS",
-    ),
+    signature(r"Failed to start GCS\. Last connection error", ConnectFailed, why=Why.FAILED, peer="Ray's GCS"),
     signature(
         r"Failed to reserve (?:a )?(?P<asked>TPU (?:head|slice)[^\n]{0,40}?)(?: after \d|: |$)",
         lambda m: NotScheduled(by="Ray", asked=m["asked"], never=False),

@@ -130,13 +130,11 @@ _ASKED = r"(?:srun|sbatch|salloc): (?:error|fatal): (?:Unable to (?:create step 
 
 SIGNATURES = (
     signature(
-        r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
-        r"(?P<process>[\w.+]+)",
+        r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<process>[\w.+]+)",
         lambda m: OomKilled(by="Slurm"),
     ),
     signature(
-        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup"
-        r" out-of-memory handler|OOM Killed)",
+        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup out-of-memory handler|OOM Killed)",
         OomKilled,
         by="Slurm",
     ),
@@ -147,15 +145,12 @@ SIGNATURES = (
         by="Slurm",
     ),
     signature(
-        r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
-        r"(?P<node>\S+) (?:CANCELLED AT|FAILED)"
-        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
-        r" uid)[^\n*]{0,60})?\*\*\*",
+        r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON (?P<node>\S+) (?:CANCELLED AT|FAILED)"
+        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with uid)[^\n*]{0,60})?\*\*\*",
         _cancelled,
     ),
     signature(
-        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
-        r" LIMIT|PREEMPTION|NODE FAILURE)",
+        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE)",
         lambda m: (
             MachineFault(what="Slurm ended the job because a node failed")
             if "NODE" in m["reason"]
@@ -195,10 +190,7 @@ SIGNATURES = (
         r"slurm_(?:receive_msgs?|send_\w{1,40}): \[?\[?(?P<node>[\w.\-]{1,80})\]?:\d+\] failed: (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
     ),
-    signature(
-        r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})",
-        _not_launched,
-    ),
+    signature(r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})", _not_launched),
     signature(
         r"(?P<detail>(?:srun|sbatch|salloc): (?:error: )?(?:unrecognized|invalid) option -?-? ?'?[\w\-]{1,40})",
         ClusterSpecInvalid,
@@ -226,13 +218,10 @@ SIGNATURES = (
         how="PMIx lost its process",
     ),
     signature(
-        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",
-        MachineFault,
-        what="Slurm reported a node failure",
+        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)", MachineFault, what="Slurm reported a node failure"
     ),
     signature(
-        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node "
-        r"(?:down|fail))",
+        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node (?:down|fail))",
         MachineFault,
     ),
     signature(
@@ -265,10 +254,7 @@ SIGNATURES = (
         r"|Invalid job credential)[^\n]{0,60})",
         ClusterSpecInvalid,
     ),
-    signature(
-        _ASKED + r"(?P<detail>Required node not available \(down, drained or reserved\))",
-        ClusterSpecInvalid,
-    ),
+    signature(_ASKED + r"(?P<detail>Required node not available \(down, drained or reserved\))", ClusterSpecInvalid),
     signature(_ASKED + r"Incompatible versions of client and server code", VersionConflict, component="Slurm"),
     signature(
         r"(?:srun|sbatch|salloc): (?:error|fatal): (?P<detail>You asked for \d+ tasks but hostlist specified \d+ nodes|Too few NodeNames in Slurm Hostfile"
@@ -316,10 +302,8 @@ SIGNATURES = (
 
 BLOCKS = (
     block(
-        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code"
-        r" \d+|Killed|Terminated"
-        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core"
-        r" dumped\))?"
+        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code \d+|Killed|Terminated"
+        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core dumped\))?"
         r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt"
         r"|Hangup|Out Of Memory)",
         _tasks,

@@ -122,13 +122,9 @@ SIGNATURES = (
     ),
     signature(r"aws_logging\.cc:\d+\] (?P<detail>Curl returned error code 28)", SlowStorage),
     signature(
-        r"Couldn't find 'checkpoint' file or checkpoints in given directory (?P<path>\S{1,300})",
-        CheckpointUnreadable,
+        r"Couldn't find 'checkpoint' file or checkpoints in given directory (?P<path>\S{1,300})", CheckpointUnreadable
     ),
-    signature(
-        r"Invalid checkpoint state loaded from (?P<path>\S{1,300})",
-        CheckpointUnreadable,
-    ),
+    signature(r"Invalid checkpoint state loaded from (?P<path>\S{1,300})", CheckpointUnreadable),
     signature(
         r"Error: (?P<detail>Checkpoint in \S{1,300} not an object-based checkpoint|Some objects had attributes which were not restored"
         r"|Unused attributes in these objects \(the attributes exist in the checkpoint but were not restored\)|Unresolved slot restorations"
@@ -171,10 +167,7 @@ SIGNATURES = (
         r"(?P<detail>Trackable [^\n]{1,300} (?:expects|does not expect) checkpointed values but checkpoint (?:does not contain|contains) serialized tensors)",
         CheckpointMismatch,
     ),
-    signature(
-        r"(?P<detail>to Trackable [^\n]{1,300} to restore does not exist in the checkpoint)",
-        CheckpointMismatch,
-    ),
+    signature(r"(?P<detail>to Trackable [^\n]{1,300} to restore does not exist in the checkpoint)", CheckpointMismatch),
     signature(
         r"(?P<detail>Forward compatibility load error: Unable to load checkpoint saved in future version of TensorFlow)",
         CheckpointMismatch,

@@ -56,8 +56,7 @@ SIGNATURES = (
     signature(r"(?i)Out ?_?of ?_?range[^\n]{0,160}?End of sequence", _ended),
     signature(r"OutOfRangeError[^\n]{0,200}", _ended),
     signature(
-        r"(?:Queue|Barrier) '?[\w/]+'? is closed and has insufficient elements \(requested \d+, current size "
-        r"(?P<current>\d+)\)",
+        r"(?:Queue|Barrier) '?[\w/]+'? is closed and has insufficient elements \(requested \d+, current size (?P<current>\d+)\)",
         _queue,
     ),
     signature(r"(?P<what>(?:corrupted|truncated) record) at \d+", _record),
@@ -68,8 +67,7 @@ SIGNATURES = (
     signature(r"Data loss: (?P<what>(?![^\n]{0,300}(?:open table file|sstable))[^\n]{0,100})", CorruptData),
     signature(r"(?P<what>Could not parse example input)", CorruptData),
     signature(
-        r"(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Number of \w+ values != expected))",
-        CorruptData,
+        r"(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Number of \w+ values != expected))", CorruptData
     ),
     signature(
         r"Key: \S+\.  ?Data types don't match\.(?: (?:but )?[Ee]xpected type: (?P<left>\w+)|,? [Dd]ata type: (?P<right>\w+)){0,2}",
@@ -80,19 +78,14 @@ SIGNATURES = (
     signature(r"(?P<what>Header mismatch: Expected \w+ but found)", CorruptData),
     signature(r"InvalidArgumentError: [^\n]{0,120}(?P<what>Input is empty\.)", CorruptData),
     signature(r"(?P<what>Feature: \S+ \(data type: \w+\) is required but could not be found)", CorruptData),
-    signature(
-        r"(?P<what>Invalid (?:PNG|JPEG|GIF|BMP)[^\n]{0,60}|Invalid WebP[^\n]{0,40})",
-        CorruptData,
-    ),
+    signature(r"(?P<what>Invalid (?:PNG|JPEG|GIF|BMP)[^\n]{0,60}|Invalid WebP[^\n]{0,40})", CorruptData),
     signature(
         r"(?P<what>Trying to decode \w{3,4} format using a wrong op|StringToNumberOp could not correctly convert string|"
-        r"Unknown image file format|Expected image \(JPEG, PNG, or GIF\)|Unable to decode bytes as "
-        r"JPEG)",
+        r"Unknown image file format|Expected image \(JPEG, PNG, or GIF\)|Unable to decode bytes as JPEG)",
         CorruptData,
     ),
     signature(
-        r"(?P<what>inflate\(\) failed with error|Read (?:less|fewer) bytes than requested|Riegeli/records file got "
-        r"truncated)",
+        r"(?P<what>inflate\(\) failed with error|Read (?:less|fewer) bytes than requested|Riegeli/records file got truncated)",
         CorruptData,
     ),
     signature(
@@ -101,28 +94,21 @@ SIGNATURES = (
         CorruptData,
     ),
     signature(
-        r"(?P<what>Field \d+ in record[^\n]{0,60}is not a valid|Expect \d+ fields but have \d+ in record)",
-        CorruptData,
+        r"(?P<what>Field \d+ in record[^\n]{0,60}is not a valid|Expect \d+ fields but have \d+ in record)", CorruptData
     ),
     signature(
-        r"(?:NotFoundError|NOT_FOUND|Not found)[^\n]{0,60}?: ?(?:\{\{[^}\n]{0,300}\}\} )?(?P<path>[^\s;]{1,300}\.(?:tfrecords?|tfrec|csv|"
-        r"jpe?g|"
+        r"(?:NotFoundError|NOT_FOUND|Not found)[^\n]{0,60}?: ?(?:\{\{[^}\n]{0,300}\}\} )?(?P<path>[^\s;]{1,300}\.(?:tfrecords?|tfrec|csv|jpe?g|"
         r"png|txt|npy|npz|h5|hdf5|parquet|record|gz))(?:; No such file|[^\n]{0,20}No such file)",
         DataMissing,
     ),
     # Labels and ids
     signature(
-        r"Received a label value of (?P<label>-?\d+) which is outside the valid range of \[0, "
-        r"?(?P<limit>\d+)\)",
+        r"Received a label value of (?P<label>-?\d+) which is outside the valid range of \[0, ?(?P<limit>\d+)\)",
         LabelOutOfRange,
     ),
+    signature(r"indices\[[\d, ]*\] ?= ?(?P<label>-?\d+) is not in \[0, ?(?P<limit>\d+)\)", LabelOutOfRange),
     signature(
-        r"indices\[[\d, ]*\] ?= ?(?P<label>-?\d+) is not in \[0, ?(?P<limit>\d+)\)",
-        LabelOutOfRange,
-    ),
-    signature(
-        r"[Ll]abel(?: value|s)?\D{0,20}(?P<label>-?\d+)[^\n]{0,40}out of (?:range|bounds)[^\n]{0,40}?"
-        r"(?:\[0, ?(?P<limit>\d+)|$)",
+        r"[Ll]abel(?: value|s)?\D{0,20}(?P<label>-?\d+)[^\n]{0,40}out of (?:range|bounds)[^\n]{0,40}?(?:\[0, ?(?P<limit>\d+)|$)",
         LabelOutOfRange,
     ),
     signature(
@@ -135,19 +121,14 @@ SIGNATURES = (
         LabelOutOfRange,
     ),
     signature(
-        r"assertion failed: \[Label IDs must[^\]\n]{0,60}\]|label SparseTensor is not valid|"
-        r"Saw a non-null label \(index >= num_classes - 1\)",
+        r"assertion failed: \[Label IDs must[^\]\n]{0,60}\]|label SparseTensor is not valid|Saw a non-null label \(index >= num_classes - 1\)",
         LabelOutOfRange,
     ),
     # What a batch is made of
     signature(r"(?P<op>Can not squeeze dim\[\d+\], expected a dimension of 1, got \d+)", ShapeMismatch),
     signature(r"Cast (?P<left>\w+) to (?P<right>\w+) is not supported", DtypeMismatch),
     # A replica without rows
-    signature(
-        r"[Bb]atch_?[Dd]escriptor:? ?\{count: 0 ",
-        EmptyBatch,
-        what="cuDNN got a batch of 0 rows",
-    ),
+    signature(r"[Bb]atch_?[Dd]escriptor:? ?\{count: 0 ", EmptyBatch, what="cuDNN got a batch of 0 rows"),
     signature(r"(?P<what>[Rr]eshape cannot infer the missing input size for an empty tensor)", EmptyBatch),
     signature(
         r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel\([^\n]{0,600}status: (?:Internal|INTERNAL): invalid configuration argument",
@@ -159,15 +140,10 @@ SIGNATURES = (
         r"(?P<what>Tried to read from index \d+ but array size is: 0|Check failed: work_element_count > 0 \(0 vs\. 0\))",
         EmptyBatch,
     ),
-    signature(
-        r"input shape ?\(?\[0, ?\d[^\n]{0,60}",
-        EmptyBatch,
-        what="an operator got an input of 0 rows",
-    ),
+    signature(r"input shape ?\(?\[0, ?\d[^\n]{0,60}", EmptyBatch, what="an operator got an input of 0 rows"),
     signature(r"(?P<what>Reduction axis \d+ is empty in shape:? \[[\d,]+\])", EmptyBatch),
     signature(
-        r"Cannot batch tensors with different shapes in component \d+\. First element had shape "
-        r"(?P<left>\[[^\]]*\]) "
+        r"Cannot batch tensors with different shapes in component \d+\. First element had shape (?P<left>\[[^\]]*\]) "
         r"and element \d+ had shape (?P<right>\[[^\]]*\])",
         ShapeMismatch,
         op="batch",

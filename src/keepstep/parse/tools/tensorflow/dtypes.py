@@ -41,24 +41,17 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(
-        r"as input #\d+(?:\(zero-based\))? was expected to be an? (?P<left>\w+) tensor but is an? "
-        r"(?P<right>\w+) tensor",
+        r"as input #\d+(?:\(zero-based\))? was expected to be an? (?P<left>\w+) tensor but is an? (?P<right>\w+) tensor",
         DtypeMismatch,
     ),
     signature(r"Tensor conversion requested dtype (?P<left>\w+) for Tensor with dtype (?P<right>\w+)", DtypeMismatch),
+    signature(r"Input '\w+' of '\w+' Op has type (?P<left>\w+) that does not match type (?P<right>\w+)", DtypeMismatch),
     signature(
-        r"Input '\w+' of '\w+' Op has type (?P<left>\w+) that does not match type (?P<right>\w+)",
+        r"Value passed to parameter '\w+' has DataType (?P<left>\w+) not in list of allowed values: (?P<right>[^\n]{1,80})",
         DtypeMismatch,
     ),
     signature(
-        r"Value passed to parameter '\w+' has DataType (?P<left>\w+) not in list of allowed values: "
-        r"(?P<right>[^\n]{1,80})",
-        DtypeMismatch,
-    ),
-    signature(
-        r"[Tt]ype mismatch[^\n]{0,80}: (?:expected )?(?P<left>DT_\w+|tf\.\w+|"
-        r"torch\.\w+)[^\n]{1,40}?(?P<right>DT_\w+|tf\.\w+|"
-        r"torch\.\w+)",
+        r"[Tt]ype mismatch[^\n]{0,80}: (?:expected )?(?P<left>DT_\w+|tf\.\w+|torch\.\w+)[^\n]{1,40}?(?P<right>DT_\w+|tf\.\w+|torch\.\w+)",
         DtypeMismatch,
     ),
     signature(

@@ -29,37 +29,20 @@ SIGNATURES = (
         UnevenShards,
         detail="a rank got no batch at all",
     ),
+    signature(r"Expect(?:ed)? x to be a non-empty array or dataset", UnevenShards, detail="a rank got no batch at all"),
     signature(
-        r"Expect(?:ed)? x to be a non-empty array or dataset",
+        r"The dataset(?: iterator)? (?:is|was) empty|No data (?:was )?provided to `?(?:fit|evaluate)|`?steps_per_epoch`?=0|Dataset length is 0",
         UnevenShards,
         detail="a rank got no batch at all",
     ),
-    signature(
-        r"The dataset(?: iterator)? (?:is|was) empty|No data (?:was )?provided to `?(?:fit|evaluate)|"
-        r"`?steps_per_epoch`?=0|Dataset length is 0",
-        UnevenShards,
-        detail="a rank got no batch at all",
-    ),
-    signature(
-        r"Early ?[Ss]topping conditions are met",
-        PhaseSeen,
-        phase=Phase.STOPPING_EARLY,
-    ),
+    signature(r"Early ?[Ss]topping conditions are met", PhaseSeen, phase=Phase.STOPPING_EARLY),
     signature(r"(?i)epoch \d+: early stopping", PhaseSeen, phase=Phase.STOPPING_EARLY),
     signature(
-        r"(?i)\bearly[- ]stopping (?:triggered|reached|activated|at|after|now)\b",
-        PhaseSeen,
-        phase=Phase.STOPPING_EARLY,
+        r"(?i)\bearly[- ]stopping (?:triggered|reached|activated|at|after|now)\b", PhaseSeen, phase=Phase.STOPPING_EARLY
     ),
+    signature(r"(?i)(?:stopping|stopped|exiting) early\b", PhaseSeen, phase=Phase.STOPPING_EARLY),
     signature(
-        r"(?i)(?:stopping|stopped|exiting) early\b",
-        PhaseSeen,
-        phase=Phase.STOPPING_EARLY,
-    ),
-    signature(
-        r"(?i)did not improve in the last \d+ records.*Signaling Trainer to stop",
-        PhaseSeen,
-        phase=Phase.STOPPING_EARLY,
+        r"(?i)did not improve in the last \d+ records.*Signaling Trainer to stop", PhaseSeen, phase=Phase.STOPPING_EARLY
     ),
     signature(r"Shapes (?P<left>\([^)]*\)) and (?P<right>\([^)]*\)) are incompatible", ShapeMismatch),
     signature(
@@ -67,8 +50,7 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        r"[Ee]rror when checking (?P<op>\w+): expected (?P<left>\S+) to have[^\n]{0,60}? shape "
-        r"(?P<right>\([^)]*\))",
+        r"[Ee]rror when checking (?P<op>\w+): expected (?P<left>\S+) to have[^\n]{0,60}? shape (?P<right>\([^)]*\))",
         ShapeMismatch,
     ),
     signature(

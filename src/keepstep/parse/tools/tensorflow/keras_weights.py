@@ -45,14 +45,8 @@ SIGNATURES = (
         r"(?P<detail>Layer #\d+ \(named [^\n]{0,120}expects \d+ weight\(s\), but the saved weights have)",
         CheckpointMismatch,
     ),
-    signature(
-        r"(?P<detail>Layer #\d+ \(named [^\n]{0,160}but the saved weight has shape)",
-        CheckpointMismatch,
-    ),
-    signature(
-        r"(?P<detail>Shape mismatch in (?:layer #|model for top-level weight)[^\n]{0,120})",
-        CheckpointMismatch,
-    ),
+    signature(r"(?P<detail>Layer #\d+ \(named [^\n]{0,160}but the saved weight has shape)", CheckpointMismatch),
+    signature(r"(?P<detail>Shape mismatch in (?:layer #|model for top-level weight)[^\n]{0,120})", CheckpointMismatch),
     signature(r"(?P<detail>A total of \d+ objects could not be loaded)", CheckpointMismatch),
     signature(
         r"(?P<detail>Layer '[^'\n]{0,100}' expected \d+ (?:variables|input\(s\)|weights), but received \d+ (?:variables|saved)[^\n]{0,60})",

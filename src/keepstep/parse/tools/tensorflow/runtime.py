@@ -124,8 +124,7 @@ SIGNATURES = (
     signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
     # Placement
     signature(
-        r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?"
-        r"(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
+        r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
         _no_device,
     ),
     signature(
@@ -159,13 +158,11 @@ SIGNATURES = (
         lambda m: VersionConflict(component=f"operation {m['op']}", there=m["there"]),
     ),
     signature(
-        r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary"
-        r" running on (?P<there>[\w.\-]+?)\.? ",
+        r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary running on (?P<there>[\w.\-]+?)\.? ",
         lambda m: VersionConflict(component=f"function {m['op']}", there=m["there"]),
     ),
     signature(
-        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) "
-        r"?(?P<right>\[[\d,]*\])",
+        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) ?(?P<right>\[[\d,]*\])",
         ShapeMismatch,
     ),
     # The task of which a message speaks: below it, the node and its device
@@ -203,11 +200,7 @@ SIGNATURES = (
         PeerLost,
         how="a session with other tasks broke",
     ),
-    signature(
-        r"A session is not created yet\.{3}",
-        PeerLost,
-        how="a session with other tasks broke",
-    ),
+    signature(r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke"),
     signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened),
     # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
     signature(r"BlockingCallOnce time ?out", RanksMissing, missing=(), what="another replica in the same step"),
@@ -226,10 +219,7 @@ SIGNATURES = (
         rf"(?:(?P<member>{_TASK})[^\n]{{0,40}}? )?(?i:incarnation) (?:mismatch|(?:does not|doesn't|did not) match|has changed|changed)",
         _restarted,
     ),
-    signature(
-        r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
-        MemberRestarted,
-    ),
+    signature(r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted", MemberRestarted),
     signature(
         rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted
     ),
@@ -241,16 +231,14 @@ SIGNATURES = (
     ),
     signature(rf"(?:(?P<member>{_TASK})\S{{0,60}}? ?)?exists in cache with a different incarnation", _restarted),
     signature(
-        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means "
-        r"the server has restarted",
+        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means the server has restarted",
         MemberRestarted,
     ),
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted),
     # A peer that never was there
     signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
     signature(
-        rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)",
-        _dialled,
+        rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)", _dialled
     ),
     signature(
         rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
@@ -264,10 +252,8 @@ SIGNATURES = (
         _remote,
     ),
     signature(
-        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|"
-        r"[Cc]onnection "
-        r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read "
-        r"failed|"
+        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|[Cc]onnection "
+        r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read failed|"
         r"Stream removed|\"EOF\"|OS Error)))\1[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
     ),
@@ -285,15 +271,11 @@ SIGNATURES = (
     ),
     signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
     signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown),
-    signature(
-        r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)",
-        GroupShutDown,
-    ),
+    signature(r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)", GroupShutDown),
     signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
     signature(r"Collective has timed out during execution", CollectiveTimeout),
     signature(
-        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape "
-        r"(?P<left>\[[^\]]*\])"
+        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape (?P<left>\[[^\]]*\])"
         r"[^\n]{0,120}?expected shape (?P<right>\[[^\]]*\])",
         CollectiveMismatch,
         what="shape",
@@ -304,8 +286,7 @@ SIGNATURES = (
         what="shape",
     ),
     signature(
-        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected "
-        r"(?P<right>\d+)",
+        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected (?P<right>\d+)",
         CollectiveMismatch,
         what="size",
     ),
@@ -329,14 +310,8 @@ SIGNATURES = (
         CollectiveMismatch,
         what="broadcast without a source",
     ),
-    signature(
-        r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)",
-        GroupShutDown,
-    ),
-    signature(
-        r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})",
-        InternalFault,
-    ),
+    signature(r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)", GroupShutDown),
+    signature(r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})", InternalFault),
     # File systems and stores
     signature(
         r"File system scheme '?(?P<scheme>\w+)'? not implemented",
@@ -374,8 +349,7 @@ SIGNATURES = (
         lambda match: WorldSeen(size=1),
     ),
     signature(
-        r"is neither a type of a primitive operation nor a name of a function registered in binary running "
-        r"on "
+        r"is neither a type of a primitive operation nor a name of a function registered in binary running on "
         r"(?P<there>[\w.\-]+)[^\n]{0,80}?client and server binaries are not built with the same version",
         VersionConflict,
         component="tensorflow",

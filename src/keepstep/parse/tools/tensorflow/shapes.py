@@ -60,11 +60,7 @@ SIGNATURES = (
         ShapeMismatch,
         op="concatenation",
     ),
-    signature(
-        r"In\[0\] mismatch In\[1\] shape: (?P<left>\d+) vs\. (?P<right>\d+)",
-        ShapeMismatch,
-        op="matmul",
-    ),
+    signature(r"In\[0\] mismatch In\[1\] shape: (?P<left>\d+) vs\. (?P<right>\d+)", ShapeMismatch, op="matmul"),
     signature(
         r"In\[0\] and In\[1\] (?:must have compatible batch dimensions|ndims must be|has different ndims)"
         rf"(?:[^\n]{{0,20}}?(?P<left>{_SHAPE}) vs\. (?P<right>{_SHAPE}))?",
@@ -122,8 +118,7 @@ SIGNATURES = (
     ),
     signature(r"Attempted to pad to a smaller size than the input element", ShapeMismatch, op="padded batch"),
     signature(
-        r"TensorArray(?: \S{1,80})? ?(?:has inconsistent shapes|[^\n]{0,120}which is incompatible with the TensorArray's "
-        r"inferred element shape)",
+        r"TensorArray(?: \S{1,80})? ?(?:has inconsistent shapes|[^\n]{0,120}which is incompatible with the TensorArray's inferred element shape)",
         ShapeMismatch,
         op="a tensor array",
     ),
@@ -158,8 +153,7 @@ SIGNATURES = (
     ),
     signature(r"logits and labels must (?:be broadcastable|have the same)", ShapeMismatch, op="loss"),
     signature(
-        r"Dimensions? (?:\d+ in both shapes )?must be equal, but are (?P<left>\d+) and (?P<right>\d+)",
-        ShapeMismatch,
+        r"Dimensions? (?:\d+ in both shapes )?must be equal, but are (?P<left>\d+) and (?P<right>\d+)", ShapeMismatch
     ),
     signature(
         r"Matrix size-incompatible: In\[0\]: (?P<left>\[[^\]]*\]), In\[1\]: (?P<right>\[[^\]]*\])",
@@ -167,9 +161,7 @@ SIGNATURES = (
         op="matmul",
     ),
     signature(
-        r"Input to reshape is a tensor with (?P<left>\d+) values, but the requested shape (?:has|requires a "
-        r"multiple "
-        r"of) (?P<right>\d+)",
+        r"Input to reshape is a tensor with (?P<left>\d+) values, but the requested shape (?:has|requires a multiple of) (?P<right>\d+)",
         ShapeMismatch,
         op="reshape",
     ),
@@ -180,8 +172,7 @@ SIGNATURES = (
         op="concatenation",
     ),
     signature(
-        r"Cannot feed value of shape (?P<left>\([^)]*\)) for Tensor [^\n]{0,80}?which has shape "
-        r"'?(?P<right>\([^)]*\))",
+        r"Cannot feed value of shape (?P<left>\([^)]*\)) for Tensor [^\n]{0,80}?which has shape '?(?P<right>\([^)]*\))",
         ShapeMismatch,
         op="feed",
     ),
@@ -213,8 +204,7 @@ SIGNATURES = (
     ),
     signature(r"TensorArray has inconsistent shapes\.", ShapeMismatch, op="TensorArray"),
     signature(
-        r"Tried to set a tensor with incompatible shape at a list index\. Item element shape: (?P<left>\[[^\]]*\]) list shape: "
-        r"(?P<right>\[[^\]]*\])",
+        r"Tried to set a tensor with incompatible shape at a list index\. Item element shape: (?P<left>\[[^\]]*\]) list shape: (?P<right>\[[^\]]*\])",
         ShapeMismatch,
         op="tensor list",
     ),
@@ -225,8 +215,7 @@ SIGNATURES = (
         op="concat",
     ),
     signature(
-        r"Shapes of all inputs must match: values\[\d+\]\.shape = (?P<left>\[[^\]]*\]) != values\[\d+\]\.shape = "
-        r"(?P<right>\[[^\]]*\])",
+        r"Shapes of all inputs must match: values\[\d+\]\.shape = (?P<left>\[[^\]]*\]) != values\[\d+\]\.shape = (?P<right>\[[^\]]*\])",
         ShapeMismatch,
         op="stack",
     ),

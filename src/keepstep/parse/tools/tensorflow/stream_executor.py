@@ -99,10 +99,7 @@ SIGNATURES = (
         r" requires compute capability '?[^'\n]{1,20}'? but is of '?[^'\n]{1,20})",
         CudaMismatch,
     ),
-    signature(
-        r"Couldn't find a suitable version of (?P<name>ptxas|nvlink|fatbinary)\b",
-        LibraryMissing,
-    ),
+    signature(r"Couldn't find a suitable version of (?P<name>ptxas|nvlink|fatbinary)\b", LibraryMissing),
     # XLA goes on with the driver's compiler, which fails where it is as old
     signature(
         r"Falling back to the CUDA driver for PTX compilation; ptxas does not support CC (?P<cc>[\d.]{3,6})",

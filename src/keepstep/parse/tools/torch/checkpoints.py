@@ -67,8 +67,7 @@ SIGNATURES = (
     signature(r"(?P<detail>Size mismatch between saved [^\n]{0,80} and current[^\n]{0,80})", CheckpointMismatch),
     signature(r"(?P<detail>mismatch sizes torch\.Size\([^)\n]{0,60}\) vs torch\.Size[^\n]{0,60})", CheckpointMismatch),
     signature(
-        r"Could not find (?:FQN|shard at '[^'\n]{0,60}' for FQN): '(?P<detail>[^'\n]{1,200})'",
-        CheckpointMismatch,
+        r"Could not find (?:FQN|shard at '[^'\n]{0,60}' for FQN): '(?P<detail>[^'\n]{1,200})'", CheckpointMismatch
     ),
     signature(
         r"Attempting to deserialize object on \w+ device (?P<expected>\d+) but torch\.\w+\.device_count\(\) is (?P<seen>\d+)",

@@ -68,8 +68,7 @@ SIGNATURES = (
         LibraryMissing,
     ),
     signature(
-        r"(?P<what>RuntimeError: \d+ active drivers \(\[[^\]\n]{0,120}\]\)\. There should only be one)",
-        CudaMismatch,
+        r"(?P<what>RuntimeError: \d+ active drivers \(\[[^\]\n]{0,120}\]\)\. There should only be one)", CudaMismatch
     ),
     signature(
         r"Found \S[^\n]{0,60} which is too old to be supported by the triton GPU compiler",
@@ -80,8 +79,5 @@ SIGNATURES = (
         r"(?P<what>torch\.?_dynamo\.exc\.(?:InternalTorchDynamoError|BackendCompilerFailed): [^\n]{0,120})",
         InternalFault,
     ),
-    signature(
-        r"(?P<what>torch\._inductor\.exc\.(?:LoweringException|InductorError): [^\n]{0,120})",
-        InternalFault,
-    ),
+    signature(r"(?P<what>torch\._inductor\.exc\.(?:LoweringException|InductorError): [^\n]{0,120})", InternalFault),
 )

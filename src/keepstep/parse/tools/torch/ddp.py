@@ -10,22 +10,17 @@ from keepstep.parse.scan.signature import by_hand, signature
 SIGNATURES = (
     # reducer.cpp, all versions
     signature(
-        r"Expected to have finished reduction in the prior iteration before starting a new one",
-        UnusedParameters,
+        r"Expected to have finished reduction in the prior iteration before starting a new one", UnusedParameters
     ),
     signature(
-        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,"
-        r"300})",
+        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,300})",
         UnusedParameters,
     ),
     signature(r"Your training graph has changed in this iteration", UnusedParameters),
     signature(r"has parameters that were not used in producing (?:the |its )?(?:loss|output)", UnusedParameters),
     # torch before 1.1 hands a gradient that never came to the reducer; apex counts its buckets
     signature(r"_queue_reduction\(\): incompatible function arguments", UnusedParameters),
-    signature(
-        r"In epilogue, next_bucket \(\d+\) != num_buckets \(\d+\)",
-        UnusedParameters,
-    ),
+    signature(r"In epilogue, next_bucket \(\d+\) != num_buckets \(\d+\)", UnusedParameters),
     # fairscale
     signature(r"A bucket failed to be sent, probably unused parameters", UnusedParameters),
     # wrapped without anything to train; tf.distribute and Keras optimizers
@@ -38,10 +33,7 @@ SIGNATURES = (
     signature(r"Gradients? (?:was|were) computed more than backward_passes_per_step times", MarkedReadyTwice),
     signature(r"[Tt]he parameter (?P<name>\S+) has already been reduced", MarkedReadyTwice),
     signature(r"Expected to mark a variable ready only once", MarkedReadyTwice),
-    signature(
-        r"Parameter at index \d+(?: with name (?P<name>\S+))? has been marked as ready twice",
-        MarkedReadyTwice,
-    ),
+    signature(r"Parameter at index \d+(?: with name (?P<name>\S+))? has been marked as ready twice", MarkedReadyTwice),
     # apex: a parameter that was not there, or had no gradient, when the buckets were made
     signature(r"self\.param_id_to_bucket\[id\(param\)\]", UnusedParameters),
     signature(
@@ -50,8 +42,7 @@ SIGNATURES = (
     ),
     # comm.cpp / reducer.cpp
     signature(
-        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, "
-        r"while rank (?:\d+) has [^\n]{0,40}params)",
+        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, while rank (?:\d+) has [^\n]{0,40}params)",
         ModelsDiffer,
     ),
     signature(

@@ -55,8 +55,7 @@ SIGNATURES = (
         what="process group and world",
     ),
     signature(
-        r"[Tt]he (?:arg 'group_size' \((?P<seen>\d+)\) must not exceed the world size|world size must be divisible by"
-        r" 'group_size')",
+        r"[Tt]he (?:arg 'group_size' \((?P<seen>\d+)\) must not exceed the world size|world size must be divisible by 'group_size')",
         WorldSizeConflict,
         what="process group and world",
     ),
@@ -84,14 +83,8 @@ SIGNATURES = (
         r"Pipelining(?:Shape|Metadata)Error: [^\n]{0,120}?dtype mismatch: (?:expected )?(?P<left>\S{1,40}) (?:actual|vs) (?P<right>\S{1,40})",
         DtypeMismatch,
     ),
-    signature(
-        r"(?P<what>Operator \S+ does not have a sharding strategy registered)",
-        UnsupportedCombination,
-    ),
-    signature(
-        r"(?P<what>Sharding propagation failed (?:for|on op) (?:Op\(op=)?[\w.:]{1,80})",
-        UnsupportedCombination,
-    ),
+    signature(r"(?P<what>Operator \S+ does not have a sharding strategy registered)", UnsupportedCombination),
+    signature(r"(?P<what>Sharding propagation failed (?:for|on op) (?:Op\(op=)?[\w.:]{1,80})", UnsupportedCombination),
     signature(
         r"(?P<what>(?:Attempted to (?:flatten|split|unbind)|It cannot be performed without redistribution)[^\n]{0,40}?"
         r"(?: (?:a |the )?sharded dimension| being sharded|, which is disallowed by the current operator))",
@@ -108,17 +101,12 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>[\w.:]{3,80}: got mixed torch\.Tensor and (?:DTensor|distributed tensor))",
-        UnsupportedCombination,
+        r"(?P<what>[\w.:]{3,80}: got mixed torch\.Tensor and (?:DTensor|distributed tensor))", UnsupportedCombination
     ),
     signature(
         r"ShardedTensor \w+ property does not match from different ranks",
         ReplicasDiffer,
         detail="properties of a sharded tensor",
     ),
-    signature(
-        r"Shard\(-?\d+\) requires even sharding: ",
-        WorldSizeConflict,
-        what="a sharded dimension",
-    ),
+    signature(r"Shard\(-?\d+\) requires even sharding: ", WorldSizeConflict, what="a sharded dimension"),
 )

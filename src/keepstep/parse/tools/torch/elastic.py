@@ -195,8 +195,7 @@ SIGNATURES = (
         lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})", final=False),
     ),
     signature(
-        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|"
-        r"[Cc]onnection to etcd (?:has )?failed",
+        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|[Cc]onnection to etcd (?:has )?failed",
         ConnectFailed,
         why=Why.FAILED,
         peer="etcd",
@@ -207,15 +206,11 @@ SIGNATURES = (
         what="this rendezvous over etcd: the server does not support version 2 of the API, or lacks the keys",
     ),
     signature(
-        r"RendezvousConnectionError: (?!The connection to the)",
-        ConnectFailed,
-        why=Why.FAILED,
-        peer="rendezvous",
+        r"RendezvousConnectionError: (?!The connection to the)", ConnectFailed, why=Why.FAILED, peer="rendezvous"
     ),
     signature(r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"),
     signature(
-        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|"
-        r"worker group successfully finished",
+        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|worker group successfully finished",
         PhaseSeen,
         phase=Phase.FINISHED,
     ),

@@ -39,16 +39,14 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)",
-        UnsupportedCombination,
+        r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)", UnsupportedCombination
     ),
     signature(
         r"(?P<detail>(?:Global|Local) (?:world size|rank) at save time was \d+, but at load time was \d+)",
         CheckpointMismatch,
     ),
     signature(
-        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is "
-        r"all-gathering (?P<right>[^\n]{0,200})",
+        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is all-gathering (?P<right>[^\n]{0,200})",
         _order,
     ),
     signature(r"Rank (?P<rank>\d+) has different values for (?P<detail>\w+)", ReplicasDiffer),
@@ -68,10 +66,7 @@ SIGNATURES = (
         WorldSizeConflict,
         what="shards of a group",
     ),
-    signature(
-        r"Must flatten tensors with uniform dtype but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
-        DtypeMismatch,
-    ),
+    signature(r"Must flatten tensors with uniform dtype but got (?P<left>[\w.]+) and (?P<right>[\w.]+)", DtypeMismatch),
     signature(
         r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
         DtypeMismatch,

@@ -36,29 +36,16 @@ SIGNATURES = (
         r"^\s*_error_if_any_worker_fails\(\)|raise RuntimeError\(f?['\"]DataLoader worker \(pid\(s\) \{",
         LoaderWorkerDied,
     ),
-    signature(
-        r"raise RuntimeError\(f?['\"]DataLoader timed out after \{",
-        Slowness,
-        what="loader",
-    ),
+    signature(r"raise RuntimeError\(f?['\"]DataLoader timed out after \{", Slowness, what="loader"),
     # torch/serialization, torch/nn, torch/optim
     signature(
-        r"raise RuntimeError\(f?['\"]unexpected EOF, expected \{",
-        CheckpointUnreadable,
-        why="the file ends early",
+        r"raise RuntimeError\(f?['\"]unexpected EOF, expected \{", CheckpointUnreadable, why="the file ends early"
     ),
-    signature(
-        r"raise RuntimeError\(f?['\"]Error\(s\) in loading state_dict for \{",
-        CheckpointMismatch,
-    ),
+    signature(r"raise RuntimeError\(f?['\"]Error\(s\) in loading state_dict for \{", CheckpointMismatch),
     signature(
         r"raise ValueError\(['\"](?P<detail>loaded state dict (?:contains a parameter group|has a different number of)) ?['\"]",
         CheckpointMismatch,
     ),
     # loss scalers of fairseq and of those that took it over
-    signature(
-        r"raise FloatingPointError\(\(?f?['\"]Minimum loss scale reached \(",
-        NonFinite,
-        what="loss",
-    ),
+    signature(r"raise FloatingPointError\(\(?f?['\"]Minimum loss scale reached \(", NonFinite, what="loss"),
 )

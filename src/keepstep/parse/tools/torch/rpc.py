@@ -51,13 +51,9 @@ SIGNATURES = (
         r"(?:(?:from|to) (?P<peer>[^\s:]+))?: (?P<text>[^\n]{1,160})",
         _agent,
     ),
+    signature(r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe", _pipe),
     signature(
-        r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe",
-        _pipe,
-    ),
-    signature(
-        r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)",
-        _pipe,
+        r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)", _pipe
     ),
     signature(r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble),
     signature(r"RPC worker name (?P<member>\S{1,80}) is not unique", DuplicateMember),

@@ -29,38 +29,29 @@ SIGNATURES = (
     ),
     signature(r"size mismatch, m1: \[(?P<left>[\d x]+)\], m2: \[(?P<right>[\d x]+)\]", ShapeMismatch, op="matmul"),
     signature(
-        r"size mismatch, got input \((?P<left>\d+)\), mat \((?P<op>[\dx]+)\), vec \((?P<right>\d+)\)",
-        ShapeMismatch,
+        r"size mismatch, got input \((?P<left>\d+)\), mat \((?P<op>[\dx]+)\), vec \((?P<right>\d+)\)", ShapeMismatch
     ),
     signature(
-        r"The size of tensor a \((?P<left>\d+)\) must match the size of tensor b \((?P<right>\d+)\)",
-        ShapeMismatch,
+        r"The size of tensor a \((?P<left>\d+)\) must match the size of tensor b \((?P<right>\d+)\)", ShapeMismatch
     ),
     signature(
-        r"Sizes of tensors must match except in dimension \d+\.[^\n]{0,40}?(?:[Ee]xpected|"
-        r"[Gg]ot)[^\n\d]{0,20}"
+        r"Sizes of tensors must match except in dimension \d+\.[^\n]{0,40}?(?:[Ee]xpected|[Gg]ot)[^\n\d]{0,20}"
         r"(?P<left>\d+)[^\n\d]{1,20}(?P<right>\d+)",
         ShapeMismatch,
         op="concatenation",
     ),
     signature(
-        r"(?:stack|torch\.cat\(\)|cat)[^\n]{0,20} expects each tensor to be equal size, but got "
-        r"(?P<left>\[[^\]]*\]) "
+        r"(?:stack|torch\.cat\(\)|cat)[^\n]{0,20} expects each tensor to be equal size, but got (?P<left>\[[^\]]*\]) "
         r"at entry \d+ and (?P<right>\[[^\]]*\])",
         ShapeMismatch,
         op="stack",
     ),
     signature(
-        r"invalid argument \d+: Sizes of tensors must match except in dimension \d+\. Got (?P<left>\d+) and "
-        r"(?P<right>\d+)",
+        r"invalid argument \d+: Sizes of tensors must match except in dimension \d+\. Got (?P<left>\d+) and (?P<right>\d+)",
         ShapeMismatch,
         op="concatenation",
     ),
-    signature(
-        r"shape '?(?P<left>\[[^\]]*\])'? is invalid for input of size (?P<right>\d+)",
-        ShapeMismatch,
-        op="view",
-    ),
+    signature(r"shape '?(?P<left>\[[^\]]*\])'? is invalid for input of size (?P<right>\d+)", ShapeMismatch, op="view"),
     signature(
         r"Expected (?:input )?batch_size \((?P<left>\d+)\) to match target batch_size \((?P<right>\d+)\)",
         ShapeMismatch,
@@ -81,48 +72,32 @@ SIGNATURES = (
         ShapeMismatch,
         op="convolution",
     ),
+    signature(r"running_mean should contain (?P<left>\d+) elements not (?P<right>\d+)", ShapeMismatch, op="batch norm"),
     signature(
-        r"running_mean should contain (?P<left>\d+) elements not (?P<right>\d+)",
-        ShapeMismatch,
-        op="batch norm",
-    ),
-    signature(
-        r"Given normalized_shape=(?P<left>\[[^\]]*\]), expected input with shape",
-        ShapeMismatch,
-        op="layer norm",
+        r"Given normalized_shape=(?P<left>\[[^\]]*\]), expected input with shape", ShapeMismatch, op="layer norm"
     ),
     signature(
         r"The expanded size of the tensor \((?P<left>\d+)\) must match the existing size \((?P<right>\d+)\)",
         ShapeMismatch,
     ),
     signature(
-        r"Expected size for first two dimensions of batch\d tensor to be: (?P<left>\[[^\]]*\]) but got: "
-        r"(?P<right>\[[^\]]*\])",
+        r"Expected size for first two dimensions of batch\d tensor to be: (?P<left>\[[^\]]*\]) but got: (?P<right>\[[^\]]*\])",
         ShapeMismatch,
         op="bmm",
     ),
+    signature(r"einsum\(\)[^\n]{0,120}(?:does not broadcast|has size)[^\n]{0,80}", ShapeMismatch, op="einsum"),
     signature(
-        r"einsum\(\)[^\n]{0,120}(?:does not broadcast|has size)[^\n]{0,80}",
-        ShapeMismatch,
-        op="einsum",
-    ),
-    signature(
-        r"The shape of the mask (?P<left>\[[^\]]*\]) at index \d+ does not match the shape of the indexed "
-        r"tensor "
-        r"(?P<right>\[[^\]]*\])",
+        r"The shape of the mask (?P<left>\[[^\]]*\]) at index \d+ does not match the shape of the indexed tensor (?P<right>\[[^\]]*\])",
         ShapeMismatch,
     ),
     signature(
-        r"shape mismatch: (?:value tensor|indexing tensors|objects cannot be broadcast)[^\n]{0,120}",
-        ShapeMismatch,
+        r"shape mismatch: (?:value tensor|indexing tensors|objects cannot be broadcast)[^\n]{0,120}", ShapeMismatch
     ),
     signature(
-        r"output with shape (?P<left>\[[^\]]*\]) doesn't match the broadcast shape (?P<right>\[[^\]]*\])",
-        ShapeMismatch,
+        r"output with shape (?P<left>\[[^\]]*\]) doesn't match the broadcast shape (?P<right>\[[^\]]*\])", ShapeMismatch
     ),
     signature(
-        r"input\.size\(-1\) must be equal to input_size\. Expected (?P<left>\d+), got (?P<right>\d+)",
-        ShapeMismatch,
+        r"input\.size\(-1\) must be equal to input_size\. Expected (?P<left>\d+), got (?P<right>\d+)", ShapeMismatch
     ),
     signature(r"each element in list of batch should be of equal size", ShapeMismatch, op="collation"),
     signature(r"Trying to resize storage that is not resizable", ShapeMismatch, op="collation"),
@@ -176,10 +151,7 @@ SIGNATURES = (
             "D tensor, got ",
         ),
     ),
-    signature(
-        r"Error: Got (?P<left>\dD input), but (?P<op>\w{1,20}) mode needs (?P<right>\dD input)",
-        ShapeMismatch,
-    ),
+    signature(r"Error: Got (?P<left>\dD input), but (?P<op>\w{1,20}) mode needs (?P<right>\dD input)", ShapeMismatch),
     signature(r"Error: input must have (?P<right>\d dimensions), got (?P<left>\d)", ShapeMismatch),
     signature(
         r"(?:Expected input to be|expected input to be) (?P<right>\d-?D or \d-?D),?(?: but)? (?:got|received) (?P<left>\d-?D)",

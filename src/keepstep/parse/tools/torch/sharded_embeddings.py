@@ -12,13 +12,11 @@ from keepstep.parse.scan.signature import signature
 SIGNATURES = (
     # the planner finds no way to place the tables
     signature(
-        r"(?P<what>No available sharding type and compute kernel combination after applying user provided constraints"
-        r"(?: for [^\s,]{1,80}[^\s,.])?)",
+        r"(?P<what>No available sharding type and compute kernel combination after applying user provided constraints(?: for [^\s,]{1,80}[^\s,.])?)",
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>Unable to find a plan for this model because of the strict constraints)",
-        UnsupportedCombination,
+        r"(?P<what>Unable to find a plan for this model because of the strict constraints)", UnsupportedCombination
     ),
     signature(
         r"Unable to find a plan for this model (?:because of insufficient storage|are evaluating \d+ proposals)",
@@ -29,10 +27,7 @@ SIGNATURES = (
         r"PlannerError[^\n]{0,80}: Table of size (?P<requested>[^\n]{1,60}?) ?GB cannot be added to any rank",
         DeviceMemoryExhausted,
     ),
-    signature(
-        r"(?P<what>Compute kernel validation failed with \d+ violation)",
-        UnsupportedCombination,
-    ),
+    signature(r"(?P<what>Compute kernel validation failed with \d+ violation)", UnsupportedCombination),
     signature(
         r"has rank (?P<seen>\d+) which is greater than world size (?P<expected>\d+)",
         WorldSizeConflict,
@@ -40,8 +35,7 @@ SIGNATURES = (
     ),
     # what a rank holds is not what the plan says
     signature(
-        r"Number of local shards \(\d+\) does not match number of local shards metadata in sharded_tensor_metadata \(\d+\)"
-        r" on rank \((?P<rank>\d+)\)",
+        r"Number of local shards \(\d+\) does not match number of local shards metadata in sharded_tensor_metadata \(\d+\) on rank \((?P<rank>\d+)\)",
         ReplicasDiffer,
         detail="the ranks' plans of a sharded tensor",
     ),
@@ -50,19 +44,13 @@ SIGNATURES = (
         ReplicasDiffer,
         detail="properties of a sharded tensor",
     ),
-    signature(
-        r"(?P<detail>Local shard tensor device does not match with local Shard's placement)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>Local shard tensor device does not match with local Shard's placement)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>Local shard metadata's rank does not match with the rank in its process group)"
         r"(?:! Found current rank in the process group: (?P<rank>\d+))?",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"(?P<detail>Global rank \d+ does not exist in input process group)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>Global rank \d+ does not exist in input process group)", ClusterSpecInvalid),
     signature(
         r"(?P<what>src_rank|sharding_spec)=(?P<left>[^\n]{1,80}?) on rank: \d+ does not match with \w+=(?P<right>[^\n]{1,80}?) on rank: (?P<other_rank>\d+)",
         CollectiveMismatch,

@@ -20,16 +20,8 @@ MORE_THAN_ANY_HOST = 1 << 44
 """Bytes. Less than these may really have been wanted."""
 
 SIGNATURES = (
-    signature(
-        rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])",
-        DeviceMemoryExhausted,
-        kind="tpu",
-    ),
-    signature(
-        rf"Program hbm requirement (?P<requested>{_SIZE})(?=[:\s])",
-        DeviceMemoryExhausted,
-        kind="tpu",
-    ),
+    signature(rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),
+    signature(rf"Program hbm requirement (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),
     signature(r"Largest program allocations in hbm:", DeviceMemoryExhausted, kind="tpu"),
     # what is fed (TensorFlow's infeed_ops.cc)
     signature(
@@ -37,10 +29,7 @@ SIGNATURES = (
         ShapeMismatch,
         op="the infeed of the TPU",
     ),
-    signature(
-        r"Infeed dtype mismatch(?: for tuple element \d+|\.)",
-        DtypeMismatch,
-    ),
+    signature(r"Infeed dtype mismatch(?: for tuple element \d+|\.)", DtypeMismatch),
     # what TensorFlow does not compile for XLA and TPUs (xla.py, tpu_replication.py)
     signature(
         r"(?P<what>(?:XLA compiled|TPU) computations cannot be nested\b|Cannot nest (?:outside_compilation clusters|gradient colocation operations)"

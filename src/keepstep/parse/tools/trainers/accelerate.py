@@ -24,8 +24,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>DistributedOperationException)", CollectiveMismatch),
     signature(
-        r"(?P<detail>To launch a multi-(?:GPU|device) training from your notebook[^\n]{0,120})",
-        ClusterSpecInvalid,
+        r"(?P<detail>To launch a multi-(?:GPU|device) training from your notebook[^\n]{0,120})", ClusterSpecInvalid
     ),
     signature(
         r"(?P<what>\w+ has been initialized before the `notebook_launcher` could create a forked subprocess)",
@@ -52,17 +51,13 @@ SIGNATURES = (
         detail="the data ended before the ranks' steps did",
     ),
     signature(
-        r"(?P<detail>[Yy]ou need to manually pass in `--num_processes` using this config yaml)",
-        ClusterSpecInvalid,
+        r"(?P<detail>[Yy]ou need to manually pass in `--num_processes` using this config yaml)", ClusterSpecInvalid
     ),
     signature(
         r"(?P<detail>Less than two GPU ids were configured and tried to run on(?: on)? multiple GPUs)",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"on port `?(?P<port>\d+)`?, but another process is utilizing it",
-        PortTaken,
-    ),
+    signature(r"on port `?(?P<port>\d+)`?, but another process is utilizing it", PortTaken),
     signature(r"No executable batch size found, reached zero", DeviceMemoryExhausted),
     signature(
         r"Error: Some modules are dispatched on the CPU or the disk\. Make sure you have enough GPU RAM to fit",
@@ -74,14 +69,9 @@ SIGNATURES = (
         why="it has no state dict",
     ),
     signature(
-        rf"{_PATH} is not a folder containing a `\.index\.json` file",
-        CheckpointUnreadable,
-        why="it has no weights",
+        rf"{_PATH} is not a folder containing a `\.index\.json` file", CheckpointUnreadable, why="it has no weights"
     ),
-    signature(
-        r"(?P<what>the `Accelerator` should only be initialized inside your training function)",
-        ForkOrThread,
-    ),
+    signature(r"(?P<what>the `Accelerator` should only be initialized inside your training function)", ForkOrThread),
     signature(
         r"(?P<what>A parameter in the optimizer couldn't be switched to its sharded version)", UnsupportedCombination
     ),
@@ -89,8 +79,7 @@ SIGNATURES = (
         r"The checkpoint passed was saved with (?P<detail>\S{1,40}), we need a the pt format", CheckpointMismatch
     ),
     signature(
-        r"(?P<what>You can't train a model that has been loaded (?:in \d-bit (?:or \d-bit )?precision|with "
-        r"`?device_map)[^\n]{0,120})",
+        r"(?P<what>You can't train a model that has been loaded (?:in \d-bit (?:or \d-bit )?precision|with `?device_map)[^\n]{0,120})",
         UnsupportedCombination,
     ),
     signature(r"Error: (?P<what>fp(?:16|8) mixed precision requires a (?:GPU|device))", CudaMismatch),

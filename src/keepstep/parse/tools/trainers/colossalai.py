@@ -11,8 +11,7 @@ from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
     signature(
-        r"(?P<what>\w{2,40}) (?:should|must) be a (?:factor|divisor) of (?:the )?world[_ ]size",
-        WorldSizeConflict,
+        r"(?P<what>\w{2,40}) (?:should|must) be a (?:factor|divisor) of (?:the )?world[_ ]size", WorldSizeConflict
     ),
     signature(
         r"The dimension at index \d+ has value (?P<seen>\d+), but it is sharded over (?P<expected>\d+) devices",
@@ -25,13 +24,9 @@ SIGNATURES = (
         what="a sharded dimension",
     ),
     signature(
-        r"AnnealingLR: class input value (?P<detail>\S{1,60} and checkpoint ?value \S{1,60}) for",
-        CheckpointMismatch,
+        r"AnnealingLR: class input value (?P<detail>\S{1,60} and checkpoint ?value \S{1,60}) for", CheckpointMismatch
     ),
-    signature(
-        r"Invalid checkpoint path (?P<path>\S{1,300})\. Expected a file or a directory",
-        CheckpointUnreadable,
-    ),
+    signature(r"Invalid checkpoint path (?P<path>\S{1,300})\. Expected a file or a directory", CheckpointUnreadable),
     signature(
         r"Error: [^\n]{0,80}(?P<what>zero stage must be 0 or 1 when using pipeline parallelism"
         r"|[Ss]equence parallelism mode \S{1,40} (?:can only be used when|must be enabled when using) \w{2,40}( parallelism)?)",

@@ -42,10 +42,7 @@ SIGNATURES = (
         r"(?P<detail>In a multi-node environment, (?:at least one of node_rank and base_rank must be provided|master_\w+ is required))",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>Cannot initialize processes for node with base_rank\(\d+\) and nproc\(\d+\))", ClusterSpecInvalid
     ),

@@ -129,10 +129,7 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(r"Unable to JIT load the (?P<name>\w+) op", LibraryMissing),
-    signature(
-        r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})",
-        UnsupportedCombination,
-    ),
+    signature(r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})", UnsupportedCombination),
     signature(r"DeepSpeed info: version=(?P<version>[^\s,]+)", VersionSeen, component="DeepSpeed"),
     signature(
         r"world_size (?P<seen>\d+) is larger than half of num_heads (?P<expected>\d+)",
@@ -154,14 +151,8 @@ SIGNATURES = (
         r" env\['LOCAL_RANK'\]=\d+)",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"(?P<detail>(?:MPICH|Intel MPI|mvapich) requires same number of devices per node)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"Elasticity V ?[\d.]+ needs (?P<name>WORLD_SIZE) to compute valid batch size",
-        RankVariableMissing,
-    ),
+    signature(r"(?P<detail>(?:MPICH|Intel MPI|mvapich) requires same number of devices per node)", ClusterSpecInvalid),
+    signature(r"Elasticity V ?[\d.]+ needs (?P<name>WORLD_SIZE) to compute valid batch size", RankVariableMissing),
     signature(
         r"(?P<detail>Load checkpoint \S{1,200} dst numel \d+ != src numel \d+|full param numel \d+ != tensor slice numel \d+)",
         CheckpointMismatch,
@@ -172,22 +163,16 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"(?P<detail>(?:DeepSpeed c|C)heckpoint [\w ]{1,60} disagrees across model-state files)",
-        CheckpointMismatch,
+        r"(?P<detail>(?:DeepSpeed c|C)heckpoint [\w ]{1,60} disagrees across model-state files)", CheckpointMismatch
     ),
     signature(r"(?P<detail>Cannot restore a universal checkpoint into this)", CheckpointMismatch),
     signature(
-        r"^\s*assert len\(self\.ckpt_list\) > 0",
-        CheckpointUnreadable,
-        why="no file of the model's states was found",
+        r"^\s*assert len\(self\.ckpt_list\) > 0", CheckpointUnreadable, why="no file of the model's states was found"
     ),
     signature(
         r"ZeRO-3 checkpoint has no model/optimizer rank files", CheckpointUnreadable, why="files of ranks are missing"
     ),
-    signature(
-        r"Error: (?P<path>\S{1,300}) is not a (?:model state|zero) checkpoint",
-        CheckpointUnreadable,
-    ),
+    signature(r"Error: (?P<path>\S{1,300}) is not a (?:model state|zero) checkpoint", CheckpointUnreadable),
     signature(
         r"Error: (?P<detail>ZeRO-3 model/optimizer tp_degree or dp_degree mismatch: [^\n]{1,80}"
         r"|AutoEP ZeRO-3 checkpoints can only be loaded with the same [^\n]{1,60}|Folded AutoEP\+AutoTP checkpoint requires a folded runtime)",
@@ -203,20 +188,11 @@ SIGNATURES = (
         BatchNotDivisible,
     ),
     signature(r"Error: rank number is not in current env", RankVariableMissing),
-    signature(
-        r"(?P<what>\w{2,30}_size)=(?P<expected>\d+) exceeds num_experts=(?P<seen>\d+)",
-        WorldSizeConflict,
-    ),
+    signature(r"(?P<what>\w{2,30}_size)=(?P<expected>\d+) exceeds num_experts=(?P<seen>\d+)", WorldSizeConflict),
     signature(r"Error: Insufficient device count for mesh size", WorldSizeConflict, what="devices of the mesh"),
-    signature(
-        r"(?P<detail>The checkpoint tag name \S{1,120} is not consistent across all ranks)",
-        ReplicasDiffer,
-    ),
+    signature(r"(?P<detail>The checkpoint tag name \S{1,120} is not consistent across all ranks)", ReplicasDiffer),
     signature(r"(?P<detail>Data inconsistency within the TP group)", ReplicasDiffer),
-    signature(
-        r"Exception: (?P<what>You are using an untested ZeRO Optimizer)",
-        UnsupportedCombination,
-    ),
+    signature(r"Exception: (?P<what>You are using an untested ZeRO Optimizer)", UnsupportedCombination),
     signature(
         r"Error: (?P<what>ZeRO inference only makes sense with ZeRO Stage 3|Detected in-place modification of ZeRO-3 parameters inside GatheredParameters"
         r"|Cannot free a ZeRO-3 parameter while it is still active in submodules|Parameter \S{1,120} is on \S{1,20} but broadcast requires it to be on"

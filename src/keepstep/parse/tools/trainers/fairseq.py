@@ -11,9 +11,7 @@ from keepstep.parse.scan.signature import signature
 SIGNATURES = (
     # fairseq and metaseq, where one process is to start all ranks
     signature(
-        r"world size is (?P<expected>\d+) but have (?P<seen>\d+) available devices",
-        WorldSizeConflict,
-        what="devices",
+        r"world size is (?P<expected>\d+) but have (?P<seen>\d+) available devices", WorldSizeConflict, what="devices"
     ),
     signature(
         r"(?P<detail>Cannot load state dict with strict=True and checkpoint shards > 1|state_dict does not contain \S{1,120}\. Cannot load)",

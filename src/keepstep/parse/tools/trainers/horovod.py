@@ -115,8 +115,7 @@ SIGNATURES = (
         CollectiveMismatch,
     ),
     signature(
-        r"Mismatched (?P<what>allreduce|allgather|broadcast|alltoall|reducescatter|MPI|collective) ",
-        CollectiveMismatch,
+        r"Mismatched (?P<what>allreduce|allgather|broadcast|alltoall|reducescatter|MPI|collective) ", CollectiveMismatch
     ),
     signature(
         r"Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor",
@@ -141,14 +140,11 @@ SIGNATURES = (
         GroupShutDown,
     ),
     signature(
-        r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$",
-        PeerLost,
+        r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$", PeerLost
     ),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
     signature(
-        r"ssh not successful for host (?P<peer>[\w.\-]+)|Unable to ssh on one or more hosts|could not (?:be "
-        r")?ssh"
-        r"[^\n]{0,40}hosts?",
+        r"ssh not successful for host (?P<peer>[\w.\-]+)|Unable to ssh on one or more hosts|could not (?:be )?ssh[^\n]{0,40}hosts?",
         ConnectFailed,
         why=Why.FAILED,
     ),
@@ -162,8 +158,7 @@ SIGNATURES = (
         what="the cluster had no room for all processes",
     ),
     signature(
-        r"was unable to connect to (?:horovod|Horovod)?[^\n]{0,60}on any of the following addresses: "
-        r"(?P<addresses>[^\n]{0,1000})",
+        r"was unable to connect to (?:horovod|Horovod)?[^\n]{0,60}on any of the following addresses: (?P<addresses>[^\n]{0,1000})",
         _offered,
     ),
     signature(
@@ -178,10 +173,7 @@ SIGNATURES = (
         peer="the launcher's key-value store",
     ),
     signature(r"could not connect to some hosts via ssh", ConnectFailed, why=Why.FAILED),
-    signature(
-        r"(?:Error|Exception): (?:[^\n]{0,20})Unable to find a port to bind to",
-        PortTaken,
-    ),
+    signature(r"(?:Error|Exception): (?:[^\n]{0,20})Unable to find a port to bind to", PortTaken),
     signature(
         r"Security error: digest did not match the message",
         VersionConflict,
@@ -191,8 +183,7 @@ SIGNATURES = (
     signature(r"(?:what\(\): +|Error: ?)(?P<how>HTTP request failed\.)\s*$", GroupShutDown),
     # The build
     signature(
-        r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version "
-        r"(?P<found>[\w.+]+)",
+        r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version (?P<found>[\w.+]+)",
         lambda m: SymbolMissing(
             library=f"Horovod, built for {m['name']} {m['built']} (found {m['found'].rstrip('.')})"
         ),
@@ -256,19 +247,12 @@ SIGNATURES = (
         what="processes and slots",
     ),
     signature(r"(?P<detail>Invalid host input, [^\n]{0,100})", ClusterSpecInvalid),
-    signature(
-        r"Could not determine process rank and size: only one of (?P<name>\w+)",
-        RankVariableMissing,
-    ),
-    signature(
-        r"(?P<detail>No (?:data|rows) found in \w+ dataset)",
-        UnevenShards,
-    ),
+    signature(r"Could not determine process rank and size: only one of (?P<name>\w+)", RankVariableMissing),
+    signature(r"(?P<detail>No (?:data|rows) found in \w+ dataset)", UnevenShards),
     signature(r"(?P<what>Found \d+ bytes in \d+ rows; \w+ dataset may be corrupted)", CorruptData),
     signature(
         r"(?i:horovod (?:is |was )?initiali[sz]ed|hvd\.(?:rank|size)\(\)|horovod (?:rank|size))[^\n]{0,120}?"
-        r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}"
-        r"(?P<size>\d+)",
+        r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}(?P<size>\d+)",
         _world,
         anchors=by_hand(
             "rank= is on many lines",
@@ -298,9 +282,7 @@ SIGNATURES = (
         what="a rank of a process set",
     ),
     signature(
-        r"Number of entries in splits does not equal number of workers",
-        WorldSizeConflict,
-        what="splits and workers",
+        r"Number of entries in splits does not equal number of workers", WorldSizeConflict, what="splits and workers"
     ),
     signature(
         r"splits not provided, but first dimension of tensor is not an even multiple of the number of workers",
@@ -315,10 +297,7 @@ SIGNATURES = (
 )
 
 BLOCKS = (
-    block(
-        r"One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
-        _stalled,
-    ),
+    block(r"One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks", _stalled),
     # the list where a log shows it without the warning above it
     block(r"^Stalled ops: ?(?=\S+ \[(?:ready|missing) ranks: )", _stalled),
     block(r"One or more rank \(marked by \"X\"\) is stalled", _stalled),

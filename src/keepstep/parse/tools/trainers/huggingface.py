@@ -34,22 +34,15 @@ SIGNATURES = (
         why="there is no valid checkpoint",
     ),
     signature(
-        r"Unable to load weights from (?:pytorch )?checkpoint file for '(?P<path>[^'\n]{1,300})'",
-        CheckpointUnreadable,
+        r"Unable to load weights from (?:pytorch )?checkpoint file for '(?P<path>[^'\n]{1,300})'", CheckpointUnreadable
     ),
-    signature(
-        r"Error no file named [^\n]{0,300}found in directory (?P<path>\S+)",
-        _no_weights,
-    ),
+    signature(r"Error no file named [^\n]{0,300}found in directory (?P<path>\S+)", _no_weights),
     signature(
         r"(?P<path>\S{1,200}) does not appear to have a file named (?:pytorch_model|model|tf_model|flax_model)[\w.\-]+",
         CheckpointUnreadable,
         why="it has no weights",
     ),
-    signature(
-        r"Can't load (?:weights|the model|model) for '(?P<path>[^'\n]{1,300})'",
-        CheckpointUnreadable,
-    ),
+    signature(r"Can't load (?:weights|the model|model) for '(?P<path>[^'\n]{1,300})'", CheckpointUnreadable),
     signature(r"You set `ignore_mismatched_sizes` to `False`, thus raising an error", CheckpointMismatch),
     signature(r"We couldn't connect to 'https://(?P<peer>[\w.\-]+)'", ConnectFailed, why=Why.FAILED),
     signature(
@@ -102,11 +95,7 @@ SIGNATURES = (
     signature(r"Saving model checkpoint to (?P<detail>\S+)", PhaseSeen, phase=Phase.SAVING),
     signature(r"Training completed\. Do not forget to share your model", PhaseSeen, phase=Phase.FINISHED),
     signature(r"'train_runtime': ", PhaseSeen, phase=Phase.FINISHED),
-    signature(
-        r"Loading model from (?P<detail>\S+checkpoint-\d+\S*)",
-        PhaseSeen,
-        phase=Phase.RESTORING,
-    ),
+    signature(r"Loading model from (?P<detail>\S+checkpoint-\d+\S*)", PhaseSeen, phase=Phase.RESTORING),
     signature(
         r"Trying to set a tensor of shape (?P<detail>torch\.Size\(\[[\d, ]{0,60}\]\) in \S{1,80} \(which has shape torch\.Size\(\[[\d, ]{0,60}\]\)\))",
         CheckpointMismatch,

@@ -52,10 +52,7 @@ SIGNATURES = (
         r"(?P<what>No supported gpu backend found!|CUDAAccelerator can ?not run on your system since the accelerator is not available)",
         CudaMismatch,
     ),
-    signature(
-        r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})", ClusterSpecInvalid),
     signature(
         r"You set `(?:--ntasks|devices|num_nodes)=(?P<seen>\d+)`[^\n]{0,80}but[^\n]{0,60}=(?P<expected>\d+)",
         WorldSizeConflict,
@@ -64,10 +61,7 @@ SIGNATURES = (
         r"You set `(?:num_nodes|devices)=(?P<seen>\d+)` in Lightning, but the number of (?:nodes|tasks per node) configured in SLURM `[^`]{1,40}=(?P<expected>\d+)` does not match",
         WorldSizeConflict,
     ),
-    signature(
-        r"(?:The loss returned in `\w+` is|training_step returned loss) (?P<what>nan|inf)\b",
-        NonFinite,
-    ),
+    signature(r"(?:The loss returned in `\w+` is|training_step returned loss) (?P<what>nan|inf)\b", NonFinite),
     signature(r"Detected nan and/or inf values in `(?P<what>[\w.]+)`", NonFinite),
     signature(r"Monitored metric (?P<what>\w+) = nan is not finite", NonFinite),
     signature(
@@ -100,8 +94,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>GPUs requested but none are available)", CudaMismatch),
     signature(
-        r"(?P<detail>\S{1,120} found in sharded model state dict but missing from full state dict)",
-        CheckpointMismatch,
+        r"(?P<detail>\S{1,120} found in sharded model state dict but missing from full state dict)", CheckpointMismatch
     ),
     signature(
         r"(?P<detail>The (?:requested state|model) contains a key \S{1,120} that does not exist in the loaded checkpoint)",
@@ -112,10 +105,7 @@ SIGNATURES = (
         CheckpointUnreadable,
         why="it is not one of DeepSpeed's",
     ),
-    signature(
-        r"environment variable `?(?P<name>LSB_JOBID|LSB_DJOB_RANKFILE)`?",
-        RankVariableMissing,
-    ),
+    signature(r"environment variable `?(?P<name>LSB_JOBID|LSB_DJOB_RANKFILE)`?", RankVariableMissing),
     signature(
         r"(?P<detail>Trying to restore (?:optimizer state|training state|callback state) but checkpoint contains only the model)",
         CheckpointMismatch,

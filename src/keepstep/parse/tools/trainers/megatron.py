@@ -15,10 +15,7 @@ SIGNATURES = (
         r"Rank (?P<rank>\d+)(?:, node [^,\n]{1,80}, device [^,\n]{1,20}, iteration -?(?P<step>\d+))?: Unexpected result (?P<what>nan|inf|-inf)\b",
         NonFinite,
     ),
-    signature(
-        r"Unexpected result (?P<what>nan|inf|-inf)\b[^\n]{0,40}?on rank (?P<rank>\d+)",
-        NonFinite,
-    ),
+    signature(r"Unexpected result (?P<what>nan|inf|-inf)\b[^\n]{0,40}?on rank (?P<rank>\d+)", NonFinite),
     signature(r"Unexpected result (?P<what>nan|inf|-inf)\b", NonFinite),
     signature(
         r"(?:Rank (?P<rank>\d+):? )?found (?P<what>NaN|Inf|NaN or Inf) in (?:local )?(?:grad norm|forward loss|gradient)",
@@ -89,8 +86,7 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"(?P<path>\S{1,300}) is not a (?:distributed checkpoint|MLM or NeMo sharded checkpoint)",
-        CheckpointUnreadable,
+        r"(?P<path>\S{1,300}) is not a (?:distributed checkpoint|MLM or NeMo sharded checkpoint)", CheckpointUnreadable
     ),
     signature(
         r"End checkpoint is unfinished and cannot be used to resume",
@@ -114,27 +110,19 @@ SIGNATURES = (
         why="the name of the latest one cannot be read",
     ),
     signature(
-        r"Error: unknown checkpoint format in (?P<path>\S{1,300})",
-        CheckpointUnreadable,
-        why="it is in no known format",
+        r"Error: unknown checkpoint format in (?P<path>\S{1,300})", CheckpointUnreadable, why="it is in no known format"
     ),
     signature(
         r"Error: (?:(?:bad (?:header|version), cannot read|Zero-sized file): (?P<path>\S{1,300})|Index file doesn't match expected format)",
         lambda m: CorruptData(what="an index file of the dataset", path=m["path"]),
     ),
-    signature(
-        r"number of microbatches should be at least 1, got (?P<batch>\d+)",
-        BatchNotDivisible,
-    ),
+    signature(r"number of microbatches should be at least 1, got (?P<batch>\d+)", BatchNotDivisible),
     signature(
         r"Parameter layout was built for (?P<expected>\d+) optimizer shards but the buffer's data-parallel group has (?P<seen>\d+) ranks",
         WorldSizeConflict,
         what="ranks of the data-parallel group",
     ),
-    signature(
-        r"custom CUDA extension (?P<name>\w{3,60}) module is not found",
-        LibraryMissing,
-    ),
+    signature(r"custom CUDA extension (?P<name>\w{3,60}) module is not found", LibraryMissing),
     signature(
         r"(?P<detail>(?:Global|Local|Shard) shape mismatch for loaded \([^\n]{0,60}?\) and expected \([^\n]{0,60}?\) tensor for key \S+)",
         CheckpointMismatch,

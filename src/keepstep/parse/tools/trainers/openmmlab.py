@@ -9,10 +9,7 @@ from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
     signature(r"(?P<what>Invalid REFERENCE_WORLD_SIZE in config)", WorldSizeConflict),
-    signature(
-        r"(?P<detail>\S{1,300} is not an? shared directory for rank \d+)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>\S{1,300} is not an? shared directory for rank \d+)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>Mismatched `state_dict`! cannot found|The loaded `state_dict` of `MessageHub` must contain key"
         r"|Checkpoint format '\w+' from config differs from inferred format|Checkpoint at \S{1,300} is not in a supported format"

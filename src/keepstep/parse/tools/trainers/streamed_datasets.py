@@ -42,8 +42,7 @@ SIGNATURES = (
         what="Polars in a forked loader worker",
     ),
     signature(
-        r"(?P<detail>The provided `\w{1,40}` (?:path |URL )?state doesn't match the current one)",
-        CheckpointMismatch,
+        r"(?P<detail>The provided `\w{1,40}` (?:path |URL )?state doesn't match the current one)", CheckpointMismatch
     ),
     signature(
         r"(?P<detail>support resume only when world_size, num_workers, and batch_size match the checkpoint)",
@@ -75,8 +74,5 @@ SIGNATURES = (
         r"|No \.tar or \.tgz shards found under \S{1,200}|has no \S{1,60} and no worker index shards)",
         UnevenShards,
     ),
-    signature(
-        r"(?P<what>shared memory prefix=\S{1,60} was not registered by local leader)",
-        SharedStateRace,
-    ),
+    signature(r"(?P<what>shared memory prefix=\S{1,60} was not registered by local leader)", SharedStateRace),
 )

@@ -17,11 +17,7 @@ def _equal_chunks(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(
-        r"worker count (?P<seen>\d+) != (?:PD )?world size (?P<expected>\d+)",
-        WorldSizeConflict,
-        what="workers",
-    ),
+    signature(r"worker count (?P<seen>\d+) != (?:PD )?world size (?P<expected>\d+)", WorldSizeConflict, what="workers"),
     signature(
         r"Got mini_batch_size=(?P<batch>\d+) and self\.engine\.get_data_parallel_size\(\)=(?P<parts>\d+)",
         BatchNotDivisible,
@@ -35,9 +31,6 @@ SIGNATURES = (
     signature(
         r"only support equal chunk\. Got size of DataProto (?P<batch>\d+) and chunk (?P<parts>\d+)", _equal_chunks
     ),
-    signature(
-        r"number of items:\[(?P<batch>\d+)\] < k_partitions:\[(?P<parts>\d+)\]",
-        _equal_chunks,
-    ),
+    signature(r"number of items:\[(?P<batch>\d+)\] < k_partitions:\[(?P<parts>\d+)\]", _equal_chunks),
     signature(r"Error: (?P<batch>\d+) % (?P<parts>\d+) != 0", _equal_chunks),
 )

@@ -39,12 +39,7 @@ def _as_many_as_devices(match: re.Match[str], lines: Iterator[str]) -> Iterator[
 
 LINES_TO_AN_ERROR = 10
 
-BLOCKS = (
-    block(
-        r'File "[^"]{0,300}torch_xla/\S{1,60}\.py", line \d+, in run_multiprocess',
-        _as_many_as_devices,
-    ),
-)
+BLOCKS = (block(r'File "[^"]{0,300}torch_xla/\S{1,60}\.py", line \d+, in run_multiprocess', _as_many_as_devices),)
 
 SIGNATURES = (
     signature(
@@ -54,10 +49,7 @@ SIGNATURES = (
         r"Failed to meet rendezvous '(?P<where>[^']{1,80})': (?!Socket closed|Connection reset|failed to connect)",
         _rendezvous,
     ),
-    signature(
-        r"XrtComputationClient::(?P<what>InitializeAndFetchTopology|InitializeDevices)\(",
-        TpuInitFailed,
-    ),
+    signature(r"XrtComputationClient::(?P<what>InitializeAndFetchTopology|InitializeDevices)\(", TpuInitFailed),
     signature(r"Check failed: (?P<what>default_device_target != options_\.global_device_map\.end\(\))", TpuInitFailed),
     signature(
         r"Failed to meet rendezvous '[^']{1,80}': (?P<how>Socket closed|Connection reset by peer|failed to connect to all addresses)",
