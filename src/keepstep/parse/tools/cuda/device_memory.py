@@ -65,7 +65,6 @@ SIGNATURES = (
         r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
         DeviceMemoryExhausted,
     ),
-    signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
     signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(r"[Cc]uda(?:Safe)?Check(?:Error)?\(\) failed[^\n]{0,120}out of memory", DeviceMemoryExhausted),

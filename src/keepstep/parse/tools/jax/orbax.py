@@ -116,14 +116,7 @@ SIGNATURES = (
         r"(?P<detail>Missing \d+ keys in structure path|Tree structures? do(?:es)? not match[^\n]{0,60})[^\n]{0,60}",
         CheckpointMismatch,
     ),
-    signature(
-        r"TimeoutError: (?P<detail>Timed out while waiting for async_(?:commit|write)_complete barrier)", SlowStorage
-    ),
     signature(r"TimeoutError: (?P<detail>Overall save timeout exceeded)", SlowStorage),
-    signature(
-        r"TimeoutError: (?P<detail>ChainedFuture completed \d+/\d+ futures but timed out after [\d.]+ seconds)",
-        SlowStorage,
-    ),
     signature(
         r"(?P<detail>(?:Barrier timed out|DEADLINE_EXCEEDED)[^\n]{0,300}(?:orbax|[Cc]heckpoint|AsyncSave|async_save|write_complete|commit_complete|save_(?:start|end|complete))[^\n]{0,120})",
         SlowStorage,

@@ -39,5 +39,4 @@ SIGNATURES = (
         by="Kubernetes",
         reason="preemption",
     ),
-    signature(r"Job was active longer than specified deadline", Preempted, by="Kubernetes", reason="time limit"),
 )

@@ -44,11 +44,6 @@ SIGNATURES = (
         MessageTooLarge,
     ),
     signature(r"Could not serialize module proto", MessageTooLarge, what="HloModuleProto"),
-    signature(
-        r"proto_buffer_writer\.h:\d+\] +assertion failed: byte_count_ < total_size_",
-        MessageTooLarge,
-        what="gRPC message",
-    ),
     signature(r"assertion failed: byte_count_ <=? total_size_", MessageTooLarge, what="gRPC message"),
     signature(
         r"serialized size \(\d+ ?bytes\) would be larger than the limit", MessageTooLarge, what="protocol buffer"
@@ -86,12 +81,6 @@ SIGNATURES = (
     signature(
         r"cannot serialize a (?P<what>bytes|string|str|unicode) (?:object )?larger than (?P<size>\d+ ?GiB)",
         MessageTooLarge,
-    ),
-    signature(
-        r"struct\.error: 'i' format requires -2147483648 <= number",
-        MessageTooLarge,
-        what="pickled object",
-        size="2 GiB",
     ),
     signature(
         r"'i' format requires -2147483648 <= number <= 2147483647", MessageTooLarge, what="pickled object", size="2 GiB"

@@ -112,7 +112,6 @@ _TABLE = (
         _corrupt,
     ),
     signature(r"ValueError: (?P<what>cannot mmap an empty file)", _corrupt),
-    signature(r"ArrowInvalid: (?P<what>Not an Arrow file)", _corrupt),
     signature(
         r"Error opening '?(?P<path>[^'\n]{1,300})'?: (?P<what>File contains data in an unknown format|Format not recognised)",
         _corrupt,

@@ -132,7 +132,6 @@ SIGNATURES = (
         detail="the program is for another architecture",
     ),
     # versions that differ between processes
-    signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
     signature(
         r"client and server binaries are not built with the same version", VersionConflict, component="TensorFlow"
     ),
@@ -143,11 +142,6 @@ SIGNATURES = (
         r"Op type not registered '(?!Nccl)[\w>]+' in binary running on",
         VersionConflict,
         component="TensorFlow (an operation that one side lacks)",
-    ),
-    signature(
-        r"Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary",
-        VersionConflict,
-        component="TensorFlow",
     ),
     signature(
         r"versions differ between client and server: client is (?P<here>[\w.]+), server is (?P<there>[\w.]+)",

@@ -45,7 +45,6 @@ SIGNATURES = (
         r"Can't write data \(file write failed|Unable to (?:flush|close) file[^\n]{0,80}(?:No space|errno = 28)",
         DiskFull,
     ),
-    signature(r"Local disk is full", DiskFull),
     signature(r"The disk is full|disk is full\b", DiskFull),
     signature(r"Could not append to the internal temporary file", DiskFull),
     # TensorFlow before 1.2 names only the file; what ran out when a file was written is its space

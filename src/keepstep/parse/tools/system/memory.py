@@ -85,7 +85,6 @@ SIGNATURES = (
     signature(r"(?:shm_open|shared memory)[^\n]{0,100}No space left on device", SharedMemoryExhausted),
     signature(r"No space left on device[^\n]{0,80}(?P<path>/dev/shm[^\s'\"]{0,100})", SharedMemoryExhausted),
     signature(r"(?P<path>/dev/shm[^\s'\":]{0,100})[^\n]{0,80}No space left on device", SharedMemoryExhausted),
-    signature(r"Call to posix_fallocate failed ?: No space left on device", SharedMemoryExhausted),
     signature(
         r"NCCL WARN Error(?: while|:)? (?:creating|failed to (?:open|extend|allocate)|attaching to) (?:a )?shared memory segment (?P<path>\S+)"
         r"(?: \(?(?:size|of size) (?P<size>\d+))?",

@@ -156,10 +156,6 @@ SIGNATURES = (
     ),
     # tf.train.Checkpoint.restore
     signature(
-        r"(?P<detail>Received incompatible tensor with shape [^\n]{1,80} when attempting to restore variable with shape [^\n]{1,80})",
-        CheckpointMismatch,
-    ),
-    signature(
         r"(?P<detail>Size for (?:saveable_objects|serialized_tensors) for Trackable: \d+ did not match (?:the )?size for serialized_tensors for checkpoint: \d+)",
         CheckpointMismatch,
     ),

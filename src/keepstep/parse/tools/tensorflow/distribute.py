@@ -317,11 +317,6 @@ SIGNATURES = (
         detail="fewer files than workers",
     ),
     signature(
-        r"Error: Requested (?P<expected>\d+) tasks but only (?P<seen>\d+) were assigned",
-        WorldSizeConflict,
-        what="tasks",
-    ),
-    signature(
         r"(?P<what>Failed to get CollectiveExecutor from OpKernelContext for Op|CollectiveExecutor is required but not available|CollectiveRegistry::Lookup "
         r"did not find collective implementation(?: \w{1,40})?|During Variant (?:Host|Device)->(?:Host|Device) Copy: non-DMA-copy attempted of tensor "
         r"type: \w+|No unary variant device copy function found for direction|Only TensorFlow native optimizers are supported with DistributionStrategy|"

@@ -26,11 +26,6 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(
-        r"Incompatible type conversion requested to type '(?P<left>\w+)' for (?:AutoCastVariable which is casted to|"
-        r"variable of) type '(?P<right>\w+)'",
-        DtypeMismatch,
-    ),
-    signature(
         r"must have the same dtype, got (?P<left>tf\.\w+|<dtype: '\w+'>|\w+) != (?P<right>tf\.\w+|<dtype: '\w+'>|\w+)",
         DtypeMismatch,
     ),
@@ -46,10 +41,6 @@ SIGNATURES = (
     ),
     signature(r"Tensor conversion requested dtype (?P<left>\w+) for Tensor with dtype (?P<right>\w+)", DtypeMismatch),
     signature(r"Input '\w+' of '\w+' Op has type (?P<left>\w+) that does not match type (?P<right>\w+)", DtypeMismatch),
-    signature(
-        r"Value passed to parameter '\w+' has DataType (?P<left>\w+) not in list of allowed values: (?P<right>[^\n]{1,80})",
-        DtypeMismatch,
-    ),
     signature(
         r"[Tt]ype mismatch[^\n]{0,80}: (?:expected )?(?P<left>DT_\w+|tf\.\w+|torch\.\w+)[^\n]{1,40}?(?P<right>DT_\w+|tf\.\w+|torch\.\w+)",
         DtypeMismatch,

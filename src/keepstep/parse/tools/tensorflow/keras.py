@@ -41,9 +41,6 @@ SIGNATURES = (
         r"(?i)\bearly[- ]stopping (?:triggered|reached|activated|at|after|now)\b", PhaseSeen, phase=Phase.STOPPING_EARLY
     ),
     signature(r"(?i)(?:stopping|stopped|exiting) early\b", PhaseSeen, phase=Phase.STOPPING_EARLY),
-    signature(
-        r"(?i)did not improve in the last \d+ records.*Signaling Trainer to stop", PhaseSeen, phase=Phase.STOPPING_EARLY
-    ),
     signature(r"Shapes (?P<left>\([^)]*\)) and (?P<right>\([^)]*\)) are incompatible", ShapeMismatch),
     signature(
         r"Input \d+ (?:with name '[^'\n]{1,120}' )?of layer \"?'?[\w/]+\"?'? is incompatible with the layer: (?P<op>[^\n]{0,160})",

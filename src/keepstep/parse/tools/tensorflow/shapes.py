@@ -51,11 +51,6 @@ SIGNATURES = (
         op="einsum",
     ),
     signature(
-        rf"Shapes of all inputs must match: values\[0\]\.shape = (?P<left>{_SHAPE}) != values\[\d+\]\.shape = (?P<right>{_SHAPE})",
-        ShapeMismatch,
-        op="stack",
-    ),
-    signature(
         rf"ConcatOp : Ranks of all (?:input tensors|inputs) should match: shape\[0\] = (?P<left>{_SHAPE}) vs\. shape\[\d+\] = (?P<right>{_SHAPE})",
         ShapeMismatch,
         op="concatenation",

@@ -46,11 +46,6 @@ SIGNATURES = (
     signature(r"^\s{0,16}End of sequence\s{1,20}\[\[", EndOfData, what="exception"),
     signature(r"Output shapes of then and else branches do not match", ShapeMismatch, op="branches of a condition"),
     signature(
-        r"Expected multiples argument to be a vector of length (?P<left>\d+) but got length (?P<right>\d+)",
-        ShapeMismatch,
-        op="tile",
-    ),
-    signature(
         r"(?P<what>TPUEstimator\.(?:evaluate|predict) is only supported under three conditions)", UnsupportedCombination
     ),
     signature(

@@ -373,9 +373,6 @@ _SHAPES = (
 
 _WORLD = (
     signature(r"\| distributed init \(rank (?P<index>\d+)\)(?:: \S+,? (?:world[ _]size (?P<size>\d+))?)?", _world),
-    signature(r"[Ii]nitializing distributed: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
-    signature(r"[Ii]nitializing ddp: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
-    signature(r"^ *Num processes: (?P<size>\d+)$", _world),
     signature(
         r"(?:Rank (?P<index>\d+): )?Completed store-based barrier for key:store_based_barrier_key:1 with (?P<size>\d+) nodes",
         _world,
@@ -388,7 +385,6 @@ _WORLD = (
         r"Training in distributed mode with multiple processes[^\n]{0,60}?[Pp]rocess (?P<index>\d+), total (?P<size>\d+)",
         _world,
     ),
-    signature(r"using world size: (?P<size>\d+), data-parallel", _world),
     signature(r"initialized host \S+ as rank (?P<index>\d+)", _world),
     signature(r"Distributed environment is initialized, (?:[^\n]{0,60} )?world size: (?P<size>\d+)", _world),
 )

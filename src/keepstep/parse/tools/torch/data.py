@@ -53,7 +53,6 @@ SIGNATURES = (
     signature(r"Tried to access index (?P<label>\d+) out of table with (?P<limit>\d+) rows", LabelOutOfRange),
     signature(r"all elements of target should be between 0 and 1", LabelOutOfRange),
     signature(r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed", LabelOutOfRange, certain=False),
-    signature(r"CUDA error: device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"cuda runtime error \(59\)", LabelOutOfRange, certain=False),
     signature(r"Class values must be (?:smaller than num_classes|non-negative)", LabelOutOfRange),
     # Shards

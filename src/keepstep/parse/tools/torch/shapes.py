@@ -46,11 +46,6 @@ SIGNATURES = (
         ShapeMismatch,
         op="stack",
     ),
-    signature(
-        r"invalid argument \d+: Sizes of tensors must match except in dimension \d+\. Got (?P<left>\d+) and (?P<right>\d+)",
-        ShapeMismatch,
-        op="concatenation",
-    ),
     signature(r"shape '?(?P<left>\[[^\]]*\])'? is invalid for input of size (?P<right>\d+)", ShapeMismatch, op="view"),
     signature(
         r"Expected (?:input )?batch_size \((?P<left>\d+)\) to match target batch_size \((?P<right>\d+)\)",

@@ -87,7 +87,6 @@ SIGNATURES = (
     signature(r"TPU is already in use by process with pid (?P<pid>\d+)", TpuBusy),
     signature(r"TPU is already in use by (?!process with pid)[^\n]{0,80}", TpuBusy),
     signature(r"libtpu\.so (?:is )?already in use", TpuBusy),
-    signature(r"libtpu\.so already in used by another process", TpuBusy),
     signature(r"open\(/dev/(?:accel|vfio/)\d*\): Device or resource busy", TpuBusy),
     signature(r"Couldn't open (?:device: )?/dev/(?:accel|vfio)[^\n]{0,200}Device or resource busy", TpuBusy),
     signature(r"Device or resource busy[^\n]{0,200}/dev/(?:accel|vfio)", TpuBusy),

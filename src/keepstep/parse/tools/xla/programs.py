@@ -93,10 +93,6 @@ SIGNATURES = (
         r"(?P<what>(?:Dynamic|dynamic) (?:shape|dimension)s? (?:is|are) not (?:yet )?(?:supported|implemented)[^\n]{0,80})",
         UnsupportedCombination,
     ),
-    signature(
-        r"(?P<what>Asked to propagate a dynamic dimension from hlo)[^\n]{0,4000}which is not implemented",
-        UnsupportedCombination,
-    ),
     signature(r"(?P<what>Asked to propagate a dynamic dimension from hlo)", UnsupportedCombination),
     signature(
         r"(?P<what>(?:Input \d+ to (?:node )?|Compilation fail\w+: )`?[^\n]{1,160}must be a compile-time constant)",
