@@ -98,7 +98,7 @@ _WHAT = lazy_pattern(r"what\(\): +(?P<what>.*)")
 
 
 def _terminate(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """``terminate called after throwing an instance of 'X'`` and its ``what()``, which may take lines."""
+    """``terminate called after throwing an instance of 'X'`` and its ``what()``, which may span several lines."""
     kind = match["kind"]
     words: list[str] = []
     for _, line in zip(range(6), lines, strict=False):
@@ -131,7 +131,7 @@ def _java(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _java_frame(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The frame of the JVM's report, where the line that names the signal is not there."""
+    """The frame of the JVM's report, where the line that names the signal is missing."""
     for _, line in zip(range(3), lines, strict=False):
         found = re.search(rf"# C{_IN_LIBRARY}", line)
         if found:
@@ -204,7 +204,7 @@ SIGNATURES = (
         rf"(?:^|[\s:\[(])F0000 00:00:\d+\.\d+ +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
     ),
-    # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
+    # one line of a stack whose beginning is missing; glog: @     0x7fa3d072f46c do_rallocx
     signature(
         r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",
         NativeFrameSeen,
@@ -225,7 +225,7 @@ LAST_WORDS = (
         _fatal_line,
         anchors=by_hand("a time of day: absl prints this one before its clock is known", "F0000 00:00:"),
     ),
-    # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
+    # one line of a stack whose beginning is missing; glog: @     0x7fa3d072f46c do_rallocx
     signature(
         r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",
         NativeFrameSeen,

@@ -23,7 +23,7 @@ _REPLICA = lazy_pattern(r"The replica (?P<role>[a-z][\w\-]*?)[ \-](?P<index>\d+)
 
 
 def is_in_one_line(rest: str) -> bool:
-    """Whether the frames stand on the very line of the head."""
+    """Whether the frames are on the same line as the head."""
     return _FRAME.search(rest[:400]) is not None
 
 

@@ -33,7 +33,7 @@ _GLUED = lazy_pattern(rf"^(?P<one>{_ERROR_NAME})(?P=one)+$")
 # JAX raises its own exception again, with all frames, under this name
 _LONE = rf"^(?:E\s{{3,}})?(?:[\w.]*UnfilteredStackTrace: )?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
 _KERNEL_FAILED = lazy_pattern(KERNEL_FAILED)
-# torch's distributed checkpoint tells whose exception it passes on: Traceback (most recent call last): (RANK 3)
+# torch's distributed checkpoint says whose exception it passes on: Traceback (most recent call last): (RANK 3)
 _OF_RANK = lazy_pattern(r":? ?\(RANK (?P<rank>\d+)\)")
 _CHAINED = lazy_pattern(r"The above exception was the direct cause|During handling of the above exception")
 _STARTS_OTHER = lazy_pattern(
@@ -94,7 +94,7 @@ def _ends_indented(line: str, deep: int) -> bool:
 
 
 def _note(code: list[str], line: str) -> None:
-    """The source line below a frame; one drawn by rich bears a mark."""
+    """The source line below a frame; rich marks it."""
     drawn = line.partition("❱")[2]
     if drawn and code:
         code[-1] = drawn.rpartition("│   ")[2].strip(" │")[:LONGEST_CODE]
@@ -174,7 +174,7 @@ def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]
 
 
 def _read_lone(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The last line of a traceback whose head is not there."""
+    """The last line of a traceback whose beginning is missing."""
     yield from _ending(match["type"], match["message"] or "", (), 0, lines)
 
 
@@ -184,7 +184,7 @@ def _read_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _read_last_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """What a kernel of TensorFlow failed with, where the log says nothing more after it."""
+    """The error of a TensorFlow kernel, where the log says nothing after it."""
     for number, line in enumerate(lines):
         if number > MOST_MESSAGE_LINES or (line.strip() and "[[" not in line and not _KERNEL_FAILED.search(line)):
             return

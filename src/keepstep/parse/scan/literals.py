@@ -37,7 +37,7 @@ _COMMON = lazy_pattern(
     r"|world|size|version|checkpoints?|datasets?|saved|shapes?|program|computation|memory|mem|exit(?:ed)?|code|status|value|differ|unavailable|deadline_exceeded"
     r"|cc|cpp|h|cu|c|0+|0x|most|recent|call|last)\b"
 )
-"""Words that stand on the lines of any log."""
+"""Words that are on the lines of any log."""
 
 _ATOMIC, _POSSESSIVE = getattr(_ops, "ATOMIC_GROUP", None), getattr(_ops, "POSSESSIVE_REPEAT", None)
 _REPEATS = (_ops.MAX_REPEAT, _ops.MIN_REPEAT, _POSSESSIVE)

@@ -38,15 +38,15 @@ PIECE = 256 << 10
 """Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
 BEHIND = 128 << 10
-"""How far above a hit is looked for what belongs to it: the beginning of its line, the words before, the time."""
+"""How far above a hit we look for what belongs to it: the beginning of its line, the words before, the time."""
 MOST_PER_STREAM = 40
-"""Equal messages of one writer kept; the rest only repeat it."""
+"""How many equal messages of one writer are kept."""
 MOST_PER_ANCHOR = 3_000
-"""Lines with one anchor that are read in a log; then only its last part is looked at again."""
+"""How many lines with one anchor are read; after that, only those in the last part of the log."""
 WRAPPED = PIECE
 """Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
 LONG = 1 << 10
-"""Lines from which on the time is taken between two searches."""
+"""Longer lines are timed between two searches."""
 _ANCHOR = itemgetter(0)
 
 _LOGGER = lazy_pattern(
@@ -67,7 +67,7 @@ class _Piece:
     lines: int
     hits: Hits
     tells_of_spawned: bool
-    """Whether a parent may print the exception of a child here: then each line is asked whether it is such."""
+    """Whether a parent may print the exception of a child here; then each line is checked for that."""
 
 
 class LogScan:
@@ -142,7 +142,7 @@ class LogScan:
         return _Piece(data, begin, line, lines, hits, not self._know.of_spawned.isdisjoint(map(_ANCHOR, hits)))
 
     def _forget_floods(self, here: _Piece | None, before: _Piece | None) -> _Piece | None:
-        """The last part of a log is read anew, however often its words came before."""
+        """Reads the last part of a log again, however often its messages came before."""
         left_out = bool(self._flooded)
         self._seen.clear()
         self._flood.clear()
@@ -152,7 +152,7 @@ class LogScan:
         return self._found(here.data, here.begin, here.line, here.lines, before)
 
     def _begin(self, piece: bytes, last: bool) -> bytes:
-        """Learn from the first piece who writes here; a small pasted log is unwrapped."""
+        """Learns from the first piece who writes here, and unwraps a small pasted log."""
         if last and len(piece) <= WRAPPED:
             self._unwrapped = Unwrapped(piece.replace(b"\r\n", b"\n"))
             piece = self._unwrapped.text
@@ -291,14 +291,14 @@ class LogScan:
                     yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
 
     def _goes_on(self, each: Signature) -> bool:
-        """Whether the line may be searched for this, too. To compile it takes time once, which is not the line's."""
+        """Whether the line may be searched for this, too. Compiling a pattern is not counted against the line."""
         if not each.is_compiled:
             with self.patience.paused():
                 each.pattern  # noqa: B018
         return self.patience.goes_on()
 
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
-        """The words just before a block: same line, else the line above, if the same writer's."""
+        """The text just before a block: on the same line, else the line above, if by the same writer."""
         if column > 0 and text[:column].strip():
             return ends_of(text[:column])
         if start <= 1:
@@ -311,7 +311,7 @@ class LogScan:
         return clean(buffer[above_start:above_stop])
 
     def _wrapped(self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str) -> Fact | None:
-        """The same signature over a line break: with the line above (unless it only marks a place), then the one below."""
+        """The same signature over a line break: with the line above (unless it only marks a place), then below."""
         if self._unwrapped is None:
             return None
         first, upper = start, text

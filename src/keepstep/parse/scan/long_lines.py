@@ -7,9 +7,9 @@ Cuts are marked, so no pattern takes them for the beginning or end of a line.
 from __future__ import annotations
 
 LONGEST_BEFORE = 2 << 10
-"""Of what stands before a block, so much is looked at: the first half and the last of it."""
+"""How much of what precedes a block is looked at, half from each end."""
 NEAR = 4 << 10
-"""Of a line that is longer than twice this, so much is read before and after a hit."""
+"""How much of a line longer than twice this is read before and after a hit."""
 
 
 def ends_of(text: str) -> str:

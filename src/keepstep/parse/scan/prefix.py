@@ -54,7 +54,7 @@ _SPOKEN = lazy_pattern(
 _CLOUD = lazy_pattern(
     r"^(?:[DIWEF] {1,2})?(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?"
 )
-# DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text
+# DeepSpeed, Ascend and others put the rank into the line: it stays part of the text
 _INSIDE = lazy_pattern(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
 # written by programs: "Rank 3 got exception: ..."
 _TOLD = lazy_pattern(
@@ -62,7 +62,7 @@ _TOLD = lazy_pattern(
 )
 
 _NAMED_FIRST = lazy_pattern(r"(?:[DIWEF] )?\W{0,3}(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|master|evaluator)")
-"""How lines begin that any of these may match."""
+"""The beginning of every line that any of these may match."""
 
 _WEAK = (
     # srun --label, parallel --tag, xla_dist: "3: text"
@@ -87,9 +87,9 @@ _NCCL = lazy_pattern(
     r"(?<![\w.\-])(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)"
 )
 _NCCL_MIDDLE = lazy_pattern(r":\d+:\d+ \[\d+\] ")
-"""Asked first: a search for what may begin with any word is slow where it fails."""
+"""Searched first: a pattern that may begin with any word is slow where it fails."""
 
-# container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
+# container runtimes, docker logs -t, kubectl logs --timestamps: before every line; no rank
 _STAMP = lazy_pattern(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
 
 # logs quoted in mails and issues
@@ -105,7 +105,7 @@ _RELAYED = lazy_pattern(
 _OF_CHILD = lazy_pattern(
     r"Traceback \(most recent call last|\s+File \"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |[IWEF]\d{4} \d\d:\d\d:\d\d"
 )
-"""What no logger writes behind its own time: then it is not the program's."""
+"""What no logger writes after its own time: then the time is not the program's."""
 
 # viewers number lines: "[80746] text", "  12: text", "12<tab>text"
 _COUNTED = lazy_pattern(r"^ *\[?(?P<number>\d{1,8})(?:\]:?|:|\t) ?")
@@ -115,7 +115,7 @@ _BRACKET = lazy_pattern(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]r
 
 
 def _is_marked(line: str) -> bool:
-    """Whether a line may hold a strong prefix: asked of every line, so it must be cheap."""
+    """Whether a line may hold a strong prefix. Every line is checked, so this must be cheap."""
     return "pid=" in line or ("[" in line and _BRACKET.search(line) is not None)
 
 
@@ -123,7 +123,7 @@ _IN_BRACKETS = frozenset({"rank", "defa", "trai", "work", "node", "agen", "pod/"
 
 
 def _are_marked(lines: list[str]) -> bool:
-    """Whether any of the lines is, all asked at once."""
+    """Whether any of the lines is, all checked at once."""
     text = "\n".join(lines)
     if "pid=" in text or "]<std" in text:
         return True
@@ -134,7 +134,7 @@ def _are_marked(lines: list[str]) -> bool:
 
 WEAK_SHARE = 0.6
 FEWEST = 3
-"""Lines from which a habit can be learned."""
+"""Fewest lines from which a habit can be learned."""
 
 
 _NEEDED = {
@@ -213,7 +213,7 @@ class Prefixes:
                 self._weak = pattern
                 break
         self.in_use = self._weak is not None or _are_marked(lines)
-        """Whether lines of this file tell who wrote them."""
+        """Whether lines of this file say who wrote them."""
 
     def _unstamped(self, line: str) -> str:
         match = self._stamp.match(line) if self._stamp is not None else None

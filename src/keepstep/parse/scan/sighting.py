@@ -13,7 +13,7 @@ QUOTE = 400
 
 
 class Sighting(NamedTuple):
-    """A fact and where it stood. ``line`` counts from 1."""
+    """A fact and where it was found. ``line`` counts from 1."""
 
     fact: Fact
     line: int

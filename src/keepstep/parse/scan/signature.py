@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message signatures: a pattern of a tool's own words, and the fact that it states.
+"""Message signatures: a pattern of a tool's message, and the fact that it states.
 
 A table of them is the ``SIGNATURES`` of a parse module. The pattern is searched in one
 logical line (writer's prefix, colours and progress bars already taken off). A blank
@@ -28,7 +28,7 @@ Make = Callable[[re.Match[str]], Fact | None]
 
 LONGEST_ADVICE = 80
 _ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]{0,80}$")
-"""What comes next has not happened: a text tells what to do if it should."""
+"""What comes next has not happened: it is advice for the case that it does."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _converters(fact: type[Fact]) -> dict[str, Callable[[str], Any]]:
 
 
 def converter(hint: object) -> Callable[[str], Any]:
-    """By the words of a field's type: to evaluate the types of all facts would take longer than to read most logs."""
+    """By the text of a field's type: evaluating the types of all facts would take longer than reading most logs."""
     words = hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
     outside = words.partition("[")[0] + words.rpartition("]")[2] if "[" in words else words
     options = {option.strip() for option in outside.split("|")}

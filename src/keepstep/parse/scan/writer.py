@@ -14,7 +14,7 @@ class Writer:
     """Who wrote a line, as far as its prefix tells. ``key`` names the stream.
 
     ``own``: the process itself wrote the number of its rank; a launcher or viewer may number hosts instead.
-    ``by_words``: the rank is that of the only process of a log that told its own, somewhere in it.
+    ``by_words``: the rank is that of the only process of a log that stated its rank, somewhere in it.
     """
 
     key: str = ""
