@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that the driver, ptxas or nvlink rejects, as XLA, TensorFlow and the linkers of CUDA and ROCm word it.
 
-What the CUDA runtime says of it under ``CUDA error: ...`` is in ``cuda/errors``.
+What the CUDA runtime says about it under ``CUDA error: ...`` is in ``cuda/errors``.
 """
 
 from __future__ import annotations

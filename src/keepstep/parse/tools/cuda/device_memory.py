@@ -11,7 +11,7 @@ from keepstep.parse.scan.signature import signature
 
 
 def _tensor_oom(match: re.Match[str]) -> Fact:
-    """TensorFlow's line names the allocator: a CPU one is the host's memory, not the device's."""
+    """TensorFlow's line names the allocator: a CPU allocator means host memory, not the device's."""
     place = match["place"] or ""
     what = f"tensor {match['shape']}" if match["shape"] else None
     if re.search(r"device:CPU|by allocator (?:mkl)?cpu", place):
@@ -26,7 +26,7 @@ def _tensor_oom(match: re.Match[str]) -> Fact:
 
 
 def _bfc(match: re.Match[str]) -> Fact | None:
-    """TensorFlow's allocator also says this where it then goes on with less."""
+    """TensorFlow's allocator also says this where it goes on with less."""
     if "not a failure" in match.string:
         return None
     if not match["allocator"].lower().startswith("gpu"):
@@ -60,7 +60,7 @@ SIGNATURES = (
     ),
     signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
     signature(r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory", DeviceMemoryExhausted),
-    # jaxlib, ONNX Runtime, Caffe and others: the call, then what CUDA said of it
+    # jaxlib, ONNX Runtime, Caffe and others: the call, then CUDA's answer
     signature(
         r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
         DeviceMemoryExhausted,
@@ -101,7 +101,7 @@ SIGNATURES = (
         r"Failed to allocate (?P<requested>\d+) bytes? (?:for|on) (?:new constant|device|gpu|GPU)",
         DeviceMemoryExhausted,
     ),
-    # handles that cannot be made: the workspace did not fit any more
+    # handles that cannot be created: the workspace no longer fits
     signature(r"CUBLAS_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(
         r"CUBLAS_STATUS_NOT_INITIALIZED when calling `?cublasCreate", lambda m: DeviceMemoryExhausted(fatal=False)

@@ -31,7 +31,7 @@ _INDEX_CHECK = lazy_pattern(
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
     r"|index out of bounds|indexAtDim|baseSizes|dst(?:Add|Copy|Fill)DimSize|linearIndex|\bidx >= ?0|0 <= tmp\d+|class_values|num_embeddings"
 )
-# probabilities that are none: binary cross entropy, sampling
+# invalid probabilities: binary cross entropy, sampling
 _PROBABILITY_CHECK = lazy_pattern(
     r"input_val >= zero && input_val <= one|\*input >= 0\.? && \*input <= 1|\bval >= zero|ge\(val, zero\)|cumdist\[size - 1\] > |sum > accZero"
 )

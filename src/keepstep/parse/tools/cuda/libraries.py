@@ -18,7 +18,7 @@ _FAILED_ON_IT = "cuBLAS has no program for this GPU, or it failed on it"
 
 
 def _with_free_memory(match: re.Match[str]) -> Fact | None:
-    """cuDNN's handle could not be made: for want of memory only where there was little."""
+    """cuDNN's handle could not be created: for lack of memory only where little was left."""
     if int(match["free"]) * 2 < int(match["total"]):
         return None
     return CudaMismatch(what="cuDNN did not start, though most of the device's memory was free")
@@ -33,7 +33,7 @@ _THC = (
         CudaMismatch,
         what=_FAILED_ON_IT,
     ),
-    # the same of TensorFlow: mostly a GPU that is newer than the CUDA of the build
+    # the same from TensorFlow: usually a GPU that is newer than the build's CUDA
     signature(
         r"failed to run cuBLAS routine[ \w]{0,40}: CUBLAS_STATUS_(?:EXECUTION_FAILED|ARCH_MISMATCH|NOT_SUPPORTED)",
         CudaMismatch,

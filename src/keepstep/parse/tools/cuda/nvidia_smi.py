@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``nvidia-smi`` shows of a GPU that is not well: its table, and the long form of ``-q``."""
+"""What ``nvidia-smi`` shows about an unhealthy GPU: its table, and the long form of ``-q``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xid reports of the NVIDIA driver in the kernel log, and the driver's other words on a lost GPU.
+"""Xid reports of the NVIDIA driver in the kernel log, and the driver's other messages about a lost GPU.
 
-Which Xid mean the device and which the program follows NVIDIA's Xid catalogue.
+NVIDIA's Xid catalogue says which Xids mean the device and which the program.
 """
 
 from __future__ import annotations

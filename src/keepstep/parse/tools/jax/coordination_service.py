@@ -33,7 +33,7 @@ def _indices(text: str) -> tuple[int, ...]:
 
 
 def _restarted(match: re.Match[str]) -> Fact:
-    """The task that came back: a name before the words, or in newer releases a bare number."""
+    """The task that came back: a name before the message, or a bare number in newer releases."""
     before = match.string[max(0, match.start() - 120) : match.start()]
     named = list(_TASK.finditer(before))
     if named:
@@ -91,7 +91,7 @@ def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _names_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The list of tasks alone, where the words on the barrier stand differently or were cut off."""
+    """The list of tasks alone, where the message about the barrier differs or was cut off."""
     if "Barrier timed out" in match.string or "The first task at" in match.string:
         return
     text = match.string[match.end() :]
@@ -151,7 +151,7 @@ SIGNATURES = (
     signature(r"The task has restarted and likely crashed earlier", _restarted),
     signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
     signature(r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)", _silent),
-    # inside of an exception only the first of the list can be read
+    # inside an exception only the first of the list can be read
     signature(
         r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|$))", _late
     ),
@@ -231,7 +231,7 @@ SIGNATURES = (
         GroupShutDown,
     ),
     signature(r"(?P<where>Cluster registration) failed with error: ", RendezvousTimeout),
-    # it watches the other tasks while they train, and goes on asking when the leader has left
+    # it watches the other tasks while they train, and goes on asking after the leader has ended
     signature(
         r"WatchTasksAsync failed for task \d+: (?:UNAVAILABLE|CANCELLED|ABORTED|FAILED_PRECONDITION|DEADLINE_EXCEEDED)",
         PeerLost,

@@ -139,7 +139,7 @@ SIGNATURES = (
         r"Initializing distributed JAX client[^\n]{0,20}|Connecting to JAX distributed service on (?P<role>\S+)",
         WorldSeen,
     ),
-    # meshes and clusters that cannot be
+    # impossible meshes and clusters
     signature(
         r"Failed to find assignment for logical_axis_index \d+ of size (?P<expected>\d+) with remaining assignable mesh|Constructed mesh contains a \"hole\"|"
         r"Provided devices do not have any local devices",

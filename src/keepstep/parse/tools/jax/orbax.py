@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orbax: steps and metadata that are not there, trees that do not fit, waits for storage that ended."""
+"""Orbax: missing steps and metadata, trees that do not fit, storage that took too long."""
 
 from __future__ import annotations
 

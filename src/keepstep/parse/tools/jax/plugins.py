@@ -36,7 +36,7 @@ SIGNATURES = (
         CudaMismatch,
         what="jax and jaxlib are of different versions",
     ),
-    # said by a logger; JAX goes on with what is left, mostly the CPU
+    # logged; JAX goes on with what is left, usually the CPU
     signature(
         r"Jax plugin configuration error: (?:Exception when calling \S{1,60}\.initialize|Plugin module \S{1,60} (?:could not be loaded"
         r"|does not have an `?initialize))",

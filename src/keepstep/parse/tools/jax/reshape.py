@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numpy's and JAX's refusals to reshape: a batch over devices, devices into a mesh, plain mistakes.
+"""Shapes that NumPy and JAX cannot reshape: a batch over devices, devices into a mesh, plain mistakes.
 
 ``shard`` of flax and its many copies reshape ``(devices, -1, ...)``; a mesh is made by reshaping the list
-of devices. So the numbers, and the line of source above the message, tell what was to be split.
+of devices. So the numbers, and the source line above the message, show what was to be split.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_DATA = lazy_pattern(r"fromfile|frombuffer|fromstring|memmap|loadtxt|\.read\(
 
 
 def _refusal(match: re.Match[str]) -> Fact | None:
-    """What the numbers alone tell: ``(8, -1, 77)`` of a size that 77 divides, but not 8 times 77."""
+    """What the numbers alone show: ``(8, -1, 77)`` of a size that 77 divides, but not 8 times 77."""
     refused = _REFUSED.search(match.string)
     if refused is None or _OF_DATA.search(match.string):
         return None

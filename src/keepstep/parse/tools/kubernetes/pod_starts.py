@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that Kubernetes does not start, because of what they ask for and not for lack of room.
 
-Want of room, evictions and ends of containers are in ``kubernetes/pods``.
+Lack of room, evictions and containers that ended are in ``kubernetes/pods``.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ SIGNATURES = (
     signature(
         r"An (?:ORTE|PRTE) daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False
     ),
-    # sshd of the other node hangs up: too many sessions begin at once, or it does not take this host
+    # sshd of the other node hangs up: too many sessions start at once, or it does not accept this host
     signature(
         r"(?:ssh|kex)_exchange_identification: (?:read: )?Connection (?:closed|reset) by (?:remote host|peer)",
         ConnectFailed,
@@ -264,7 +264,7 @@ SIGNATURES = (
         VersionConflict,
         component="Open MPI",
     ),
-    # messages that another version lays out otherwise: what the daemons of two nodes, or PMIx, cannot unpack
+    # messages laid out differently by another version: the daemons of two nodes, or PMIx, cannot unpack them
     signature(
         r"ORTE_ERROR_LOG: (?:Data unpack (?:would read past end of buffer|failed|had inadequate space)|Pack data mismatch|Unpack data pass end of buffer"
         r"|Unknown data type) in file (?:\S*/)?(?:grpcomm|plm|odls|ess|routed|rml|oob|util|regx|orted)\w*"

@@ -53,7 +53,7 @@ SIGNATURES = (
         r" pmix_init_server\(\) failed\. This may be due to your system's restriction)",
         ClusterSpecInvalid,
     ),
-    # Parts of Open MPI that are not there, or are not the same everywhere
+    # Parts of Open MPI that are missing, or not the same everywhere
     signature(r"was not able to find the executable \"orted\" in your PATH", LibraryMissing, name="orted"),
     signature(r"unable to locate a usable \"srun\" command", LibraryMissing, name="srun"),
     signature(
@@ -134,7 +134,7 @@ SIGNATURES = (
         r" a queue pair)",
         RdmaTrouble,
     ),
-    # a memory limit, a build that differs, a route that is not there
+    # a memory limit, a different build, a missing route
     signature(r"A process has exceeded the specified limit on memory usage", OomKilled, by="Open MPI's memory sensor"),
     signature(
         r"A compressed message was received by the Open MPI run time system \(PMIx\) that could not be decompressed",
@@ -169,7 +169,7 @@ SIGNATURES = (
 
 
 def _component(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """``Framework: btl``, ``Component: ofi`` below the text: what was asked for and is not there."""
+    """``Framework: btl``, ``Component: ofi`` below the text: what was requested and is missing."""
     framework: str | None = None
     for _, line in zip(range(12), lines, strict=False):
         if found := re.search(r"Framework: +(\w+)", line):

@@ -44,7 +44,7 @@ _INTERFACE = lazy_pattern(
 
 
 def _retry(match: re.Match[str]) -> Fact:
-    """NCCL tries again; the last try it counts is where it gives up."""
+    """NCCL retries; it gives up at the last try it counts."""
     tried, of = match["tried"], match["of"]
     return ConnectFailed(why=why(match["text"]), peer=match["peer"], final=bool(tried and tried == of))
 
@@ -124,7 +124,7 @@ _CHANNEL = lazy_pattern(r"(?:Channel|Ring) \d+(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] 
 
 
 def _channels(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """By what means ranks talk: the lines that say so come by the thousand, right after one that comes once a rank."""
+    """How ranks communicate: thousands of lines say so, right after one that comes once per rank."""
     found: set[int] = set()
     for _, line in zip(range(60), lines, strict=False):
         channel = _CHANNEL.search(line)
@@ -143,12 +143,12 @@ _LINK = lazy_pattern(
 
 
 def _member(match: re.Match[str]) -> Fact:
-    """Who connects a channel says its own number: as the sender, or where it only receives. Of how many is not said."""
+    """Who connects a channel states its own number, as sender or as sole receiver, but not the world size."""
     return CommMember(index=int(match["receives"] if match["only"] else match["sends"]), size=1)
 
 
 PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()), Signature(_LINK.pattern, _member, ()))
-"""In a small log each such line counts: the lines that come once a rank may have been cut off."""
+"""In a small log each such line counts: the lines that come once per rank may have been cut off."""
 
 BLOCKS = (
     block(r"NCCL INFO (?:Trees \[|P2P Chunksize set to)", _channels),
@@ -229,7 +229,7 @@ SIGNATURES = (
         r" not found)",
         ClusterSpecInvalid,
     ),
-    # its picture of the machine does not hold
+    # its picture of the machine is inconsistent
     signature(
         r"(?P<what>Failed to find reverse path from remNode|(?:Error ?: )?[Cc]ould not find (?:GPU|NET|NVSwitch|CPU|node) with (?:dev|id|rank|busid|bus id)[^\n]{0,40}"
         r"|Error ?: tried to create too many nodes of type|Error ?: too many Topo links|BUG: Tried to create a link between nodes"
@@ -372,7 +372,7 @@ SIGNATURES = (
         PeerLost,
         how="NCCL: remote process exited or network error",
     ),
-    # TensorFlow's own operations: all of their GPUs are of one process, so no network is between them
+    # TensorFlow's own operations: all of their GPUs belong to one process, so there is no network between them
     signature(
         r"NCCL: (?P<code>unhandled system error)[^\n]{0,60} \[\[(?:\{\{)?node [\w/]{0,80}Nccl(?:AllReduce|Reduce|Broadcast)",
         CommunicationFailed,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC's own words, under TensorFlow, JAX, Ray and others: channels, names, ports, lost peers."""
+"""gRPC's own messages, under TensorFlow, JAX, Ray and others: channels, names, ports, lost peers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AT_SHUTDOWN = lazy_pattern(
 _ONCE_CONNECTED = lazy_pattern(
     r"WatchTasksAsync failed for task|CoordinationService/(?:Heartbeat|PollForError|WatchTasks|GetAliveTasks|ShutdownTask)\b"
 )
-"""Calls to a coordination service that only a task makes which had registered there."""
+"""Calls to a coordination service that only a registered task makes."""
 
 
 def _connect(match: re.Match[str]) -> Fact:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """InfiniBand, RoCE and EFA: failures as NCCL, aws-ofi-nccl, UCX, Open MPI and verbs drivers word them.
 
-A missing ``libibverbs`` or ``No device found`` is ordinary on hosts without such cards and is not here.
+A missing ``libibverbs`` or ``No device found`` is normal on hosts without such adapters and is not here.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ SIGNATURES = (
         r"|Received (?:eager|write-immediate|close) message for non-existent \w+[^\n]{0,40}|Topology reported unexpected number of devices)",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
     ),
-    # the kernel's own words of EFA and other cards
+    # the kernel's own messages about EFA and other adapters
     signature(
         r"infiniband \w{1,20}: (?P<what>Failed to (?:process command \w{1,30}|register mr|create (?:qp|cq|ah|pd)\b))",
         RdmaTrouble,
@@ -115,7 +115,7 @@ SIGNATURES = (
         r"|Libfabric EFA provider has encountered an internal error[^\n]{0,60})",
         RdmaTrouble,
     ),
-    # memory that the card cannot be given; for want of room it tries again with less
+    # memory that the adapter cannot register; for lack of room it retries with less
     signature(
         r"libfabric:\d+:\d+::efa:mr:\w{1,40}\(\):\d+<warn> (?P<what>Unable to register MR[^\n]{0,40}: (?:Invalid argument|Bad address"
         r"|Operation not (?:permitted|supported)))",

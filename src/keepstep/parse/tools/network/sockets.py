@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operating system's own words for network errors, whoever prints them.
+"""The operating system's own texts for network errors, whichever program prints them.
 
 Python's ``OSError``, C libraries, resolvers and proxies all end in the same ``strerror`` texts.
 What a library says around them (NCCL, gloo, c10d, gRPC) is in that library's own table.
@@ -103,7 +103,7 @@ def _refused(match: re.Match[str]) -> Fact | None:
 
 
 def _not_here(match: re.Match[str]) -> Fact | None:
-    """The same words come, harmlessly, from a client that tries ``::1`` first."""
+    """A client that tries ``::1`` first prints the same, harmlessly."""
     text = match.string
     if "client socket" in text or "connect" in text.lower():
         return None

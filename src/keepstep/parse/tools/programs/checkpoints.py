@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of torch, TensorFlow, Keras, JAX, Orbax, safetensors and fairseq: unreadable, or of another model."""
+"""Checkpoints that programs cannot read, or that belong to another model, in messages of no one library."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ SIGNATURES = (
         r"Error: (?P<detail>[^\n]{0,40}[Cc]heckpoint[^\n]{0,80}\d+ (?:layers|shards|ranks|files|devices|partitions|GPUs)[^\n]{0,40}\b(?:but|while|not)\b[^\n]{0,60}\d+)",
         CheckpointMismatch,
     ),
-    # of another model: programs that check for themselves
+    # of another model
     signature(
         r"Error: (?P<detail>(?=([^\n]{0,200}?(?=[Cc.])(?:[Cc]heckpoint|ckpt|\.npz|\.pth?|\.h5|\.safetensors|\.msgpack)\b))\2(?=([^\n]{0,160}?\b(?:shape|size|key|name|architecture)s?\b))\3"
         r"[^\n]{0,80}(?:do(?:es)? not match|mismatch|\bwants?\b|\bexpect\w*|\bdiffers?\b|not in the model|incompatible)[^\n]{0,60})",

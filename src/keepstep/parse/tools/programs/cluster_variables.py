@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a process is: rank variables, arguments and world sizes, in everybody's words."""
+"""Who a process is: rank variables, arguments and world sizes, whichever program prints them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ BLOCKS = (
 )
 
 SIGNATURES = (
-    # A variable or argument that is not there
+    # A variable or argument that is missing
     signature(r"(?:environment variable )?\b(?P<name>[A-Z_]{4,40}) expected, but not set", RankVariableMissing),
     signature(r"DCP needs (?P<name>MASTER_(?:ADDR|PORT)) to use prefix store", RankVariableMissing),
     signature(
@@ -175,7 +175,7 @@ SIGNATURES = (
     signature(r"(?<![\w'\"(])world[_ ]size ?(?:is|[:=])? ?(?P<size>\d+)\b(?! ?(?:is not|must|should|does))", _world),
     signature(r"\| distributed init \(rank (?P<index>\d+)(?:, world (?P<size>\d+))?\)", _member),
     signature(r"distributed init \(rank (?P<index>\d+)\): (?P<size>\d+)?", _member),
-    # an argument that was filled in from a variable that is not there: --rank $AZ_BATCHAI_TASK_INDEX
+    # an argument filled in from an unset variable: --rank $AZ_BATCHAI_TASK_INDEX
     signature(
         r"error: argument (?:-\w{1,3}/)?--(?P<name>(?:(?:global|local|node|machine|world)[-_]?)?rank|(?:world|cluster)[-_]?size"
         r"|num[-_](?:machines|processes|nodes|workers)|nnodes|nproc[-_]per[-_]node|process[-_]id|(?:task|worker|host)[-_](?:index|id)"

@@ -126,7 +126,7 @@ _TABLE = (
         r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not found|bad object header)[^\n)]{0,120})",
         _corrupt,
     ),
-    # the rest of what HDF5 says of a file that is damaged inside
+    # what else HDF5 says about a file that is damaged inside
     signature(
         r"(?P<what>(?:Unable to|Can't) (?:synchronously )?(?:open|read|load) (?:file|object|group|dataset|attribute|data)s? "
         r"\((?:bad (?:heap|local heap|global heap|symbol table|B-tree|btree|superblock|SOHM|object directory)|wrong (?:B-tree|fixed|extensible"

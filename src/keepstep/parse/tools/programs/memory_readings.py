@@ -14,7 +14,7 @@ from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand
 
 FEWEST = 6
-"""Fewer readings tell nothing."""
+"""Fewer readings show nothing."""
 LONGEST = 2000
 """Lines of progress are not longer."""
 GROWTH = 1.3
@@ -44,11 +44,11 @@ _PEAK = lazy_pattern(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
 _DEVICE = lazy_pattern(r"(?i)gpu|cuda|device")
 _HOST = lazy_pattern(r"(?i)\b(?:cpu|host|sys(?:tem)?|process|rss)\b")
 _RANK = lazy_pattern(r"(?i)(?<!lora )(?<!low )(?<!matrix )\brank[ :=#]{1,2}(?P<rank>\d{1,5})\b")
-"""Whose reading it is, where the line says so in its midst."""
+"""Whose reading it is, where the middle of the line says so."""
 
 
 def read_memory(line: str) -> MemoryRead | None:
-    """A reading of memory on a line of progress; peaks and totals tell nothing and are left out."""
+    """A reading of memory on a line of progress; peaks and totals show nothing and are left out."""
     line = line[:LONGEST]
     if not ("mem" in line or "Mem" in line or "MEM" in line or "rss" in line or "RSS" in line or "RAM" in line):
         return None
@@ -80,7 +80,7 @@ def _value(match: re.Match[str]) -> float:
 
 
 _TRAINS = lazy_pattern(r"(?i)\b(?:epoch|iter(?:ation)?|step)s?\b[\s=:/\[#]{0,3}\d|\d%\||\d ?it/s|\d ?s/it|\bloss\b")
-"""DeepSpeed reads the memory all through its set-up, which fills it: what counts begins with the training."""
+"""DeepSpeed reads the memory throughout its set-up, which fills it: only readings during training count."""
 
 
 def _series(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that went wrong, in the words of TensorFlow, torch, JAX, apex and many training scripts."""
+"""NaN and infinity, as TensorFlow, torch, JAX, apex and many training scripts report them."""
 
 from __future__ import annotations
 

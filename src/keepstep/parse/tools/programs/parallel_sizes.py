@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that must divide each other: batches over ranks, layers, heads and experts over parallel groups.
 
-Trainers word the same refusal in many ways (``X (6) must be divisible by Y (4)``, ``X should be a multiple of Y``).
-What was refused is told by the words on its two sides, not by the tool: a batch that does not split is a fact of the
+Trainers word the same error in many ways (``X (6) must be divisible by Y (4)``, ``X should be a multiple of Y``).
+The words on its two sides say what was wrong, not the tool: a batch that does not split is a fact of the
 data, a number of ranks, layers or heads that does not is one of the configuration.
 """
 
@@ -76,7 +76,7 @@ SIGNATURES = (
         r"(?:Error|Exception)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,120}?) (?:must|should|does not|cannot|doesn't|can't)(?: evenly)? (?:evenly )?divide(?:d by)? (?P<by>[^\n]{1,120})",
         _refused,
     ),
-    # a bare assertion of a library, of which the traceback shows the line; a program's own is the program's affair
+    # a library's bare assertion, whose line the traceback shows; a program's own assertion is its own affair
     signature(
         r"^\s*assert \(?(?P<what>[\w.\[\]()* ]{1,80}?) % (?P<by>[\w.\[\]()* ]{0,60}(?:parallel|\b[tecps]p_size)[\w.\[\]() ]{0,40}?) == 0\)?\s*(?:[,#\\]|$)",
         _refused,

@@ -54,7 +54,7 @@ SIGNATURES = (
         r"[,:;]?(?: with| by| of| on)?(?: an?)?(?: non-?zero)? (?:(?:return|exit)(?:ed)?[ -]?(?:value|code|status)[ :=]{1,3}(?P<code>-?\d{1,3})\b|signal:? (?P<number>\d{1,2})\b)",
         _by_own_launcher,
     ),
-    # Ray Train may start it again: it tells whose the error nearby is, not that the run ended
+    # Ray Train may restart it: this says whose the error nearby is, not that the run ended
     signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed),
     # verl names the actors of a pool by its group and the place in it; in the first group that is the rank
     signature(r"\bname: \w*WorkerDict_0:(?P<rank>\d{1,4})\b", TaskNamed),

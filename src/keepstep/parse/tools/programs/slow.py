@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slowness, in the words of profilers, straggler detectors and benchmarks."""
+"""Slowness, as profilers, straggler detectors and benchmarks report it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOSTLY_PERCENT = 60.0
 FAR_APART = 1.4
 """How much faster than the slowest rank the fastest may be."""
 SLOW_BUS = 1.0
-"""Gigabytes a second, which 10 Gbit Ethernet has and any better network exceeds."""
+"""Gigabytes per second: 10 Gbit Ethernet reaches this, and any better network exceeds it."""
 
 
 def _profiled(match: re.Match[str]) -> Slowness | None:
@@ -43,7 +43,7 @@ def _mirrored(match: re.Match[str]) -> DevicesNamed:
 
 
 def _compared(match: re.Match[str]) -> Slowness | None:
-    """Two runs told in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
+    """Two runs reported in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
     told = re.findall(r"(?<!\d)(\d{1,9}) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
     runs = sorted((int(devices), float(rate.rstrip(".")) / int(devices)) for devices, rate in told if int(devices))
     if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:

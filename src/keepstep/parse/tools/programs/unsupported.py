@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What frameworks say of combinations that they do not support, and of faults of their own."""
+"""What frameworks say about combinations they do not support, and about faults of their own."""
 
 from __future__ import annotations
 

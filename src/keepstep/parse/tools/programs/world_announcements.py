@@ -96,7 +96,7 @@ SIGNATURES = (
         ),
     ),
     signature(r"\bNot using distributed mode", _one),
-    # programs that do not find what would join them
+    # programs that do not find their launcher's variables
     signature(
         r"\b(?:[Ss]witch(?:ing|ed)?|[Ff]all(?:ing|s|en)? ?back|[Rr]evert(?:ing|ed)?|[Dd]efault(?:ing|s)?) (?:back )?to (?:a )?"
         r"(?:serial|single[- ](?:process|rank|worker|node)) (?:execution|training|mode|run)\b",

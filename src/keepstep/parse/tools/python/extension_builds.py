@@ -23,7 +23,7 @@ SIGNATURES = (
         CudaMismatch,
     ),
     signature(r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory", LibraryMissing),
-    # seen in a stack, or where somebody pressed Ctrl-C: nobody is there to take the lock away
+    # seen in a stack, or after Ctrl-C: no process is left to remove the lock
     signature(
         r"file_baton\.py(?:\", line \d+,? in wait|:\d+\))",
         SharedStateRace,

@@ -70,7 +70,7 @@ SIGNATURES = (
         r"No module named '(?P<name>amp_C|apex_C|fused_\w+|\w+_cuda|\w+_cuda_\w+|\w+_ext|flash_attn_\d?_?\w+|selective_scan_\w+|transformer_engine_\w+|deepspeed_\w+_op)'",
         LibraryMissing,
     ),
-    # a package that the program asks to be installed; another version of one is told elsewhere
+    # a package that the program asks to be installed; wrong versions are elsewhere
     signature(
         r"^(?:\w{1,40}\.){0,3}(?:ImportError|ModuleNotFoundError): (?![^\n]{0,200}(?:but found|versions? [\d<>=~]|cannot import name))"
         r"(?:[^\n]{0,200}?(?:pip3? install|conda install)(?: -\S+)* [`'\"]?(?P<name>[\w.\-]{2,40})|"

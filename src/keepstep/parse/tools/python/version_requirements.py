@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that refuse the versions of others that they find: pip's, transformers', OpenMMLab's words."""
+"""Packages that reject the installed version of another package: pip, transformers, OpenMMLab."""
 
 from __future__ import annotations
 

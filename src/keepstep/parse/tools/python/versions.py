@@ -51,7 +51,7 @@ SIGNATURES = (
     ),
     signature(rf"Horovod v?{_V}:", VersionSeen, component="Horovod"),
     signature(rf"using Keras version:? ?{_V}", VersionSeen, component="Keras"),
-    # any package; compared only where an exception speaks of it
+    # any package; compared only where an exception mentions it
     signature(
         rf"(?<![\w.])(?P<component>(?!NCCL|requires|[Tt]orch|PyTorch|TF|[Tt]ensor[Ff]low|JAX|jax|jaxlib|Keras|API)[A-Za-z]\w{{1,40}}) version:? v?{_V}",
         VersionSeen,

@@ -4,7 +4,7 @@
 A dead worker's message lists guesses ("killed by SIGKILL by OOM killer", "ray stop",
 "SIGSEGV"): they are not observations. What is observed is that the worker's pipe closed
 without a word, as with SIGKILL. What Ray itself did (its memory monitor killed a task,
-versions differ, a request that no node can meet) is told as that.
+versions differ, a request that no node can meet) is reported as such.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _worker_end(match: re.Match[str]) -> ProcessExited | OomKilled | None:
 
 
 def _dead(match: re.Match[str]) -> PeerLost | None:
-    """A worker that ended without a word is told as such by the rest of the line."""
+    """The rest of the line says whether the worker ended without a message."""
     return None if _WITHOUT_A_WORD.search(match.string) else PeerLost(how="a Ray worker died")
 
 
@@ -240,7 +240,7 @@ SIGNATURES = (
         RendezvousTimeout,
         where="Ray's own start",
     ),
-    # the call of a traceback: all that NeMo-RL and others say of a group of resources that never came
+    # the call in a traceback: all that NeMo-RL and others say about a placement group that never came
     signature(
         r"\bray\.get\([\w.\[\] ]{1,60}\.ready\(\)[^\n]{0,30}timeout", NotScheduled, by="Ray", asked="a placement group"
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm: what slurmstepd, srun, scancel and sacct say about steps that were killed, timed out or failed."""
+"""Slurm: what slurmstepd, srun, scancel and sacct say about steps that did not start, were killed or failed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_HEARD = (
     "Connection refused",
     "No route to host",
 )
-"""What Slurm's errors say where its messages did not come through."""
+"""What Slurm's errors say where its messages did not arrive."""
 
 
 def _cancelled(match: re.Match[str]) -> Fact:
@@ -59,7 +59,7 @@ def _cancelled(match: re.Match[str]) -> Fact:
 
 
 def _not_launched(match: re.Match[str]) -> Fact | None:
-    """A step that slurmd on one node would not start; nothing, where the step had been taken back before."""
+    """A step that slurmd on one node would not start; nothing if the step had been cancelled before."""
     why = match["why"].strip()
     if "timed out" in why:
         return ConnectFailed(why=Why.TIMED_OUT, peer=match["node"])
@@ -162,7 +162,7 @@ SIGNATURES = (
         r"|Invalid MPI type '(?P<type>\w+)')",
         lambda m: UnsupportedCombination(what=f"Slurm has no plugin {m['what'] or m['name'] or m['type']}"),
     ),
-    # a step that can never be, or cannot be now
+    # a step that can never start, or cannot start now
     signature(
         r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed):"
         r" (?P<asked>(?:More processors requested than permitted|Requested node configuration is not available"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that failed for lack of space, quota or inodes: the system's words and the writers' own."""
+"""Writes that failed for lack of space, quota or inodes: the system's messages and the writers' own."""
 
 from __future__ import annotations
 

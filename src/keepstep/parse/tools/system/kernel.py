@@ -27,7 +27,7 @@ def _killed(match: re.Match[str]) -> Fact:
 
 
 def _trap(match: re.Match[str]) -> Fact | None:
-    """A breakpoint is how programs of a desktop (GLib, browsers) give up, and none that trains."""
+    """Desktop programs (GLib, browsers) give up with a breakpoint; no training does."""
     if match["trap"] == "int3" and not re.match(r"python|pt_|ray|train", match["process"]):
         return None
     return FatalSignal(signal=_TRAPS.get(match["trap"], "SIGSEGV"), pid=int(match["pid"]), library=match["library"])
@@ -55,7 +55,7 @@ SIGNATURES = (
     signature(r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to", OomKilled, by="systemd-oomd"),
     signature(r"(?:Failed with result|result) 'oom-kill'", OomKilled, by="systemd"),
     signature(r"earlyoom\[\d+\]: sending SIG\w+ to process (?P<pid>\d+)", OomKilled, by="earlyoom"),
-    # crashes of a process, told by the kernel
+    # crashes of a process, reported by the kernel
     signature(
         r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in (?P<library>[^\[\s]+)\[)?",
         FatalSignal,
@@ -104,7 +104,7 @@ SIGNATURES = (
         PeerAccessFault,
         what="a PCIe link went down",
     ),
-    # the IOMMU in the way of devices that talk to each other; bus 00 holds no cards
+    # the IOMMU in the way of devices that talk to each other; bus 00 holds no adapters
     signature(
         r"DMAR: ?\[DMA (?:Write|Read)[^\]\n]{0,20}\] Request device \[(?:\d{4}:)?(?!00:)(?P<device>[\da-f:.]+)\][^\n]{0,40}fault addr",
         lambda m: PeerAccessFault(what=f"the IOMMU blocked accesses of PCI device {m['device']}"),

@@ -12,7 +12,7 @@ from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.system.windows import PAGING_FILE
 
 _CACHED = lazy_pattern(r"\.triton/|triton_cache|torchinductor_|inductor_cache")
-"""A file that some rank is just compiling; ``compiled_kernels`` tells of it."""
+"""A file that some rank is compiling; ``compiled_kernels`` reports it."""
 _LIBRARY = r"(?P<name>[\w.+\-/]+\.so(?:\.\w[\w.]{0,40})?)"
 
 

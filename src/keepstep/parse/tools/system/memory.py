@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory and shared memory that could not be had, as the C++ and Python runtimes and libraries say it."""
+"""Host memory and shared memory that ran out, as the C++ and Python runtimes and libraries report it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _numbered(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    # torch elastic: the agent itself was told to end
+    # torch elastic: the agent itself was asked to end
     signature(r"Received (?:Signals\.)?(?P<number>\d+) death signal, shutting down workers", _numbered),
     signature(r"Received Signals\.(?P<signal>SIG\w+) death signal, shutting down workers", TerminationRequested),
     signature(r"Process (?P<pid>\d+) got signal: (?P<number>\d+)", _numbered),

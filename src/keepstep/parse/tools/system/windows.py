@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows: the exit codes of processes that were struck (NTSTATUS), as the signals that other systems send for them;
-and its words for memory that is used up, in the language of the machine.
+"""Windows: the exit codes of processes that crashed (NTSTATUS), as the signals that other systems send for them;
+and its messages for memory that ran out, in the language of the machine.
 """
 
 from __future__ import annotations

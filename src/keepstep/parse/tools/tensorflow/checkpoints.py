@@ -13,7 +13,7 @@ from keepstep.parse.tools.programs.checkpoints import WEIGHTS
 
 
 def _refused(match: re.Match[str]) -> CheckpointUnreadable | None:
-    """A bucket that does not give out an object, where its name is that of a checkpoint."""
+    """A bucket that denies an object whose name is that of a checkpoint."""
     path = match["path"]
     if not WEIGHTS.search(path):
         return None

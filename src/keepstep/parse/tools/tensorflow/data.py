@@ -24,7 +24,7 @@ from keepstep.parse.scan.signature import signature
 
 
 def _ended(match: re.Match[str]) -> Fact:
-    """Who heard of the end: a collective that was aborted for it, an exception, or only a log line."""
+    """Who noticed the end: a collective that was aborted, an exception, or only a log line."""
     text = match.string
     if re.search(r"Aborting Ring|OP_REQUIRES failed at collective_ops|Collective ops is aborted", text):
         return EndOfData(what="collective aborted")

@@ -61,7 +61,7 @@ SIGNATURES = (
     ),
     signature(r"^ *assert isinstance\(var, values\.DistributedVariable\)", OutsideScope, what="a variable"),
     signature(r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"),
-    # values of replicas where one value is wanted, and the reverse
+    # per-replica values where one value is expected, and the reverse
     signature(
         r"(?P<what>Could not convert from `tf\.VariableAggregation` \S+ to ?`tf\.distribute\.ReduceOp`|A non-DistributedValues value [^\n]{0,60} cannot "
         r"be reduced|Expected value to be mirrored across replicas|Invalid variable (?:aggregation|synchronization) mode: \S+ for variable|"
@@ -337,7 +337,7 @@ SIGNATURES = (
 
 
 def _variable_refused(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """Keras 3's optimizer hands its variables to the strategy, which asserts that they are its own, without a word."""
+    """Keras 3's optimizer hands its variables to the strategy, which asserts without a message that it owns them."""
     if next(lines, "").strip() == "AssertionError":
         yield OutsideScope(what="the model")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras 1 to 3: what ``fit`` says of its input, its stopping, and what it does not support."""
+"""Keras 1 to 3: what ``fit`` says about its input and its stopping, and what it does not support."""
 
 from __future__ import annotations
 

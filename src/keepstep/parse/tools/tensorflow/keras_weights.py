@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras: files of weights that are not there, or belong to another model."""
+"""Keras: files of weights that are missing, or belong to another model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh TensorFlow: a mesh, a layout or a batch that does not fit the devices that there are.
+"""Mesh TensorFlow: a mesh, a layout or a batch that does not fit the devices.
 
 What its TPU topology says is in ``tpu/runtime``.
 """

@@ -165,7 +165,7 @@ SIGNATURES = (
         r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) ?(?P<right>\[[\d,]*\])",
         ShapeMismatch,
     ),
-    # The task of which a message speaks: below it, the node and its device
+    # The task that a message is about: below it, the node and its device
     signature(
         r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
         lambda m: TaskNamed(rank=int(m["rank"])),
@@ -178,7 +178,7 @@ SIGNATURES = (
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
     ),
-    # said by the coordinator of a closure that failed by itself; one that lost its worker names the lost one, not the first
+    # from the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
     signature(
         r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
@@ -324,12 +324,12 @@ SIGNATURES = (
     ),
     signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
-    # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
+    # an address of the cluster that no resolver accepts: with a user's name, or as in a browser
     signature(
         r"(?:cluster_spec = |GrpcChannelCache for job )[^\n=]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
     ),
-    # a server replaces its own port 0 by the one it was given; another's port 0 leads nowhere
+    # a server replaces its own port 0 by the one it was given; port 0 of another leads nowhere
     signature(
         r"GrpcChannelCache for job [^\n]{0,4000}?\d -> (?P<address>[\w.\-]{1,80}:(?:0|[1-9]\d{5,9}))(?=[,}])",
         lambda match: ClusterSpecInvalid(detail=f"nothing can be reached at the port of {match['address']}"),
@@ -358,7 +358,7 @@ SIGNATURES = (
         r"(?P<detail>(?:\S{1,120} )?not found\. It's probably invalid\. The valid form is /job:xxx/replica:0/task:N)",
         ClusterSpecInvalid,
     ),
-    # A target without "grpc://" is nobody's
+    # A target without "grpc://" belongs to no factory
     signature(
         r"(?P<detail>No session factory registered for the given session options: \{target: \\?\"[^\"\\\s]{1,120})",
         ClusterSpecInvalid,

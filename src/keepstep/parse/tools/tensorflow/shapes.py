@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TensorFlow's kernels say of operands that do not fit: queues, gathers, stacks, convolutions, scatters.
+"""What TensorFlow's kernels say about operands that do not fit: queues, gathers, stacks, convolutions, scatters.
 
-There are hundreds of such refusals. The frequent ones are here by their words, wherever they stand; the others
-are known by the status they carry (an invalid argument) together with what they speak of (shapes, dimensions).
+There are hundreds of such errors. The frequent ones are here by their messages; the others are known by their status
+(an invalid argument) together with what they mention (shapes, dimensions).
 """
 
 from __future__ import annotations

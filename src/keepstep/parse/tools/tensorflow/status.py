@@ -16,7 +16,7 @@ STATUS = (
     r"(?i:invalid[ _]argument|resource[ _]exhausted|not[ _]found|out[ _]of[ _]range|failed[ _]precondition|internal|unknown"
     r"|unimplemented|data[ _]loss|permission[ _]denied|unavailable)"
 )
-# an iterator that came to its end, or a call that was given up, is said so too, and is no failure
+# an iterator that ended, or a call that was cancelled, is reported so too, and is no failure
 KERNEL_STATUS = STATUS.replace("|out[ _]of[ _]range", "").replace("|unavailable", "")
 KERNEL_FAILED = r"(?:OP_REQUIRES failed at \S+ : |Compute status: |Executor::StartAbort )"
 
@@ -32,7 +32,7 @@ def type_of(code: str) -> str:
 
 
 def under_node(buffer: bytes, start: int) -> bool:
-    """Whether the line above one that starts here may name the node that failed: cheaper than to look at it."""
+    """Whether the line above one that starts here may name the node that failed: cheaper than reading it."""
     return buffer.rfind(b"Node: '", max(0, start - 320), start) >= 0
 
 

@@ -88,7 +88,7 @@ SIGNATURES = (
         CudaMismatch,
         what="ptxas rejected XLA's code: it has another version, or does not know the GPU",
     ),
-    # the tools and libraries that XLA compiles with, of another version than the GPU or the program wants
+    # the tools and libraries that XLA compiles with have another version than the GPU or the program needs
     signature(
         r"(?P<what>(?:Linked libnvptxcompiler|Loaded PTX assembler) is too old for \w{3,12}|XLA requires ptxas version [\d.]{2,8} or higher"
         r"|(?:CUDA toolkit|CUB) version mismatch\. Running with version \S{1,20}, but executable requires >= \S{1,20})",

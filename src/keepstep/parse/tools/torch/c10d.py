@@ -54,14 +54,14 @@ def _timeout(match: re.Match[str]) -> Fact:
 
 
 def _detected(match: re.Match[str]) -> Fact | None:
-    """A watchdog found its rank waiting; one that has nothing outstanding tells of others."""
+    """A watchdog found its rank waiting; one with nothing outstanding reports other ranks."""
     if match["begun"] is not None and match["begun"] == match["done"]:
         return None
     return CollectiveTimeout(rank=int(match["rank"]), seq=int(match["seq"]))
 
 
 def _unique_id(match: re.Match[str]) -> Fact:
-    """Rank N wants the NCCL id that another rank must write: that one did not come, or went."""
+    """Rank N needs the NCCL id that another rank must write: that rank did not come, or ended."""
     error = match["error"]
     rank, source = int(match["rank"]), int(match["source"])
     if re.search(r"[Tt]ime|timed", error):
@@ -78,7 +78,7 @@ def _barrier(match: re.Match[str]) -> Fact:
         return PeerAwaited(rank=rank, world=world)
     if (
         int(match["key"] or 1) > 1
-    ):  # groups were formed before: the network is there, some ranks did not come to this one
+    ):  # groups were formed before: the network works, but some ranks did not come to this one
         return RanksMissing(rank=rank, missing=(), what="store-based barrier")
     return RendezvousTimeout(rank=rank, joined=count, expected=world, where="store-based barrier")
 
@@ -458,7 +458,7 @@ _GROUPS = (
         what="a rank of a collective",
     ),
     signature(r"(?P<detail>No rendezvous handler for (?!(?:env|tcp|file):)\w{0,20}:)", ClusterSpecInvalid),
-    # its own ones are missing only where torch.distributed was left out of the build, as on Windows before 1.7
+    # torch's own handlers are missing only in builds without torch.distributed, as on Windows before 1.7
     signature(
         r"No rendezvous handler for (?:env|tcp|file):",
         UnsupportedCombination,

@@ -2,7 +2,7 @@
 """Kernels that are compiled while a program runs: TorchInductor, Triton, and the caches that ranks share.
 
 A cache in a home folder or on a shared file system is written by every rank; a file of it that is
-half there, gone, or busy was another rank's.
+incomplete, missing or busy belonged to another rank.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SIGNATURES = (
         r"|'CompiledKernel' object has no attribute '\w{1,40}'|No module named 'triton\.\w[\w.]{0,60}')",
         CudaMismatch,
     ),
-    # what the compiler does not take, where the whole graph was asked for
+    # what the compiler rejects where the whole graph was requested
     signature(
         r"torch\._dynamo\.exc\.(?:Unsupported|TorchRuntimeError: Unsupported): (?P<what>[^\n]{1,160})",
         UnsupportedCombination,

@@ -14,7 +14,7 @@ from keepstep.parse.scan.signature import by_hand, signature
 
 
 def _not_divisible(match: re.Match[str]) -> Fact | None:
-    """Of a batch; a world that does not divide is the launcher's affair and read elsewhere."""
+    """A batch only; a world that does not divide is the launcher's matter and read elsewhere."""
     if re.search(r"(?i)world[ _]?size|layers|heads|experts", match.string):
         return None
     return BatchNotDivisible(batch=match["batch"], parts=match["parts"])

@@ -52,7 +52,7 @@ SIGNATURES = (
     ),
     # distributed/checkpoint/utils.py
     signature(r"(?P<detail>Key\(s\) present in other ranks but not this one)", ReplicasDiffer),
-    # what programs say that compare the ranks themselves
+    # programs that compare the ranks themselves
     signature(
         r"(?:Error|Exception|assert)\b[^\n]{0,80}\b(?P<detail>[Pp]arameters?|[Ww]eights?|[Gg]radients?|[Mm]odels?|[Bb]uffers?|[Rr]eplicas?|"
         r"[Cc]hecksums?|[Oo]ptimizer states?)\b[^\n]{0,40}\b(?:differs?|diverged?|out of sync|desync\w*|not (?:equal|identical|in sync|"

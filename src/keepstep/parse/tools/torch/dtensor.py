@@ -19,7 +19,7 @@ _SIZE = re.compile(r"torch\.Size\((\[[\d, ]*\])\)")
 
 
 def _stage_backward(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The output of a stage and the gradient its successor sent: unless the shapes agree, the pipeline is built wrong."""
+    """The output of a stage and the gradient its successor sent: if the shapes differ, the pipeline is built wrong."""
     sizes = {}
     for line in islice(lines, 4):
         what = line.strip().partition(":")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun and torchelastic: the agent's words about its workers, the failure table, the rendezvous, etcd."""
+"""torchrun and torchelastic: what the agent says about its workers, the failure table, the rendezvous, etcd."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _seconds(time: str) -> float | None:
 
 
 def _passed_on(match: re.Match[str]) -> Fact:
-    """The agent ends workers by SIGTERM; any other signal is one that it was sent itself, and hands on."""
+    """The agent ends workers with SIGTERM; any other signal is one that it received itself and passes on."""
     by = "agent" if match["signal"] in ("SIGTERM", "SIGKILL") else None
     return TerminationRequested(signal=match["signal"], pid=int(match["pid"]), by=by)
 
@@ -129,20 +129,20 @@ def _ranks(listed: str) -> tuple[int, ...]:
 
 
 SIGNATURES = (
-    # it waits minutes for the other agents once its own workers are done, logs that they did not come, and goes on
+    # once its own workers are done it waits minutes for the other agents, logs that they did not come, and goes on
     signature(
         r"Error waiting on exit barrier\. Elapsed: \d{2,6}\.\d",
         PeerLost,
         how="another agent did not come to the exit barrier",
         final=False,
     ),
-    # the agent's word on whom it starts: where that is one alone, the log is that one's
+    # whom the agent starts: where that is a single rank, the log belongs to it
     signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen),
     signature(
         r"workers=\{'local_ranks': \[0\], 'global_ranks': \[(?P<index>\d+)\],[^\n]{0,80}'world_size': (?P<size>\d+)",
         WorldSeen,
     ),
-    # rows of a failure table whose head was not kept
+    # rows of a failure table whose head is missing
     signature(
         r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
         _row,

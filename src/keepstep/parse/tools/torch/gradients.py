@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's autograd says of a gradient that does not fit its tensor."""
+"""PyTorch's autograd: gradients that do not fit their tensor, forks, activation checkpointing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KIND = lazy_pattern(r"(?:Half|BFloat16|Float|Double|Long|Int|Short|Char|Byte|Bo
 
 
 def _returned(match: re.Match[str]) -> Fact | None:
-    """Type and device are one word here: only a differing type is told of."""
+    """Type and device are one word here: only a different type is reported."""
     wanted, got = _KIND.search(match["right"]), _KIND.search(match["left"])
     if wanted is None or got is None or wanted[0] == got[0]:
         return None

@@ -14,7 +14,7 @@ from keepstep.parse.tools.network.sockets import why
 
 
 def _broken(text: str, peer: str | None, *, final: bool) -> Fact | None:
-    """What a broken pipe of the RPC agents means, by the words of the system."""
+    """What a broken pipe of the RPC agents means, by the system's message."""
     if "emporarily unavailable" in text:
         return LimitReached(limit="connections waiting to be accepted")
     kind = why(text)

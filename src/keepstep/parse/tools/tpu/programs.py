@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA and the TPU runtime say of a program: the table of its memory, what was fed to it, how it was registered.
+"""What XLA and the TPU runtime say about a program: the table of its memory, what was fed to it, how it was registered.
 
 XLA prints the table of a program's memory (``Total hbm usage >= ...``) only where the program did not fit; logs that
 were cut often hold the table without the sentence before it, which is in ``tpu/runtime``.
@@ -17,7 +17,7 @@ _SIZE = r"[\d.]+[KMGT]?B?"
 _SHAPE = r"\[[^\]\n]{0,80}\]"
 _WORLD = r"(?:world_size\b|process_count\(\)|host_count\(\)|device_count\(\)|len\(jax\.(?:local_)?devices\(\)\))"
 MORE_THAN_ANY_HOST = 1 << 44
-"""Bytes. Less than these may really have been wanted."""
+"""Bytes. A smaller request may have been real."""
 
 SIGNATURES = (
     signature(rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libtpu, the TPU runtime and Cloud TPU: memory, busy devices, set-up, ill health.
+"""libtpu, the TPU runtime and Cloud TPU: memory, busy devices, set-up, health.
 
 XLA's ``Ran out of memory in memory space hbm`` is printed alike by TensorFlow, JAX and
-torch_xla, because libtpu words it. A GPU's out-of-memory texts are elsewhere.
+torch_xla, because libtpu words it. The out-of-memory texts of GPUs are elsewhere.
 """
 
 from __future__ import annotations

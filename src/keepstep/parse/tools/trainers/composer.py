@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MosaicML Composer: its launcher, and its helpers of torch.distributed."""
+"""MosaicML Composer: its launcher, its checkpoints, and its helpers for torch.distributed."""
 
 from __future__ import annotations
 

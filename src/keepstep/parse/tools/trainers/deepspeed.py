@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepSpeed: its launcher, its configuration checks, its loss scaler, its op builder."""
+"""DeepSpeed: its launcher, configuration checks, loss scaler, op builder and checkpoints."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _ended(match: re.Match[str]) -> ProcessExited | None:
 
 
 def _batch_sizes(match: re.Match[str]) -> Fact:
-    """A batch that the world does not divide cannot be met by any micro batch; else the counts are to blame."""
+    """No micro batch fits a batch that the world does not divide; otherwise the counts are wrong."""
     if match["batch"] is None:
         return WorldSizeConflict(what="train_batch_size")
     batch, world = int(match["batch"]), int(match["world"])

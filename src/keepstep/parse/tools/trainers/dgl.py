@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DGL and DGL-KE: the servers and clients of a graph that lies on several machines."""
+"""DGL and DGL-KE: the servers and clients of a graph that is spread over several machines."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand, integers, signature
 
 MOST_RANKS, MOST_OPERATIONS = 10_000, 100
-"""Of which it is worked out who is missing: a hostile list may name any rank."""
+"""How many ranks are considered when working out which is missing: a hostile list may name any rank."""
 
 
 def _stalled(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The list under the stall warning, in the words of every release."""
+    """The list under the stall warning, as every release words it."""
     waited = re.search(r"for (?:more|longer) than (\d+) seconds", match.string)
     seconds = float(waited[1]) if waited else None
     by_rank: dict[int, list[str]] = {}
@@ -93,7 +93,7 @@ def _first_exit(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _offered(match: re.Match[str]) -> Fact:
-    """The addresses that a service gave out, none of which answered."""
+    """The addresses that a service announced, none of which answered."""
     there = re.findall(r"'([\w.\-]+)': \[\('([\d.]+)'", match["addresses"])
     told = ", ".join(f"{name} {address}" for name, address in there if name != "lo")
     return AddressMisled(address=told or None, how="none of them answered")

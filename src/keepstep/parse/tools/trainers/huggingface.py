@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hugging Face Trainer, Transformers and the Hub: models that are not there, numbers, phases."""
+"""Hugging Face Trainer, Transformers, safetensors and the Hub: missing models, numbers, phases."""
 
 from __future__ import annotations
 

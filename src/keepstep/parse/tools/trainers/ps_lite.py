@@ -26,7 +26,7 @@ SIGNATURES = (
         r"|!ip\.empty|!interface\.empty)[^\n]{1,300})",
         NativeAbort,
     ),
-    # a store that was made by a process whose role it is not to have one
+    # a store created by a process whose role must not have one
     signature(
         r"Check failed: ready_(?: \(\S{1,20} vs\. \S{1,20}\) :)? ?call Start\(\) first",
         RankVariableMissing,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """XLA and the device compilers below it: limits of a program, and threads that wait for others.
 
-Words of XLA:TPU, XLA:GPU (ptxas) and Neuron that refuse a program for its size or shape,
+Messages of XLA:TPU, XLA:GPU (ptxas) and Neuron that reject a program for its size or shape,
 and of XLA's own rendezvous, which reports that not all participants of a collective came.
 """
 
