@@ -16,8 +16,9 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.wording import count, size
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.line_count import LARGE, count_fast
-from keepstep.parse.scan.logscan import LogScan, Sighting
+from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, Patience
+from keepstep.parse.scan.sighting import Sighting
 from keepstep.sources.files import Chunks, Left
 
 WORTH_A_PROCESS = 48 << 20

@@ -16,8 +16,8 @@ from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import Whose, base_name, is_handler, whose
 from keepstep.parse.formats import elf_core
 from keepstep.parse.formats.elf_core import Core, NotACore
-from keepstep.parse.scan import prefix
 from keepstep.parse.scan.rank_env import member
+from keepstep.parse.scan.writer import identify
 from keepstep.sources import gdb, stacks
 from keepstep.sources.stacks import Stacks
 
@@ -123,7 +123,7 @@ def _rank(core: Core) -> Rank | None:
 
 
 def _rank_of_name(name: str) -> Rank | None:
-    named = prefix.identify(name)
+    named = identify(name)
     return Rank(index=named.rank, role=named.role) if named.rank is not None else None
 
 
