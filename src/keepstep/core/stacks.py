@@ -153,6 +153,8 @@ def place(frame: Frame) -> str:
 def called(function: str) -> str:
     """``step()``, but ``<module>`` as it is."""
     return function if function.endswith((">", ")")) else f"{function}()"
+
+
 def _shorter(symbol: str) -> str:
     """A C++ symbol without its template arguments, parameters and return type."""
     if symbol.startswith("_ZN"):
