@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.parse.tools.system.windows import struck
+from keepstep.parse.tools.system.windows import as_signal
 
 
 @pytest.mark.parametrize(
@@ -13,4 +13,4 @@ from keepstep.parse.tools.system.windows import struck
     [(3221225477, "SIGSEGV"), (-1073741819, "SIGSEGV"), (3221226505, "SIGABRT"), (1, None), (139, None), (-11, None)],
 )
 def test_an_exit_code_is_a_signal_in_both_spellings(code, signal):
-    assert struck(code) == signal
+    assert as_signal(code) == signal

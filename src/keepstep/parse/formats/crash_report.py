@@ -73,7 +73,7 @@ def _frame(line: str) -> Frame | None:
     return None
 
 
-def _struck(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+def _crashed(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     groups = match.groupdict()
     signal = groups.get("signal") or _NUMBERS.get(int(groups.get("number") or 0))
     if signal is None:
@@ -149,22 +149,22 @@ _SOURCE = r"(?P<where>[\w./\-+]{1,200}\.(?:cc|cpp|cxx|cu|h|hpp|cuh|c|inc):\d+)"
 
 BLOCKS = (
     # absl: *** SIGSEGV received at time=1651234567 on cpu 12 ***
-    block(rf"\*\*\* (?P<signal>{_CRASHES}) received at time=", _struck),
+    block(rf"\*\*\* (?P<signal>{_CRASHES}) received at time=", _crashed),
     # glog: *** SIGSEGV (@0x8) received by PID 27 (TID 0x7f..) from PID 8; stack trace: ***
     # libtpu: *** SIGSEGV (@(nil)), see go/stacktraces#s15 received by PID 160 (TID 3418) on cpu 100; stack trace: ***
     block(
         rf"\*\*\* (?P<signal>{_CRASHES}) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{{0,60}}? )?received by PID (?P<pid>\d+)",
-        _struck,
+        _crashed,
     ),
     # TensorFlow: *** Received signal 7 ***, then *** BEGIN MANGLED STACK TRACE ***
-    block(r"\*\*\* Received signal (?P<number>\d{1,2}) \*\*\*", _struck),
+    block(r"\*\*\* Received signal (?P<number>\d{1,2}) \*\*\*", _crashed),
     # folly: *** Signal 11 (SIGSEGV) (0x8) received by PID 123
     block(
         rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)",
-        _struck,
+        _crashed,
     ),
     # UCX: [host:123:0:123] Caught signal 11 (Segmentation fault: address not mapped ...)
-    block(r"(?::(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<number>\d+) \(", _struck),
+    block(r"(?::(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<number>\d+) \(", _crashed),
     block(r"!!!!!!! Segfault encountered !!!!!!!", _of_c10),
     block(
         r"==(?P<pid>\d+)==\s?ERROR: (?P<tool>(?:Address|Memory|Thread|UndefinedBehavior|Leak)Sanitizer): (?P<what>SEGV|[\w\-]+)",

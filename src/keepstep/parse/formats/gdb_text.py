@@ -33,7 +33,7 @@ def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambd
     """
     best: list[Frame] = []
     found: list[Frame] = []
-    struck: list[Frame] = []
+    crashed: list[Frame] = []
     other = 0
     for _, line in zip(range(MOST_LINES), lines, strict=False):
         if _STARTS.match(line):
@@ -41,7 +41,7 @@ def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambd
                 found = []
             frame = _frame(line, library_at)
             if _HANDLED.match(line):  # the frames above only handled the signal; this is the thread that crashed
-                found = struck = []
+                found = crashed = []
             elif frame is not None and len(found) < MOST_FRAMES:
                 found.append(frame)
             if len(found) > len(best):
@@ -50,7 +50,7 @@ def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambd
             other += 1
             if len(best) > 1 or other > 12:
                 break
-    return tuple(struck or best)
+    return tuple(crashed or best)
 
 
 def believed(

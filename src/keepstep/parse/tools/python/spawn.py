@@ -9,12 +9,12 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
-from keepstep.parse.tools.system.windows import struck
+from keepstep.parse.tools.system.windows import as_signal
 
 
 def _ended(match: re.Match[str]) -> Fact:
     code = int(match["code"])
-    return ProcessExited(reporter="spawn", rank=int(match["rank"]), code=code, signal=struck(code), first=True)
+    return ProcessExited(reporter="spawn", rank=int(match["rank"]), code=code, signal=as_signal(code), first=True)
 
 
 SIGNATURES = (

@@ -31,13 +31,13 @@ PAGING_FILE = (
 """What Windows says, in its languages, when memory and paging file are used up (error 1455)."""
 
 
-def struck(code: int) -> str | None:
+def as_signal(code: int) -> str | None:
     """The signal that stands for an exit code of Windows; both spellings of it, with and without a sign, are known."""
     return _STATUS.get(code % _WRAP) if not 0 <= code <= 255 else None
 
 
 def _exited(match: re.Match[str]) -> Fact | None:
-    signal = struck(int(match["code"], 0))
+    signal = as_signal(int(match["code"], 0))
     return ProcessExited(reporter="Windows", signal=signal) if signal else None
 
 

@@ -178,7 +178,7 @@ SIGNATURES = (
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
     ),
-    # from the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
+    # the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
     signature(
         r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",

@@ -18,7 +18,7 @@ from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import Read, block
 from keepstep.parse.scan.signature import signature
-from keepstep.parse.tools.system.windows import struck
+from keepstep.parse.tools.system.windows import as_signal
 
 
 def _signal_name(number: int) -> str:
@@ -29,7 +29,7 @@ def _signal_name(number: int) -> str:
 
 
 def _exited(code: int, **known: object) -> ProcessExited:
-    signal = struck(code)
+    signal = as_signal(code)
     if signal is None:
         signal = _signal_name(-code) if code < 0 else _signal_name(code - 128) if 128 < code < 160 else None
     return ProcessExited(reporter="torchrun", code=code, signal=signal, **known)  # type: ignore[arg-type]
