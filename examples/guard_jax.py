@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two JAX processes under the guard: once well, once with a short batch on one of them, which JAX itself would train on in silence.
+"""Two JAX processes under the guard: a healthy run, and one with a short batch on one rank, which JAX itself accepts.
 
 python examples/guard_jax.py          # starts its two ranks itself
 keepstep why .keepstep                # what the guards saw

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks of PyTorch, of which one enters a collective that the other does not: named at once, long before any time-out.
+"""Two PyTorch ranks; one enters a collective that the other does not. The guard names it long before any timeout.
 
 python examples/guard_torch.py            one rank enters a barrier alone, and the guard names it
 python examples/guard_torch.py --healthy  all goes well, and nothing is said

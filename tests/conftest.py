@@ -21,8 +21,7 @@ hypothesis.settings.load_profile("keepstep")
 
 
 def pytest_configure() -> None:
-    """A shell starts what it puts into the background with SIGINT ignored, and every process that a test starts would
-    inherit that."""
+    """A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -38,8 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def outside_of_the_users_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What keepstep keeps between starts is not kept in the folders of whoever runs the tests, nor are their settings
-    read."""
+    """Keep keepstep's caches and settings out of the home of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
@@ -56,5 +54,5 @@ def outside_of_any_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def without_a_past(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What earlier tests made keepstep remember of hosts does not count."""
+    """What earlier tests made keepstep remember about hosts does not count."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets of many kinds, as logs contain them. All are made up when asked for, from a seed, so that no file here holds one.
+"""Secrets of many kinds, as logs contain them. All are generated from a seed, so no file here holds one.
 
 A kind is a function of a maker of random texts. It writes the text of a log with :meth:`Maker.secret` around what must
 not be seen again.
@@ -121,9 +121,11 @@ def leaks(hidden: str, text: str) -> bool:
 
 
 def _prefixed(*parts: str, letters: str = ALNUM, length: int = 36) -> MakesSecret:
-    """A token whose prefix is put together here, so that no scanner takes this file for a leak."""
+    """A token whose prefix is assembled here, so no scanner mistakes this file for a leak."""
     return lambda m: (
-        f"RuntimeError: 401 for {''.join(parts)}{m.secret(m.of(letters.rstrip('+/_-'), 2) + m.of(letters, length - 3) + m.of(DIGITS, 1))} from the server"
+        f"RuntimeError: 401 for {''.join(parts)}"
+        + m.secret(m.of(letters.rstrip("+/_-"), 2) + m.of(letters, length - 3) + m.of(DIGITS, 1))
+        + " from the server"
     )
 
 
@@ -179,14 +181,18 @@ _family(
         ),
         "AWS configure set": lambda m: f"+ aws configure set aws_secret_access_key {m.aws_secret()}",
         "AWS signature header": lambda m: (
-            f"Authorization: AWS4-HMAC-SHA256 Credential=AK{'IA'}{m.of(UPPER, 16)}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature={m.hex(64)}"
+            f"Authorization: AWS4-HMAC-SHA256 Credential=AK{'IA'}{m.of(UPPER, 16)}/20260101/us-east-1/s3/aws4_request, "
+            f"SignedHeaders=host, Signature={m.hex(64)}"
         ),
         "AWS Bedrock": _prefixed("AB", "SK", letters=BASE64, length=120),
         "S3 presigned URL": lambda m: (
-            f"GET https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AK{'IA'}{m.of(UPPER, 16)}%2F20260101&X-Amz-Expires=3600&X-Amz-Signature={m.hex(64)} 403"
+            f"GET https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&"
+            f"X-Amz-Credential=AK{'IA'}{m.of(UPPER, 16)}%2F20260101&X-Amz-Expires=3600&X-Amz-Signature={m.hex(64)} "
+            f"403"
         ),
         "S3 URL of the old kind": lambda m: (
-            f"https://b.s3.amazonaws.com/k?AWSAccessKeyId=AK{'IA'}{m.of(UPPER, 16)}&Signature={m.secret(quote(m.of(BASE64, 27), safe=''))}%3D&Expires=1"
+            f"https://b.s3.amazonaws.com/k?AWSAccessKeyId=AK{'IA'}{m.of(UPPER, 16)}&"
+            f"Signature={m.secret(quote(m.of(BASE64, 27), safe=''))}%3D&Expires=1"
         ),
         "S3 keys of fsspec": lambda m: (
             f"storage_options={{'key': 'AK{'IA'}{m.of(UPPER, 16)}', 'secret': '{m.aws_secret()}', 'anon': False}}"
@@ -210,16 +216,19 @@ _family(
             f"DefaultEndpointsProtocol=https;AccountName=data;AccountKey={m.base64(86)}==;EndpointSuffix=core.windows.net"
         ),
         "Azure connection string, named": lambda m: (
-            f"AZURE_STORAGE_CONNECTION_STRING='BlobEndpoint=https://x;SharedAccessSignature=sv=2022&sig={m.alnum(43)}%3D'"
+            f"AZURE_STORAGE_CONNECTION_STRING='BlobEndpoint=https://x;SharedAccessSignature=sv=2022&"
+            f"sig={m.alnum(43)}%3D'"
         ),
         "Azure service bus": lambda m: (
             f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={m.base64(43)}="
         ),
         "Azure SAS URL": lambda m: (
-            f"https://acct.blob.core.windows.net/c/ckpt?sv=2022-11-02&se=2026-01-01&sr=b&sig={m.secret(quote(m.of(BASE64, 43), safe=''))}%3D"
+            f"https://acct.blob.core.windows.net/c/ckpt?sv=2022-11-02&se=2026-01-01&sr=b&"
+            f"sig={m.secret(quote(m.of(BASE64, 43), safe=''))}%3D"
         ),
         "Azure client secret by shape": lambda m: (
-            f"ClientSecretCredential refused {m.secret(m.of(ALNUM, 3) + '8Q~' + m.of(ALNUM + '_~.-', 33) + m.of(ALNUM, 1))}"
+            "ClientSecretCredential refused "
+            + m.secret(m.of(ALNUM, 3) + "8Q~" + m.of(ALNUM + "_~.-", 33) + m.of(ALNUM, 1))
         ),
         "Azure client secret by name": lambda m: f"AZURE_CLIENT_SECRET={m.password(36)}",
         "Azure OpenAI header": lambda m: f"api-key: {m.hex(32)}",
@@ -333,7 +342,8 @@ _family(
         "encrypted": lambda m: m.pem("ENCRYPTED PRIVATE KEY"),
         "PGP": lambda m: m.pem("PGP PRIVATE KEY BLOCK", 12),
         "PuTTY": lambda m: (
-            f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPublic-Lines: 1\nAAAAC3NzaC1lZDI1NTE5\nPrivate-Lines: 1\n{m.base64(48)}\nPrivate-MAC: {m.hex(64)}"
+            f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPublic-Lines: 1\nAAAAC3NzaC1lZDI1NTE5\n"
+            f"Private-Lines: 1\n{m.base64(48)}\nPrivate-MAC: {m.hex(64)}"
         ),
         "cut off at its end": lambda m: m.pem("RSA PRIVATE KEY").rpartition("\n")[0],
         "without its beginning": lambda m: m.pem("RSA PRIVATE KEY", 4).partition("\n")[2],
@@ -394,7 +404,8 @@ _family(
         "session cookie by name": lambda m: f"session_cookie='{m.alnum(40)}'",
         "two-factor": lambda m: f"recovery_code: {m.secret(m.of(HEX, 5) + '-' + m.of(HEX, 5))}",
         "seed phrase": lambda m: (
-            f"seed phrase: {m.secret('zebra ocean violin copper meadow lantern pistol ribbon candle orbit walnut tiger')}"
+            "seed phrase: "
+            + m.secret("zebra ocean violin copper meadow lantern pistol ribbon candle orbit walnut tiger")
         ),
         "password hash": lambda m: f"$2b${'12$'}{m.secret(m.of(ALNUM + './', 53))}",
         "shadow file": lambda m: f"root:$6${m.of(ALNUM, 8)}${m.secret(m.of(ALNUM + './', 86))}:19000:0:99999:7:::",
@@ -650,7 +661,8 @@ _family(
             f"-H 'Authorization: Basic {m.secret(_b64('admin:' + m.of(ALNUM, 12)))}' http://grafana"
         ),
         "Kafka SASL": lambda m: (
-            f'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{m.password()}";'
+            f'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="me" '
+            f'password="{m.password()}";'
         ),
         "LDAP bind": lambda m: f"bindDN=cn=admin,dc=x bindPassword={m.secret(m.of(ALNUM, 12))}",
         "etcd": lambda m: f"etcdctl --user=root:{m.secret(m.of(ALNUM, 12))} get /",

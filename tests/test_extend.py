@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users' own rules and signatures: they work, and their mistakes are told plainly."""
+"""Users' own rules and signatures: they work, and their mistakes are reported plainly."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def test_a_group_called_rank_says_whom_it_is_about(tmp_path: Path) -> None:
         (("resource.contention", "resource.contentoin"), "did you mean 'resource.contention'"),
         (('title = "the quota service refused job {job}"', ""), "lacks title"),
         (('because = "the quota is used up"', 'becase = "x"'), "did you mean 'because'"),
-        (("quotad: refused job (?P<job>.+)$", "(unclosed"), "no regular expression"),
+        (("quotad: refused job (?P<job>.+)$", "(unclosed"), "not a valid regular expression"),
         (("quotad: refused job (?P<job>.+)$", r"(?P<job>\\d+)"), "no fixed text of 4 or more characters"),
         (("quotad: refused job (?P<job>.+)$", "quotad: (?P<job>(?:a+)+) refused"), "repeats a repeat"),
         (("refused job {job}", "refused job {jobs}"), "no (?P<jobs>...)"),
-        (('fix = "ask for more"', "fix = 3"), "fix has to be a text"),
-        (('fix = "ask for more"', 'severity = "deadly"'), "severity is one of fatal, warning, note"),
+        (('fix = "ask for more"', "fix = 3"), "fix must be a string"),
+        (('fix = "ask for more"', 'severity = "deadly"'), "severity must be one of fatal, warning, note"),
         (('fix = "ask for more"', 'id = "quota"'), "three capital letters"),
         (("[[signature]]", "[signature]"), "two brackets"),
         (("[[signature]]", "[[signatures]]"), "unknown table 'signatures'; did you mean 'signature'?"),
@@ -179,16 +179,16 @@ def test_a_link_out_of_the_folder_is_not_run(tmp_path: Path) -> None:
     outside.write_text("raise AssertionError('ran')\n")
     folder = project(tmp_path)
     (folder / "own" / "link.py").symlink_to(outside)
-    assert "link out of the folder" in complaints(load(folder))
+    assert "link that leads out of the folder" in complaints(load(folder))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[rules\n", "not valid TOML"),
-        ("rules = 3\n", "has to be a path"),
-        ("[rules]\nfolder = 3\n", "has to be a path"),
-        ('[rules]\nfolder = "nowhere"\n', "is no folder"),
+        ("rules = 3\n", "must be a path"),
+        ("[rules]\nfolder = 3\n", "must be a path"),
+        ('[rules]\nfolder = "nowhere"\n', "does not exist"),
     ],
 )
 def test_a_wrong_config_is_a_user_error(tmp_path: Path, text: str, said: str) -> None:
@@ -210,8 +210,8 @@ def test_installed_rules_come_in_by_entry_point(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "our_cluster-1.0.dist-info").mkdir()
     (tmp_path / "our_cluster-1.0.dist-info" / "METADATA").write_text("Name: our-cluster\nVersion: 1.0\n")
     (tmp_path / "our_cluster-1.0.dist-info" / "entry_points.txt").write_text(
-        "[keepstep.rules]\ngood = our_cluster_rules\nwrong = our_cluster_rules.gateway:SIGNATURES\ngone = "
-        "no_such_package\n"
+        "[keepstep.rules]\ngood = our_cluster_rules\nwrong = our_cluster_rules.gateway:SIGNATURES\n"
+        "gone = no_such_package\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert any(e.name == "good" for e in metadata.entry_points(group="keepstep.rules"))

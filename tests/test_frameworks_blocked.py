@@ -25,9 +25,9 @@ def failed(name):
     raise
 
 names = ["keepstep", *(m.name for m in pkgutil.walk_packages(keepstep.__path__, "keepstep.", onerror=failed))]
-scripts = ("keepstep.lab.jobs.", "keepstep.lab.guests.programs")
 for name in names:
-    if not name.endswith("__main__") and not name.startswith(scripts):
+    # scripts of the training's own processes
+    if not name.endswith("__main__") and not name.startswith(("keepstep.lab.jobs.", "keepstep.lab.guests.programs")):
         importlib.import_module(name)
 loaded = BLOCKED & {name.partition(".")[0] for name in sys.modules}
 assert not loaded, loaded

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well secrets are redacted stays as docs/redaction.md says: planted ones go, what logs need stays, and nothing
-takes long."""
+"""Redaction stays as good as docs/redaction.md says: planted secrets go, the rest stays, and nothing takes long."""
 
 from __future__ import annotations
 
@@ -62,8 +61,8 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
     for rank, (family, kind) in enumerate(every_kind()):
         text, hidden[kind] = planted(family, kind, seed=7)
         (logs / f"rank{rank}.log").write_text(
-            f'starting\n{text}\nTraceback (most recent call last):\n  File "train.py", line 3, in '
-            f"<module>\n    main()\nRuntimeError: {text}\n"
+            f'starting\n{text}\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+            f"    main()\nRuntimeError: {text}\n"
         )
     out = tmp_path / "bundle.tar.gz"
     done = subprocess.run(
@@ -96,35 +95,25 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
 @pytest.mark.parametrize(
     "line",
     [
-        (
-            "torch._dynamo cache key: 4f0c9be1d2a37756e8ab90c1d2e3f405 hit, "
-            "cache_key=jit_train_step-8f3a9c0012ab9b2df1a0c4e37f21aa03"
-        ),
+        "torch._dynamo cache key: 4f0c9be1d2a37756e8ab90c1d2e3f405 hit, "
+        "cache_key=jit_train_step-8f3a9c0012ab9b2df1a0c4e37f21aa03",
         "compile_key='a81bc81b-dead-4e5d-abff-90865d1e13b1' store key: default_pg/0//cuda//timeout_dump",
         "git describe: v2.5.1-rc3-17-g9fceb02d0ae5, image registry/x@sha256:" + "e3b0c442" * 8,
         "checkpoint gs://bucket/run-7f3a9c00/ckpt-000120/shard-00003-of-00008.safetensors loaded in 3.2s",
         "s3://bucket/a/b@c/ckpt_10.pt http://node-1:8080/a@b tcp://[fd00::1]:29500",
         "PyTorch version 2.5.1+cu124; NCCL version 2.21.5+cuda12.4; driver 550.54.15",
-        (
-            "CUDA_VISIBLE_DEVICES=GPU-8a1b2c3d-1111-2222-3333-444455556666 MASTER_ADDR=node-12.cluster.local "
-            "MASTER_PORT=29500"
-        ),
-        (
-            "SLURM_JOB_ID=1234567 SLURM_STEP_NODELIST=gpu[001-128] RANK=3 LOCAL_RANK=3 WORLD_SIZE=1024 "
-            "TORCHELASTIC_RUN_ID=6f1a-22b3"
-        ),
+        "CUDA_VISIBLE_DEVICES=GPU-8a1b2c3d-1111-2222-3333-444455556666 MASTER_ADDR=node-12.cluster.local "
+        "MASTER_PORT=29500",
+        "SLURM_JOB_ID=1234567 SLURM_STEP_NODELIST=gpu[001-128] RANK=3 LOCAL_RANK=3 WORLD_SIZE=1024 "
+        "TORCHELASTIC_RUN_ID=6f1a-22b3",
         "Ray actor (RayTrainWorker pid=1234, ip=10.0.0.4, actor_id=a1b2c3d4e5f60718293a4b5c01000000)",
         "wandb: Run data is saved locally in /home/me/wandb/run-20261116_100000-8xk2f9qz, run id 8xk2f9qz",
         "wandb: View run at https://wandb.ai/team/project/runs/8xk2f9qz",
-        (
-            "password is incorrect; the password was rejected, password required, wrong password, password "
-            "authentication failed for user me"
-        ),
+        "password is incorrect; the password was rejected, password required, wrong password, password "
+        "authentication failed for user me",
         "Invalid token at position 12; next token is ' the'; token 50256 is unknown; tokens: 128; token type ids",
-        (
-            '  File "/opt/app/train.py", line 12, in connect\n    connect(user=user, password=password, '
-            "api_key=api_key, token=token)"
-        ),
+        '  File "/opt/app/train.py", line 12, in connect\n'
+        "    connect(user=user, password=password, api_key=api_key, token=token)",
         "os.environ['HF_TOKEN'] is not set; set HF_TOKEN to a token, missing variables: ['HF_TOKEN', 'WANDB_API_KEY']",
         "mpirun -np 8 -x LD_LIBRARY_PATH --mca pml ob1 -p2p python train.py; ssh -p 2222 node; mkdir -p /tmp/x",
         "nvcc -pthread -Wall; mysqld -port 3306; docker run -p 8080:80 image; tar -p; 7z x a.7z",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make demo``: the whole story on this machine. A real two-worker TensorFlow training is checked, started, crashes for a
-real reason, is explained, comes back by itself from its last checkpoint, and finishes.
+"""``make demo``: the whole story on this machine.
 
-Nothing here is staged for keepstep: the training script knows nothing of it, and the crash is a genuine mistake in native code
-that strikes after some time. Takes about a minute.
+A real two-worker TensorFlow training is checked, starts, crashes for a real reason, is explained, comes back by itself
+from its last checkpoint, and finishes. Nothing here is staged for keepstep: the training script knows nothing about it,
+and the crash is a genuine mistake in native code that strikes after some time. It takes about a minute.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def main() -> int:
         return failed("the check missed it")
 
     say(
-        f"DURING: {WORKERS} TensorFlow workers, {STEPS} steps; a mistake in native code strikes after {CRASH_AFTER} batches"
+        f"DURING: {WORKERS} TensorFlow workers, {STEPS} steps; a mistake in native code strikes after "
+        f"{CRASH_AFTER} batches"
     )
     train = [sys.executable, "-m", "examples.demo.train", f"--steps={STEPS}", f"--crash-after={CRASH_AFTER}"]
     train += [f"--checkpoints={RUN / 'checkpoints'}"]

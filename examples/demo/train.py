@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's training script: an ordinary two-worker TensorFlow job that knows nothing of keepstep.
+"""The demo's training script: an ordinary two-worker TensorFlow job that knows nothing about keepstep.
 
-Each worker is started with its own TF_CONFIG, as on two machines. It saves a checkpoint every 20 steps and resumes from the
-last one. With ``--crash-after N`` the native augmentation (native_op.py) of the last worker breaks after that many batches.
+Each worker is started with its own TF_CONFIG, as on two machines. It saves a checkpoint every 20 steps and resumes from
+the last one. With ``--crash-after N``, the native augmentation (native_op.py) of the last worker breaks after that many
+batches.
 """
 
 from __future__ import annotations

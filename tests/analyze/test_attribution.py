@@ -9,8 +9,8 @@ from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.identity import Rank
-from keepstep.parse.scan.logscan import Sighting
-from keepstep.parse.scan.prefix import NOBODY, Writer
+from keepstep.parse.scan.sighting import Sighting
+from keepstep.parse.scan.writer import NOBODY, Writer
 
 
 def sighting(fact=None, writer=NOBODY, line=1, at=None, quote=""):

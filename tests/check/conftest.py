@@ -26,7 +26,7 @@ RUN = "import runpy, sys; sys.argv[0] = 'keepstep'; runpy.run_module('keepstep',
 
 @dataclass
 class Ended:
-    """What came of a check on all hosts."""
+    """The result of a check on all hosts."""
 
     report: dict[str, Any]
     statuses: list[int]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`keepstep check` in one process: it says at once what it can tell alone, and waits only for those whom a launcher started."""
+"""`keepstep check` in one process: it reports at once, and waits only for processes that a launcher started."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations that would kill a run: each is named, and the fix that is printed makes the check pass."""
+"""Configurations that would kill a run: each is named, and the printed fix makes the check pass."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_port_that_another_process_holds_is_named() -> None:
 
 
 def together(*envs: Mapping[str, str]) -> Report:
-    """What rank 0 would say of processes with these environments, all on this host."""
+    """What rank 0 would say about processes with these environments, all on this host."""
     looked = Collected()
     for env in envs:
         looked.take(look(place_of(CheckRequest(), env), ["config"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between hosts, and what a host lacks: told as bad as it is, and nothing told where all is well."""
+"""What differs between hosts, and what a host lacks: reported with the right severity, and nothing if all is well."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ ON_ONE_HOST = {
         "RES104",
         DiskSeen(path="/ckpt", free=50 * GB, total=100 * GB, inodes_free=3, inodes_total=1_000_000),
     ),
-    "a folder of somebody else": ("RES104", DiskSeen(path="/ckpt", error="/ckpt may not be written by this user")),
+    "another user's folder": ("RES104", DiskSeen(path="/ckpt", error="this user may not write to /ckpt")),
     "a folder that is not there": ("RES104", DiskSeen(path="/ckpt/run7", free=50 * GB, total=100 * GB, nearest="/")),
     "few open files": ("RES105", LimitSeen(name="open files", soft=256, used=10)),
     "a full pids group": ("RES105", LimitSeen(name="processes of the control group", soft=100, used=90)),

@@ -71,7 +71,7 @@ def test_a_firewall_that_rejects_is_told_from_one_that_drops(cluster: Cluster, h
     ended = cluster.check()
     assert (
         ended.titles[0] == "every connection to node-2 on port 2222 is rejected"
-    )  # a crowded machine may have a slow link besides
+    )  # a crowded machine may also have a slow link
     assert "firewall" in ended.report["findings"][0]["because"]
 
 
@@ -81,7 +81,7 @@ def test_connections_that_are_cut_as_soon_as_they_stand_are_told_from_refused_on
     ended = cluster.check()
     assert (
         ended.titles[0] == "every connection to node-2 on port 2222 is rejected"
-    )  # a crowded machine may have a slow link besides
+    )  # a crowded machine may also have a slow link
     assert "opened and was cut" in ended.report["findings"][0]["because"]
 
 
@@ -213,7 +213,8 @@ def test_hosts_of_the_same_name_are_told_apart(cluster: Cluster) -> None:
     block(cluster, 2, *NEW, "-s", address(1), "-j", "DROP")
     ended = cluster.check()
     assert ended.titles == [
-        "localhost (rank 1) gets no answer from localhost (rank 2) on port 2222, while localhost (rank 2) reaches localhost (rank 1)"
+        "localhost (rank 1) gets no answer from localhost (rank 2) on port 2222, "
+        "while localhost (rank 2) reaches localhost (rank 1)"
     ]
 
 
@@ -245,7 +246,7 @@ def test_an_interrupt_ends_what_was_started_over_ssh(cluster: Cluster, tmp_path:
 
 
 def _marked(folder: Path) -> list[str]:
-    """The command lines of all processes that were started with this test's mark."""
+    """The command lines of all processes started with this test's mark."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

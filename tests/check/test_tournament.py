@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rounds of the tournament: everybody meets everybody once, and only who fell behind is measured again."""
+"""The rounds of the tournament: every host meets every other once, and only slow links are measured again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When keepstep itself breaks: status 70, plain words, and a report without anything of the user's."""
+"""When keepstep itself breaks: status 70, plain words, and a report with none of the user's values."""
 
 from __future__ import annotations
 
@@ -143,8 +143,10 @@ def test_a_supervisor_that_breaks_takes_its_ranks_along_and_says_so(tmp_path: Pa
                 time.sleep(0.05)
             raise ValueError("{SECRET}")
         Attempt.watch = watch
-        sys.argv = ["keepstep", "run", "--no-check", "--no-spares", "-n", "1", "--run-dir", {str(tmp_path / "runs")!r}, "--",
-                    sys.executable, "-c", "import os, time; open({str(tmp_path / "part")!r}, 'w').write(str(os.getpid())); os.rename({str(tmp_path / "part")!r}, {str(tmp_path / "pid")!r}); time.sleep(600)"]
+        code = "import os, time; open({str(tmp_path / "part")!r}, 'w').write(str(os.getpid()))"
+        code += "; os.rename({str(tmp_path / "part")!r}, {str(tmp_path / "pid")!r}); time.sleep(600)"
+        sys.argv = ["keepstep", "run", "--no-check", "--no-spares", "-n", "1",
+                    "--run-dir", {str(tmp_path / "runs")!r}, "--", sys.executable, "-c", code]
         main()
     """
     done = subprocess.run(
@@ -172,7 +174,8 @@ def test_a_report_that_cannot_be_written_does_not_change_the_status_of_a_run(tmp
         def fail(report):
             raise ValueError("no")
         json.render_json = fail
-        sys.argv = ["keepstep", "run", "--no-check", "--no-spares", "-n", "1", "--run-dir", {str(tmp_path)!r}, "--", sys.executable, "-c", "print('done')"]
+        sys.argv = ["keepstep", "run", "--no-check", "--no-spares", "-n", "1", "--run-dir", {str(tmp_path)!r}, "--",
+                    sys.executable, "-c", "print('done')"]
         main()
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)

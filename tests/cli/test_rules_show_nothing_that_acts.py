@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's own signatures may come from anywhere: what `keepstep rules` shows of them cannot act on a terminal."""
+"""A user's signatures may come from anywhere: what `keepstep rules` shows of them cannot control a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from keepstep.core.visible import visible
 def test_the_words_of_a_signature_are_spelled_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "own.toml").write_text(
-        '[[signature]]\nname = "ours"\npattern = "boom of ours"\ncause = "user.code_exception"\ntitle = "boom \\u001b]0;owned\\u0007"\nbecause = "it \\u202e did"\n'
+        '[[signature]]\nname = "ours"\npattern = "boom of ours"\ncause = "user.code_exception"\n'
+        'title = "boom \\u001b]0;owned\\u0007"\nbecause = "it \\u202e did"\n'
     )
     (tmp_path / "keepstep.toml").write_text('[rules]\nfolder = "rules"\n')
     for words in (["list"], ["list", "--json"]):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM ends every verb at once; `run` says at once that it heard it, and gives the ranks their grace. Real processes.
+"""SIGTERM ends every verb at once; `run` confirms it at once, and gives the ranks their grace period. Real processes.
 
-What must take a second is given more here: the machine that runs the tests may be busy.
+What should take a second gets more here: the machine that runs the tests may be busy.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_sigterm_ends_why_while_it_waits_for_standard_input(tmp_path: Path) -> N
 
 
 def test_sigterm_ends_why_in_the_middle_of_a_log(tmp_path: Path) -> None:
-    """Each line holds so many words of failure that it takes as long as a line may."""
+    """Each line holds so many failure words that it takes as long as a line may."""
     words = sorted({anchor for each in tables()[0] for anchor in each.anchors if "\n" not in anchor})
     order = random.Random(7)
     with (tmp_path / "rank0.log").open("w") as stream:

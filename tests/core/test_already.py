@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice that the run was started with already is left out."""
+"""Advice that the run already follows is left out."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ WITH = StartedWith(
 def kept(command: str | None, *started: StartedWith) -> bool:
     crash = Evidence(fact=FatalSignal(signal="SIGSEGV"), origin=Origin(source="rank0.log"))
     finding = Finding(
-        rule="FRW001", cause=Cause.FRAMEWORK_BUG_SEGFAULT, title="it crashed", because="a signal", evidence=(crash,), ranks=(0,),
-        confidence=Confidence.ESTABLISHED, severity=Severity.FATAL, standing=Standing.MECHANISM, fixes=(Fix(do="do it", command=command),), explains=(),
+        rule="FRW001", cause=Cause.FRAMEWORK_BUG_SEGFAULT, title="it crashed", because="a signal", evidence=(crash,),
+        confidence=Confidence.ESTABLISHED, severity=Severity.FATAL, standing=Standing.MECHANISM, ranks=(0,),
+        fixes=(Fix(do="do it", command=command),), explains=(),
     )  # fmt: skip
     items = tuple(Evidence(fact=each, origin=Origin(source="start.jsonl")) for each in started)
     return bool(without_what_is_so(finding, EvidenceSet(items=(crash, *items))).fixes)

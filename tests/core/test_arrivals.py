@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has come, who is missing, who contradicts whom."""
+"""Which ranks have arrived, which are missing, and which contradict each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_who_is_missing_is_named() -> None:
 def test_where_hosts_are_not_known_nobody_is_called_missing() -> None:
     words = meeting(arrival(0, here=False, at="node-0:29500"), []).words(20.0, answers=False)
     assert words.startswith(
-        "waiting for the others at node-0:29500 for 20 s; nothing answers there; on this host 1 of 3 ranks arrived"
+        "waiting for the others at node-0:29500 for 20 s; nothing answers there; 1 of 3 ranks arrived on this host"
     )
     assert "missing" not in words and "other hosts cannot be seen" in words
 
@@ -53,15 +53,13 @@ def test_the_same_rank_twice_is_no_leftover() -> None:
     assert "rank 1 was given twice: processes 41 and 42" in found.words(0.0)
     trains = arrival(1, pid=41, done=True)
     assert meeting(arrival(1, pid=42), [trains]).twice == (41, 42), "started from the same shell"
-    assert meeting(arrival(1, pid=42), [replace(trains, session=8)]).twice == (), (
-        "a run of somebody else, or of yesterday"
-    )
+    assert meeting(arrival(1, pid=42), [replace(trains, session=8)]).twice == (), "another user's run, or yesterday's"
 
 
 def test_ranks_that_were_told_different_sizes() -> None:
     found = meeting(arrival(0), [arrival(1, size=2)])
     assert found.sizes == ((1, 2),) and found.contradicts
-    assert "rank 0 was told a world of 3, rank 1 one of 2" in found.words(1.0)
+    assert "rank 0 has a world size of 3, rank 1 has 2" in found.words(1.0)
 
 
 def test_the_fields_are_those_of_the_fact() -> None:

@@ -1,4 +1,4 @@
-"""What began it, and what followed."""
+"""What began the failure, and what followed."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""Which rank broke first."""
+"""Which rank failed first."""
 
 from dataclasses import replace
 

@@ -20,7 +20,7 @@ LONGEST = list(itertools.accumulate((random.Random(n).random() ** 4 for n in ran
 def series(
     memory: Callable[[int], float], *, steps: int = 4000, step_s: float = 0.1, noise: float = 5.0, epochs: bool = True
 ) -> list[Reading]:
-    """Readings as `keepstep run` takes them, ever less often; ``memory``: megabytes after so many steps."""
+    """Readings as `keepstep run` takes them, ever less often; ``memory``: megabytes after this many steps."""
     chance = random.Random(7)
     found, at = [], 1.0
     while at < steps * step_s:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that looks like a number to Python, and is none."""
+"""Text that looks like a number to Python but is none."""
 
 from __future__ import annotations
 

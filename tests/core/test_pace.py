@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps the others waiting, by records of ranks whose clocks need not agree."""
+"""Which rank keeps the others waiting, by records of ranks whose clocks need not agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Spent = tuple[int, int, int]
 
 
 def rank(spent: Sequence[Spent], *, step_ms: int = 100, clock_ms: int = 0, crowd: float = 0.0) -> list[Record]:
-    """The records of one rank, whose clock is ``clock_ms`` ahead; every second the kernel's counters, on a host that ``crowd`` processes a core want."""
+    """The records of one rank, whose clock is ``clock_ms`` ahead, with the kernel's counters every second, on a host
+    with ``crowd`` processes per core."""
     found: list[Record] = []
     held = ran = 0
 
@@ -48,14 +49,11 @@ def test_a_rank_that_is_kept_from_the_processor_is_named_whatever_its_clock(cloc
     (late,) = late_by_durations(ranks)
     assert (late.rank, late.held, round(late.seconds, 3), round(late.others_s, 3)) == (1, True, 0.07, 0.003)
     assert late.before_s == pytest.approx(0.003), "what it lost itself before"
-    assert (
-        "waits for a processor for 0.070 s of each step of 0.100 s (others 0.003 s, itself before 0.003 s)"
-        in late.words
-    )
+    assert "waits for a processor for 0.070 s of each 0.100 s step (others 0.003 s, before 0.003 s)" in late.words
 
 
 def test_a_rank_that_takes_some_steps_at_once_and_is_then_held_back_is_named_too() -> None:
-    """As a quota has it: nine steps of 10 ms, then one of 110."""
+    """As under a quota: nine steps of 10 ms, then one of 110."""
 
     def bursts(kept: int) -> list[Record]:
         found: list[Record] = []
@@ -131,7 +129,7 @@ WAITS: Spent = (1, 1, 6)
     ],
 )
 def test_who_merely_lacks_the_processor_on_a_crowded_host_is_no_straggler(unlucky: Spent) -> None:
-    """At load 20 on two cores whoever has work to do is held back, and those who wait for it are not."""
+    """At load 20 on two cores, ranks with work to do are held back, and those that wait for them are not."""
     calm, crowded = (
         {0: rank([WAITS] * 300, crowd=crowd), 1: rank([unlucky] * 300, crowd=crowd)} for crowd in (0.9, 10.0)
     )
@@ -194,7 +192,7 @@ def test_one_who_is_kept_from_the_processor_alone_is_no_straggler_either() -> No
 
 @pytest.mark.parametrize(("steps", "named"), [(60, ()), (200, (1,))], ids=["for a second", "for four"])
 def test_a_pace_needs_some_time_to_be_one(steps: int, named: tuple[int, ...]) -> None:
-    """Steps of 20 ms, which rank 1 ends 12 ms after the other: on a busy host anybody does so for a moment."""
+    """Steps of 20 ms, which rank 1 ends 12 ms after the other: on a busy host any rank does so for a moment."""
 
     def ends(late_ms: int) -> list[Record]:
         return [Record(n, (20 * n + late_ms) * MS, Kind.STEP, n, 20 * MS) for n in range(1, steps + 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which collective ranks did not issue alike, and which rank left the order."""
+"""On which collective ranks differ, and which rank deviated."""
 
 from __future__ import annotations
 

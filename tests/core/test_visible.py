@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What acts on a terminal, or cannot be seen, is spelled out; all else stays."""
+"""What controls a terminal or is invisible is spelled out; everything else stays."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ Op = tuple[tuple[int, ...], int]
 
 @dataclass
 class World:
-    """Ranks on a mesh run one program; each has a host that hands collectives over, and a device that runs them in order.
+    """Ranks on a mesh run one program; each has a host that hands collectives over, and a device that runs them in
+    order.
 
     ``ahead``: how many collectives a host may hand over before the first of them is done.
     """

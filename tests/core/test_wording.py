@@ -1,4 +1,4 @@
-"""How things are said."""
+"""How ranks, counts and sizes are written."""
 
 import pytest
 

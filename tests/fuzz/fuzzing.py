@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzz targets: what a reader must survive, tried on a few inputs in every test run, and for minutes by `make fuzz`.
 
-A target says which errors its reader may raise; all others fail the test. Hypothesis prints the smallest input that does:
-repair the reader, and keep that input in ``keep``. In a test run inputs are the same every time; with
-KEEPSTEP_FUZZ_SECONDS each target goes on with new ones for so long.
+A target says which errors its reader may raise; all others fail the test. Hypothesis prints the smallest input that
+fails: fix the reader, and add that input to ``keep``. In a test run, inputs are the same every time; with
+KEEPSTEP_FUZZ_SECONDS, each target continues with new ones for that long.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from keepstep.core import foreign_json
 from keepstep.core.evidence import Evidence
 from keepstep.errors import Unavailable
 from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp
-from keepstep.parse.scan import prefix
+from keepstep.parse.scan.writer import identify
 from keepstep.sources import kernel_log, stacks, unpack
 from keepstep.sources.cores import read_core
 from keepstep.sources.job import Answer
@@ -160,7 +160,8 @@ def test_what_gdb_prints(lines: list[str]) -> None:
     gdb_text.frames(lines, lambda address: None)
 
 
-ROW = "   1: 0100007F:1F90 0100007F:C350 01 00000010:00000000 01:00000019 00000003  1000        0 12345 4 0000 20 4 30 10 -1"
+ROW = "   1: 0100007F:1F90 0100007F:C350 01 00000010:00000000 01:00000019 00000003"
+ROW += "  1000        0 12345 4 0000 20 4 30 10 -1"
 
 
 NOT_A_NUMBER = "sl local\n" + ROW.replace("00000010:", "0000001Z:").replace("0100007F:C350", "010012C6:C350")
@@ -194,8 +195,8 @@ def test_answers_of_the_child_that_reads_stacks(answer: bytes) -> None:
 
 @target(TEXTS, keep=[("rank²",), ("nccl_trace_rank_" + "9" * 400,), ("9" * 5000,)])
 def test_names_of_files(name: str) -> None:
-    prefix.identify(name)
-    prefix.identify(f"rank_{name}.log")
+    identify(name)
+    identify(f"rank_{name}.log")
     flight_recorder.rank_of(name)
     flight_recorder.rank_of(f"nccl_trace_rank_{name}")
 

@@ -45,12 +45,16 @@ def lines() -> Sequence[bytes]:
 
 
 BLOCKS = (
-    b'Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n  File "a.py", line 3 in f\n\nExtension modules: numpy (total: 1)',
+    b"Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n"
+    b'  File "a.py", line 3 in f\n\nExtension modules: numpy (total: 1)',
     b'Thread 123 (idle): "MainThread"\n    wait (threading.py:320)\n    step (train.py:3)',
-    b'Thread 1 "python" received signal SIGSEGV, Segmentation fault.\n#0  0x00007f in foo () from /lib/libc.so.6\n#1  0x1 in bar (a=1) at b.c:3',
+    b'Thread 1 "python" received signal SIGSEGV, Segmentation fault.\n#0  0x00007f in foo () from /lib/libc.so.6\n'
+    b"#1  0x1 in bar (a=1) at b.c:3",
     b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\nValueError: x',
-    b"terminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error\nException raised from f at a.cpp:3 (most recent call first):\nframe #0: c10::f + 0x1 (0x7f in libc10.so)",
-    b"[rank3]: RuntimeError: rank 99999999999999999999 of world size 99999999999999999999 timed out, missing ranks: 0, 9999999999999999999",
+    b"terminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error\n"
+    b"Exception raised from f at a.cpp:3 (most recent call first):\nframe #0: c10::f + 0x1 (0x7f in libc10.so)",
+    b"[rank3]: RuntimeError: rank 99999999999999999999 of world size 99999999999999999999 timed out, missing "
+    b"ranks: 0, 9999999999999999999",
     b"Stalled tensors/ops: [missing ranks: 999999999] x [ready ranks: 0, 9999999999]\n0: [a, b]",
     b'TF_CONFIG={"cluster": {"worker": [[[[',
     b'{"message": "\\ud800 \\u001b[2J", "rank": 1e999}',

@@ -86,6 +86,6 @@ def test_a_rank_with_fewer_batches_is_told_at_the_first_step_and_when_its_epoch_
 def test_a_rank_that_trains_alone_is_told_at_its_first_step(runs: Callable[[str], Ran]) -> None:
     ran = runs("alone")
     assert ran.codes == [0]
-    assert any("trains alone: TF_CONFIG describes a world of 2" in line for line in ran.spoken)
+    assert any("trains alone: TF_CONFIG means a world of 2" in line for line in ran.spoken)
     worlds = [(fact.size, fact.meant, fact.at_step) for fact in ran.facts("WorldFormed")]
     assert (1, 2, True) in worlds

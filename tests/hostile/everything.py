@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One folder with everything that a stranger may leave in it. Each subject has its own builder; add yours here."""
+"""One folder with everything a stranger might leave in it. Each subject has its own builder; add yours here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECRET = "hunter2-outside"
 
 
 def everything(folder: Path, outside: Path) -> Path:
-    """The folder. ``outside / "ran"`` appears if code of the folder runs, ``outside / "secret.log"`` holds what must not be read."""
+    """The folder. ``outside / "ran"`` appears if its code runs; ``outside / "secret.log"`` must not be read."""
     links_out(folder / "links", outside)
     pipes_and_sockets(folder / "pipes")
     odd_names(folder / "names")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One folder with everything that somebody could leave for us: small, and made anew by each test."""
+"""One folder with everything an attacker could leave for us: small, and made anew by each test."""
 
 from __future__ import annotations
 

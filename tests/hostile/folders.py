@@ -44,7 +44,7 @@ def odd_names(folder: Path, text: str = CRASH) -> list[Path]:
 
 
 def links_out(folder: Path, outside: Path) -> dict[str, Path]:
-    """Links that lead out of ``folder``: to a file, to a folder, by several hops, to the kernel's folders, to nowhere."""
+    """Links out of ``folder``: to a file, to a folder, over several hops, to the kernel's folders, to nowhere."""
     folder.mkdir(parents=True, exist_ok=True)
     outside.mkdir(parents=True, exist_ok=True)
     secret = outside / "secret.log"
@@ -68,7 +68,7 @@ def links_out(folder: Path, outside: Path) -> dict[str, Path]:
 
 
 def pipes_and_sockets(folder: Path) -> list[Path]:
-    """What blocks whoever opens it: a pipe that nobody writes to, and a socket."""
+    """What blocks a process that opens it: a pipe without a writer, and a socket."""
     folder.mkdir(parents=True, exist_ok=True)
     pipe, listening = folder / "rank0.log", folder / "s.log"
     os.mkfifo(pipe)
@@ -83,7 +83,7 @@ def pipes_and_sockets(folder: Path) -> list[Path]:
 
 
 def deep(folder: Path, levels: int = 1500) -> Path:
-    """Folders inside of each other, deeper than Python recurses, with a log at the end. Remove it with ``rm -r``, not with Python."""
+    """Nested folders, deeper than Python recurses, with a log at the end. Remove them with ``rm -r``, not Python."""
     folder.mkdir(parents=True, exist_ok=True)
     was = os.getcwd()
     os.chdir(folder)

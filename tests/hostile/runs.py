@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders that a stranger made up: what `keepstep why RUN` and `keepstep runs` are pointed at. Builders for the tests."""
+"""Run folders that a stranger made, for `keepstep why RUN` and `keepstep runs` to read. Builders for the tests."""
 
 from __future__ import annotations
 

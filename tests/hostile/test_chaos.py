@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody kills keepstep's own processes, in any order: no process is left of a run, and no training ends that should live."""
+"""keepstep's own processes are killed in any order: a run leaves no process, and no training ends that should live."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that left its session, lost its parent and wiped its environment does not outlive its run, where control groups may be made."""
+"""A process that left its session, lost its parent and wiped its environment does not outlive its run, if control
+groups may be made."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ if os.fork() == 0:
     os.setsid()
     if os.fork():
         os._exit(0)
-    code = f"import os, time; open('.pid', 'w').write(str(os.getpid())); os.rename('.pid', 'pid-{rank}'); time.sleep(600)"
+    code = "import os, time; open('.pid', 'w').write(str(os.getpid()))"
+    code += f"; os.rename('.pid', 'pid-{rank}'); time.sleep(600)"
     os.execve(sys.executable, [sys.executable, "-c", code], {})
 while not os.path.exists(f"pid-{rank}"): time.sleep(0.01)
 """

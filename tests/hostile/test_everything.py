@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every verb, in and on one folder with everything in it: no code of it runs, nothing outside is read or changed, nothing stalls or crashes."""
+"""Every verb, in and on one folder with everything in it: none of its code runs, nothing outside is read or changed,
+and nothing stalls or crashes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def keepstep(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """In the folder itself, as somebody would who has just unpacked it."""
+    """In the folder itself, as a user would who has just unpacked it."""
     outside = place.parent / "outside"
     before = (outside / "secret.log").read_bytes()
     env = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTEP")}
@@ -78,7 +79,7 @@ def test_check(place: Path) -> None:
 
 
 def test_run(place: Path) -> None:
-    """What the ranks themselves import from their folder is the user's decision: here they are a program without Python."""
+    """What the ranks import from their folder is the user's decision: here they are a program without Python."""
     done = keepstep(
         place,
         "run",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that fills up while a run is recorded: nothing that is said contradicts itself, and what is missing is never healthy."""
+"""A disk that fills up while a run is recorded: no report contradicts itself, and what is missing is never healthy."""
 
 from __future__ import annotations
 

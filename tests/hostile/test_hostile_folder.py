@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One folder with everything hostile in it, through `why`, `--json`, `--html` and `--bundle`: real processes with bounded memory."""
+"""One folder with everything hostile in it, read by `why`, `--json`, `--html` and `--bundle`: real processes with
+bounded memory."""
 
 from __future__ import annotations
 

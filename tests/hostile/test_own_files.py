@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keepstep writes is for its user alone, and never written, copied or removed through somebody's link."""
+"""What keepstep writes is for its user alone, and never written, copied or removed through another user's link."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def victim(folder: Path) -> Path:
 
 
 def test_all_that_a_run_leaves_is_for_its_user_alone(tmp_path: Path) -> None:
-    script = "import os, time\nfor step in range(30):\n    print('step', step, flush=True)\n    time.sleep(0.02)\nif os.environ['RANK'] == '1': raise KeyError('x')\ntime.sleep(60)\n"
+    script = "import os, time\nfor step in range(30):\n    print('step', step, flush=True)\n    time.sleep(0.02)\n"
+    script += "if os.environ['RANK'] == '1': raise KeyError('x')\ntime.sleep(60)\n"
     job = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
     assert job.finish() == 1
     assert (job.run / "attempt-0" / "metrics.jsonl").exists() and (job.run / "attempt-0" / "arrivals.json").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python from a folder that nobody named never runs, and a stranger's settings stop nothing."""
+"""Python from a folder that the user did not name never runs, and a stranger's settings stop nothing."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ def test_a_compiled_file_beside_a_trusted_one_is_not_used(tmp_path: Path) -> Non
     ("text", "told"),
     [
         ("[rules\n", "not valid TOML"),
-        ("rules = 3\n", "has to be a path"),
-        ('[rules]\nfolder = "nowhere"\n', "is no folder"),
+        ("rules = 3\n", "must be a path"),
+        ('[rules]\nfolder = "nowhere"\n', "does not exist"),
         ('[rules]\nfolder = "/etc"\n', "is not below it"),
         ('[rules]\nfolder = ".."\n', "is not below it"),
-        ('[rules]\nfolder = "~no-such-user/x"\n', "has to be a path"),
-        ('[rules]\nfolder = "a\\u0000b"\n', "has to be a path"),
+        ('[rules]\nfolder = "~no-such-user/x"\n', "must be a path"),
+        ('[rules]\nfolder = "a\\u0000b"\n', "must be a path"),
         ("x = " + "[" * 100_000, "not valid TOML"),
         ("# " + "x" * (2 << 20), "larger than a megabyte"),
     ],
@@ -150,7 +150,7 @@ def test_a_config_that_is_a_pipe_or_a_device_stops_nothing(tmp_path: Path) -> No
             os.mkfifo(tmp_path / name / "keepstep.toml")
         else:
             (tmp_path / name / "keepstep.toml").symlink_to(target)
-        assert "no regular file" in said(found(tmp_path / name))
+        assert "not a regular file" in said(found(tmp_path / name))
 
 
 @pytest.mark.parametrize("what", ["keepstep.toml", "own", "own/quota.toml"])
@@ -203,7 +203,7 @@ def test_damaged_decisions_are_none(tmp_path: Path, own_settings: Path, text: st
 def test_settings_of_ones_own_that_are_wrong_are_said(tmp_path: Path, own_settings: Path) -> None:
     own_settings.mkdir(parents=True)
     (own_settings / "config.toml").write_text("[rules]\nfolders = 3\n")
-    assert "folders has to be a list of paths" in said(found(tmp_path))
+    assert "folders must be a list of paths" in said(found(tmp_path))
     assert user_folder() == own_settings
 
 
@@ -213,7 +213,7 @@ def test_a_link_to_python_elsewhere_is_not_run_even_where_it_is_trusted(tmp_path
     (rules / "link.py").symlink_to(tmp_path / "outside.py")
     (rules / "fine.py").write_text("x = 1\n")
     assert run(["rules", "trust", str(rules)]) == 0
-    assert "link out of the folder" in said(found(tmp_path / "project"))
+    assert "link that leads out of the folder" in said(found(tmp_path / "project"))
     assert not (tmp_path / "ran").exists()
 
 
@@ -247,7 +247,7 @@ def test_one_file_that_cannot_be_read_leaves_the_others_of_a_named_folder(tmp_pa
     os.mkfifo(rules / "pipe.py")
     own = load_extensions(folders=[rules], start=tmp_path, installed=False)
     assert (tmp_path / "ran").exists()
-    assert "pipe.py: no regular file" in said(own)
+    assert "pipe.py: not a regular file" in said(own)
     (tmp_path / "ran").unlink()
     assert run(["rules", "trust", str(rules)]) == 2, "what is trusted has to be known"
     assert "pipe.py" in said(found(tmp_path / "project")) and not (tmp_path / "ran").exists()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the tables: a text as a tool prints it, and the fact that it states, or none. ``cases/WHO.toml``, beside the tests.
+"""Cases of the tables: a text as a tool prints it, and the fact it states, or none. They are in ``cases/WHO.toml``.
 
-python -m tests.parse.table_cases tools/cuda     which signatures of these tables have no case yet
+``python -m tests.parse.table_cases tools/cuda`` lists the signatures of these tables that have no case yet.
 """
 
 from __future__ import annotations
@@ -33,22 +33,26 @@ FOLDER = Path(__file__).with_name("cases")
 
 @dataclass(frozen=True)
 class Case:
-    """``fact`` names the kind; empty: the text states nothing that a signature knows."""
+    """``fact`` names the kind. Without it the text states nothing."""
 
     text: str
     fact: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
+    """The values to compare. A flag that is not named here must have its default."""
+    only: tuple[str, ...] = ()
+    """Where given: the text states nothing but facts of these kinds."""
     source: str = ""
     """Where the tool says it: a file of its source, an issue, a manual."""
 
 
 @cache
 def cases() -> dict[str, tuple[Case, ...]]:
-    """By file."""
-    return {
-        path.stem: tuple(Case(**each) for each in tomllib.loads(path.read_text("utf-8"))["case"])
-        for path in sorted(FOLDER.glob("*.toml"))
-    }
+    """By file. The near misses of a file are in its list ``nothing``."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        data = tomllib.loads(path.read_text("utf-8"))
+        found[path.stem] = (*map(Case, data.get("nothing", ())), *(Case(**each) for each in data["case"]))
+    return found
 
 
 @cache
@@ -63,7 +67,9 @@ def facts_in(text: str) -> list[Fact]:
 
 def agrees(fact: Fact, case: Case) -> bool:
     return type(fact).__name__ == case.fact and all(
-        plain(getattr(fact, name)) == value for name, value in case.fields.items()
+        plain(getattr(fact, each.name)) == case.fields.get(each.name, each.default)
+        for each in dataclasses.fields(fact)
+        if each.name in case.fields or isinstance(each.default, bool)
     )
 
 

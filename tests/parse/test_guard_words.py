@@ -10,7 +10,6 @@ import pytest
 from keepstep.analyze.why import explain_paths
 from keepstep.core.contracts import Difference
 from keepstep.errors import OutOfStep
-from keepstep.parse.tools.programs.guard_words import SIGNATURES
 
 DIFFERENCE = Difference("next", (("function named evaluate", (0, 2, 3)), ("one more call of next(dataset)", (1,))))
 
@@ -40,8 +39,3 @@ def test_a_batch_that_strict_mode_refused_is_told_from_the_log_alone(tmp_path: P
     (tmp_path / "run.log").write_text(printed(words))
     (found, *_) = explain_paths([tmp_path]).report.findings
     assert (found.cause.value, found.ranks) == (cause, (1,))
-
-
-def test_half_a_message_says_nothing() -> None:
-    line = "keepstep.errors.OutOfStep: rank 0: the ranks are about to run different things (program): next: function named eval"
-    assert [fact for each in SIGNATURES if (fact := each.read(line)) is not None] == []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A line of 64 kB costs at most 50 ms, whatever stands in it, and what was not searched of it is said.
 
-The lines are made of what costs most: the words by which all signatures are looked for, between characters that patterns repeat.
+The lines are made of what costs most: the anchors of all signatures, between characters that patterns repeat.
 """
 
 from __future__ import annotations

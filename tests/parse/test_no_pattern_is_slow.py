@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No pattern of the package can be made slow by what stands in a log: each is attacked with texts made from the pattern itself.
+"""No text in a log can make a pattern of the package slow: each is attacked with texts made from the pattern itself.
 
-The limit is 50 ms of processor time on 8 kB. Of what takes longer the best of four counts, scaled to the pace of the machine
-(``tools.slow_patterns.KNOWN_S``), so that a busy or a slow one fails nothing. ``python -m tools.slow_patterns`` tries more texts, and
-shows the one that was slow.
+The limit is 50 ms of processor time on 8 kB. Where one attack takes longer, the best of four counts, scaled to the pace
+of the machine (``tools.slow_patterns.KNOWN_S``), so a busy or slow machine fails nothing.
+``python -m tools.slow_patterns`` tries more texts, and shows the slow one.
 """
 
 from __future__ import annotations

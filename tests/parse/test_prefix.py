@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstep.parse.scan import prefix
-from keepstep.parse.scan.prefix import Prefixes, heading, identify
+from keepstep.parse.scan.headings import heading
+from keepstep.parse.scan.prefix import Prefixes
+from keepstep.parse.scan.writer import identify
 
 
 @pytest.mark.parametrize(

@@ -52,21 +52,3 @@ facts = reader(table)
 )
 def test_what_is_said_of_a_program(text: str, kind: type[Fact]) -> None:
     assert [type(f) for f in facts(text)] == [kind]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hbm usage of the last step: 11.47G",
-        "tcmalloc: large alloc 1694531584 bytes == 0x8044000 @  0x7f714ec58680",
-        "tcmalloc: large alloc 120000000000 bytes == (nil) @  0x7f714ec58680",
-        "tcmalloc: large alloc 435677134848 bytes == (nil) @  0x7f61ae7be680",
-        "assert world_size == 8",
-        "    assert batch_size % world_size == 0\nAssertionError",
-        "    assert train_batch == micro_batch * grad_acc * self.world_size\nAssertionError",
-        "    assert x.shape[0] == world_size\nAssertionError",
-        "Check failed: Register(k) is OK (NOT_FOUND: k)",
-    ],
-)
-def test_what_only_resembles_is_left_alone(text: str) -> None:
-    assert facts(text) == []

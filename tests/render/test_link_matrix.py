@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The links between hosts as text and as a heat map: stands at 80 columns, the worst first, nothing unescaped."""
+"""The links between hosts as text and as a heat map: fits 80 columns, the worst first, nothing unescaped."""
 
 from __future__ import annotations
 

@@ -503,7 +503,8 @@ def test_a_rank_that_waits_in_another_group_is_not_the_one_to_blame() -> None:
 
 
 def on_a_mesh(state: dict[int, str]) -> list[Evidence[Fact]]:
-    """16 ranks of a real shape: tensor groups of 4, data groups of 4; all have scheduled all, by rank how far they came."""
+    """16 ranks of a real shape: tensor groups of 4, data groups of 4; all have scheduled all, by rank how far they
+    came."""
     tensor = [tuple(range(first, first + 4)) for first in range(0, 16, 4)]
     data = [tuple(range(first, 16, 4)) for first in range(4)]
     items = [entry(r, 9, group=f"tp{g}", members=g) for g in tensor for r in g]

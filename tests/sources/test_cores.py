@@ -49,7 +49,7 @@ zlib.crc32(ctypes.c_ulong(0), ctypes.c_void_p(16), ctypes.c_uint(100))
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The core of a small Python program that was struck by SIGSEGV as rank 3."""
+    """The core of a small Python program that crashed with SIGSEGV as rank 3."""
     return crash(tmp_path_factory.mktemp("crash"), CRASH)
 
 
@@ -98,7 +98,8 @@ def test_a_core_gives_signal_rank_and_the_users_line(core: Path) -> None:
 SENT = """\
 import os, subprocess, sys, time
 
-subprocess.Popen([sys.executable, "-c", "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGFPE)", str(os.getpid())])
+send = "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGFPE)"
+subprocess.Popen([sys.executable, "-c", send, str(os.getpid())])
 time.sleep(60)
 """
 RAISED = "import os, signal\nos.kill(os.getpid(), signal.SIGFPE)\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kubernetes jobs, through a stand-in for ``kubectl``.
 
-No cluster can be had where these tests run, so a small program of that name is put on the PATH; it answers from
+No cluster is available where these tests run, so a small program of that name is put on the PATH; it answers from
 files, with documents of the shape that a cluster's API gives. What is proven is the reading, not a cluster.
 """
 
@@ -212,7 +212,7 @@ def test_kubectl_is_only_ever_asked_to_read(cluster: Cluster) -> None:
 def test_no_pods_no_rights_no_client_and_no_name_are_told_apart(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Unavailable, match="no pod of a job train is left in namespace research"):
+    with pytest.raises(Unavailable, match="no pods of job train are left in namespace research"):
         cluster.read("research/train")
     with pytest.raises(Unavailable, match="pods is forbidden"):
         cluster.read("kube-system/train")

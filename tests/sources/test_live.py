@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live processes: tiny real ones that stand still or move, and one stuck pair of each framework."""
+"""Live processes: tiny real ones that hang or make progress, and one stuck pair per framework."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from keepstep.sources import processes, stacks
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 needs_pystack = pytest.mark.skipif(not stacks.have_pystack(), reason="pystack is not installed")
 
-# A collective as torch names it, made of a socket pair: stands still when nobody comes, moves when somebody does.
+# A collective as torch names it, made of a socket pair: hangs until a peer comes.
 COLLECTIVE = """\
 import os
 def all_reduce(r, w):
@@ -179,7 +179,8 @@ total = jax.jit(lambda x: x.sum())
 for step in range(10):
     if step == 3 and rank == 1:
         time.sleep(600)
-    print("step", step, float(total(jax.make_array_from_process_local_data(rows, np.ones((4, 4), "float32")))), flush=True)
+    batch = jax.make_array_from_process_local_data(rows, np.ones((4, 4), "float32"))
+    print("step", step, float(total(batch)), flush=True)
 """
 TENSORFLOW = """\
 import json, os, time, tensorflow as tf

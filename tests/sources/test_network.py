@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel says of interfaces and connections."""
+"""What the kernel says about interfaces and connections."""
 
 from __future__ import annotations
 

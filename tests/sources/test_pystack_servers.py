@@ -40,11 +40,12 @@ def test_a_look_that_failed_ends_its_child_and_the_next_one_is_answered() -> Non
 
 
 def test_a_look_that_stops_a_process_for_too_long_ends_and_is_not_tried_again(tmp_path: Path) -> None:
-    """Seen from outside: whoever is stopped is let go, and stays so."""
+    """Seen from outside: a stopped process is released, and stays so."""
     asked = tmp_path / "asked"
     code = (
         f"import sys, time; sys.path.insert(0, {str(Path(pystack_child.__file__).parent)!r}); import pystack_child\n"
-        f"for line in sys.stdin:\n    open({str(asked)!r}, 'a').write('x'); pystack_child._end_after(0.05); time.sleep(600)\n"
+        f"for line in sys.stdin:\n    open({str(asked)!r}, 'a').write('x'); pystack_child._end_after(0.05); "
+        f"time.sleep(600)\n"
     )
     servers = PystackServers([sys.executable, "-c", code], 1)
     try:
@@ -59,7 +60,8 @@ def test_a_look_that_stops_a_process_for_too_long_ends_and_is_not_tried_again(tm
 @pytest.mark.parametrize(("tracer", "state"), [("pystack_child.py", "S"), ("gdb", "t")])
 def test_a_process_whose_stack_is_just_taken_is_not_called_stopped(tracer: str, state: str) -> None:
     traced = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    attach = f"import ctypes, os, time; ctypes.CDLL(None).ptrace(16, {traced.pid}, 0, 0); os.waitpid({traced.pid}, 0); print('holds', flush=True); time.sleep(600)"
+    attach = f"import ctypes, os, time; ctypes.CDLL(None).ptrace(16, {traced.pid}, 0, 0); os.waitpid({traced.pid}, 0)"
+    attach += "; print('holds', flush=True); time.sleep(600)"
     holds = subprocess.Popen([sys.executable, "-c", attach, tracer], stdout=subprocess.PIPE)
     try:
         assert holds.stdout is not None

@@ -29,7 +29,7 @@ NO_ACCOUNTING = Answer(status=1, err="Slurm accounting storage is disabled\n")
 
 
 def recorded(name: str, folder: Path, owner: int | None = None, **instead: Answer) -> Ask:
-    """The clients as they answered about one job of ours, or of ``owner``; ``scontrol=`` or ``sacct=`` replaces an answer."""
+    """The clients' answers about one job of ours, or of ``owner``; ``scontrol=`` or ``sacct=`` replaces an answer."""
 
     def ask(command: Sequence[str]) -> Answer:
         if command[0] in instead:
@@ -42,7 +42,7 @@ def recorded(name: str, folder: Path, owner: int | None = None, **instead: Answe
 
 
 def edited(name: str, old: str, new: str, folder: Path) -> Ask:
-    """Accounting alone, with one word changed: states that a test cluster cannot be brought to."""
+    """Accounting alone, with one word changed: states that a test cluster cannot reach."""
     text = (CAPTURES / f"{name}.sacct.txt").read_text()
     assert old in text
     answer = Answer(out=text.replace(old, new).replace("/srv/app", str(folder)).encode())

@@ -18,8 +18,8 @@ from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.identity import Rank
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.logscan import Sighting
-from keepstep.parse.scan.prefix import NOBODY, Writer, identify
+from keepstep.parse.scan.sighting import Sighting
+from keepstep.parse.scan.writer import NOBODY, Writer, identify
 
 OF_MANY = ("launcher.log", "command.log")
 """`keepstep run`'s name for the output of the user's own command. Many ranks may write to it."""

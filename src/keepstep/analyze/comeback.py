@@ -20,7 +20,8 @@ def numbered(report: Report, attempt: int) -> Report:
 def of_all_attempts(reports: Mapping[int, Report], attempts: Sequence[AttemptSaid]) -> Report:
     """One report from the reports on the attempts, by number; the last attempt's must be there.
 
-    The first finding is from the last attempt that failed. What ended earlier attempts only contributed: the run came back.
+    The first finding is from the last attempt that failed. What ended earlier attempts only contributed, since the run
+        came back.
     """
     last = attempts[-1]
     own = numbered(reports[last.number], last.number)

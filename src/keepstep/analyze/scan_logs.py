@@ -16,8 +16,9 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.wording import count, size
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.line_count import LARGE, count_fast
-from keepstep.parse.scan.logscan import LogScan, Sighting
+from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, Patience
+from keepstep.parse.scan.sighting import Sighting
 from keepstep.sources.files import Chunks, Left
 
 WORTH_A_PROCESS = 48 << 20
@@ -90,9 +91,7 @@ def _not_read(parts: list[_Done]) -> Iterator[str]:
     if gave_up:
         took = sum(part.gave_up_after_s or 0 for part in gave_up)
         read = sum(part.size for part in parts)
-        yield (
-            f"stopped after {took:.0f} s of processor time with {size(read)} read; --seconds-per-file gives it more time"
-        )
+        yield (f"stopped after {took:.0f} s of processor time with {size(read)} read; --seconds-per-file allows more")
     cut = sum(part.cut_lines for part in parts)
     if cut:
         yield f"{count(cut, 'long line')} held too much to search completely"

@@ -23,7 +23,7 @@ from keepstep.errors import UserError
 from keepstep.parse.scan.anchors import accelerated
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.patience import PER_FILE_S
-from keepstep.parse.scan.prefix import identify
+from keepstep.parse.scan.writer import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
@@ -105,7 +105,7 @@ def explain_paths(
 
 @contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Pause garbage collection: hundreds of thousands of objects are made here, all of them kept and none in a cycle."""
+    """Pause garbage collection: hundreds of thousands of objects are made here, all kept and none in a cycle."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -86,7 +86,7 @@ def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sampl
 
 
 def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Collected, int | None]:
-    """Connect to rank 0 and do what it asks. Returns its status, or None and what to judge here if it is unreachable."""
+    """Connect to rank 0 and do what it asks. Returns its status; None and what to judge here if it is unreachable."""
     looking = _Looking(place, parts)
     found = join(appointment, _hello(place))
     if isinstance(found, Channel):

@@ -48,12 +48,18 @@ _TYPES = frozenset(
     ]
 )
 _PYTHONS_OWN = re.compile(
-    r"(?:unsupported operand type\(s\) for |can only concatenate |unhashable type: |bad operand type for |argument of type |cannot unpack non-iterable "
-    r"|'[\w.]+' (?:object|codec) (?:is not |has no |does not |can't |cannot )|'[<>=!]{1,2}' not supported between instances of |'\.\.\.' object (?:is not |has no |does not )"
-    r"|(?:list|string|tuple|bytes|range object|pop) index out of range|pop from |not enough values to unpack|too many values to unpack"
-    r"|invalid literal for int\(\) with base |could not convert string to float: |cannot convert float |(?:integer )?division |float division "
-    r"|maximum recursion depth exceeded|int too (?:large|big) to |math domain error|embedded null |Exceeds the limit |year \S+ is out of range"
-    r"|\[Errno \d+\] |\w{1,60}(?:\.\w{1,60}){0,3}\(\) (?:missing|takes|got) |No module named |cannot import name |No template named )[\w\s()\[\]<>=+*/:.,;'!-]{0,200}"
+    r"(?:unsupported operand type\(s\) for |can only concatenate |unhashable type: |bad operand type for "
+    r"|argument of type |cannot unpack non-iterable "
+    r"|'[\w.]+' (?:object|codec) (?:is not |has no |does not |can't |cannot )"
+    r"|'[<>=!]{1,2}' not supported between instances of |'\.\.\.' object (?:is not |has no |does not )"
+    r"|(?:list|string|tuple|bytes|range object|pop) index out of range|pop from |not enough values to unpack"
+    r"|too many values to unpack"
+    r"|invalid literal for int\(\) with base |could not convert string to float: |cannot convert float "
+    r"|(?:integer )?division |float division "
+    r"|maximum recursion depth exceeded|int too (?:large|big) to |math domain error|embedded null "
+    r"|Exceeds the limit |year \S+ is out of range"
+    r"|\[Errno \d+\] |\w{1,60}(?:\.\w{1,60}){0,3}\(\) (?:missing|takes|got) |No module named |cannot import name "
+    r"|No template named )[\w\s()\[\]<>=+*/:.,;'!-]{0,200}"
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice to set what the run was started with is no advice: it is left out. Pure."""
+"""Leaves out advice to set what the run was already started with. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks on their way into a world: who has come, who is missing, who contradicts whom. Pure."""
+"""Ranks joining a world: which have arrived, which are missing, which contradict each other. Pure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Arrival:
     index: int | None
     at: str
     program: str
-    """The script and the folder that it was started in."""
+    """The script and the folder it was started in."""
     session: int = 0
     """The kernel's number of its session: processes that one shell or launcher started share it."""
     here: bool = False
-    """By its variables or addresses, the whole world is on this host."""
+    """Whether its variables or addresses put the whole world on this host."""
     done: bool = False
-    """Its world was formed."""
+    """Whether its world has formed."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """How it stands, seen from ``mine``."""
+    """The state of the meeting, seen from ``mine``."""
 
     mine: Arrival
     arrived: tuple[int, ...]
@@ -43,11 +43,11 @@ class Meeting:
     sizes: tuple[tuple[int, int], ...] = ()
     elsewhere: tuple[str, ...] = ()
     speaks: bool = True
-    """Of all who wait here, this one tells."""
+    """Whether this is the one of the waiting processes that reports."""
 
     @property
     def contradicts(self) -> bool:
-        """What is wrong is certain already: no waiting helps."""
+        """Whether the problem is already certain, so waiting will not help."""
         return bool(self.twice or self.sizes)
 
     def words(self, seconds: float, *, answers: bool | None = None, starting: int = 0) -> str:
@@ -55,17 +55,20 @@ class Meeting:
         mine, after = self.mine, duration(seconds)
         if self.twice:
             pids = listing(str(pid) for pid in self.twice)
-            return f"rank {mine.index} was given twice: processes {pids} of this host both came to {mine.at} as rank {mine.index} of {mine.size}"
+            whom = f"processes {pids} on this host both came to {mine.at} as rank {mine.index} of {mine.size}"
+            return f"rank {mine.index} was given twice: {whom}"
         if self.sizes:
-            others = listing(f"rank {rank} one of {size}" for rank, size in self.sizes[:MOST_NAMED])
-            return f"the ranks at {mine.at} do not agree on how many they are: rank {mine.index} was told a world of {mine.size}, {others}"
+            others = listing(f"rank {rank} has {size}" for rank, size in self.sizes[:MOST_NAMED])
+            own = f"rank {mine.index} has a world size of {mine.size}"
+            return f"the ranks at {mine.at} do not agree on how many they are: {own}, {others}"
         there = "" if answers is None else f"; {'the port answers' if answers else 'nothing answers there'}"
         if mine.here:
             verb = "is" if len(self.missing) == 1 else "are"
-            text = f"{len(self.arrived)} of {mine.size} ranks arrived after {after}; {say_ranks(self.missing)} {verb} missing"
-            text += f" (at {mine.at}{there})"
+            text = f"{len(self.arrived)} of {mine.size} ranks arrived after {after}; "
+            text += f"{say_ranks(self.missing)} {verb} missing (at {mine.at}{there})"
         else:
-            text = f"waiting for the others at {mine.at} for {after}{there}; on this host {len(self.arrived)} of {mine.size} ranks arrived"
+            text = f"waiting for the others at {mine.at} for {after}{there}; "
+            text += f"{len(self.arrived)} of {mine.size} ranks arrived on this host"
             text += f" ({say_ranks(self.arrived)}), other hosts cannot be seen from here" if self.arrived else ""
         if self.elsewhere:
             text += f"; {listing(self.elsewhere[:MOST_NAMED])}"
@@ -77,14 +80,15 @@ class Meeting:
         """The same, as the fields of :class:`keepstep.core.facts.arriving.RanksArriving`."""
         mine = self.mine
         return {
-            "framework": mine.framework, "size": mine.size, "index": mine.index, "at": mine.at, "seconds": round(seconds, 1),
-            "arrived": list(self.arrived), "missing": list(self.missing), "here": mine.here, "answers": answers, "twice": list(self.twice),
-            "sizes": [list(each) for each in self.sizes], "elsewhere": list(self.elsewhere), "starting": starting,
+            "framework": mine.framework, "size": mine.size, "index": mine.index, "at": mine.at, "here": mine.here,
+            "arrived": list(self.arrived), "missing": list(self.missing), "twice": list(self.twice),
+            "sizes": [list(each) for each in self.sizes], "elsewhere": list(self.elsewhere),
+            "seconds": round(seconds, 1), "answers": answers, "starting": starting,
         }  # fmt: skip
 
 
 def meeting(mine: Arrival, others: Sequence[Arrival]) -> Meeting:
-    """``others``: all who live on this host, also of other jobs."""
+    """``others``: all live processes on this host, including other jobs'."""
     kin = [each for each in others if each.framework == mine.framework and each.pid != mine.pid]
     same = [each for each in kin if each.at == mine.at]
     waiting = [each for each in same if not each.done]

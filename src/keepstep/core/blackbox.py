@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The black box of a rank: its format, its reading, and what a rank was doing by it. Pure.
+"""The black box of a rank: its format, how to read it, and what it says the rank was doing. Pure.
 
     header (4096 bytes): magic, sizes, then two slots of JSON (who this is), of which one is valid
     ring: records of 48 bytes, the n-th at place n modulo the capacity
 
-A record carries its number at both ends, so that one that was being written when the process died is
-passed over. Times are the process's monotonic clock; the header has both clocks of one moment.
+A record carries its number at both ends, so a record that was half written when the process died is skipped. Times are
+the process's monotonic clock; the header gives both clocks at one moment.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ MOST_BYTES = 64 << 20
 
 
 class Kind(IntEnum):
-    """What a record tells, and what its ``value`` and ``extra`` are."""
+    """What a record says, and what its ``value`` and ``extra`` mean."""
 
     PHASE = 1
-    """value: the phase entered; extra: the number of steps that are done."""
+    """value: the phase entered; extra: the number of steps done."""
     STEP = 2
-    """value: how many steps are done now; extra: nanoseconds since the one before; spare: LEAN where its phases are not written."""
+    """value: the number of steps done; extra: nanoseconds since the last; spare: LEAN if its phases are missing."""
     PLAN = 3
     """value: the number of the plan entered (its name is in the notes); extra: 1 entered, 0 left."""
     COLLECTIVE = 4
@@ -51,19 +51,19 @@ class Kind(IntEnum):
     BEAT = 5
     """The guard's own thread is alive; value: nanoseconds the guard has used so far."""
     EPOCH = 6
-    """value: the epoch that begins; extra: how many batches it has, -1 where that is not known."""
+    """value: the epoch that begins; extra: how many batches it has, -1 if unknown."""
     HELD = 7
-    """value: nanoseconds in which the training's thread was ready and did not run, so far; extra: in which it ran;
+    """value: nanoseconds so far in which the training's thread was ready but did not run; extra: in which it ran;
     spare: how many processes want each core of the host, in hundredths."""
     GOODBYE = 8
-    """The process leaves by itself; value: its status, as far as it knows; extra: the number of steps that are done."""
+    """The process exits by itself; value: its status, as far as it knows; extra: the number of steps done."""
 
 
 LEAN = 1
 LEAN_STEP = Kind.STEP | LEAN << 32
-"""A step's kind and spare as they are written, in one."""
+"""A step's kind and spare, combined as they are written."""
 _OF_THE_GUARD = (Kind.BEAT, Kind.HELD)
-"""Written by the guard's own thread: no sign that the training gets on."""
+"""Written by the guard's own thread: no sign of progress in the training."""
 
 
 class Phase(IntEnum):
@@ -74,7 +74,7 @@ class Phase(IntEnum):
     CHECKPOINT = 4
     EVALUATION = 5
     END = 6
-    """The process is leaving by itself."""
+    """The process is exiting by itself."""
 
     @property
     def words(self) -> str:
@@ -93,7 +93,7 @@ _WORDS = {
 
 
 def phase_of(value: int) -> Phase:
-    """A phase that a later version knows is some phase: nothing is inferred from it."""
+    """A phase from a later version: nothing is inferred from it."""
     return Phase(value) if value in _WORDS else Phase.START
 
 
@@ -113,12 +113,12 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlackBox:
-    """A box as read: whose it is, and its records from the oldest that is left."""
+    """A box as read: whose it is, and its remaining records from the oldest."""
 
     who: dict[str, Any]
     records: tuple[Record, ...]
     damaged: int = 0
-    """Places of the ring that hold no whole record where one should be."""
+    """Places in the ring that should hold a record and hold no whole one."""
 
     def wall(self, at: int) -> float:
         """A moment of the process as seconds since the epoch."""
@@ -157,11 +157,11 @@ _WHOLE = {
     "started": 1 << 63,
     "monotonic": 1 << 63,
 }
-"""What is a whole number in a header, and below which one."""
+"""Which header fields are whole numbers, and their limits."""
 
 
 def _may_be(name: str, value: Any) -> bool:
-    """Whether a field of a header is of its kind: a box may be damaged, or a file that somebody made up."""
+    """Whether a header field has the right type: a box may be damaged or forged."""
     if name in _WHOLE:
         return value is None or (type(value) is int and 0 <= value < _WHOLE[name])
     if name == "wall":
@@ -172,7 +172,7 @@ def _may_be(name: str, value: Any) -> bool:
 
 
 def read(data: Bytes) -> BlackBox:
-    """All that is left in a box; what is damaged is passed over. Raises :class:`NotABox`."""
+    """Everything left in a box; damaged records are skipped. Raises :class:`NotABox`."""
     who = identity(data)
     capacity = HEAD.unpack_from(data)[2]
     places = min(capacity, (len(data) - HEADER_SIZE) // RECORD.size)
@@ -190,7 +190,7 @@ def read(data: Bytes) -> BlackBox:
 
 
 class Columns(NamedTuple):
-    """The ring, field by field: a list each, in the order of its places, up to the last that was ever written to."""
+    """The ring as one list per field, in the order of its places, up to the last one ever written."""
 
     numbers: list[int]
     at: list[int]
@@ -202,7 +202,7 @@ class Columns(NamedTuple):
 
 
 def columns(data: Bytes, places: int) -> Columns:
-    """All places at once: many times as fast as one after the other."""
+    """All places at once: many times faster than one by one."""
     ring = bytes(data[HEADER_SIZE : HEADER_SIZE + places * RECORD.size]).rstrip(b"\0")
     ring += bytes(-len(ring) % RECORD.size)
     view = memoryview(ring)
@@ -212,7 +212,7 @@ def columns(data: Bytes, places: int) -> Columns:
 
 
 def newest_first(data: Bytes) -> Iterator[Record]:
-    """The records of a living box from the newest back, without reading all of it."""
+    """The records of a live box from the newest back, without reading all of it."""
     capacity = HEAD.unpack_from(data)[2]
     low, high = 0, capacity - 1
     first = _number(data, 0)
@@ -251,7 +251,7 @@ class Doing:
     since: int
     """When it entered the phase."""
     last: int
-    """Its last sign of progress: any record but the guard's own."""
+    """Its last sign of progress: any record except the guard's own."""
     steps: int
     last_step: int | None
     """When the last step ended."""
@@ -264,18 +264,19 @@ class Doing:
     beat: int | None
     """When the guard's thread was last alive."""
     epoch: tuple[int, int] | None = None
-    """The epoch that began lately, and how many batches it has (-1: unknown); None where none did."""
+    """The epoch that began recently, and how many batches it has (-1: unknown); None if none did."""
     between: bool = False
-    """Since its last step it has compiled, saved or evaluated: the next one does not begin as usual."""
+    """Whether it has compiled, saved or evaluated since its last step: the next one does not begin as usual."""
 
 
 _PAUSES = (Phase.COMPILE, Phase.CHECKPOINT, Phase.EVALUATION)
 RECENT, MOST_OF_THE_GUARD = 96, 1000
-"""Records that are looked at for what a rank is doing: far more than between two steps. And of the guard's own thread, in a long hang."""
+"""How many records are read to see what a rank is doing: far more than between two steps, and, in a long hang, of the
+guard's own thread."""
 
 
 def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
-    """What a rank does, by its records from the newest back; None where there are none."""
+    """What a rank is doing, by its records from the newest back; None if there are none."""
     phase = since = last = last_step = collective = plan = beat = None
     steps: int | None = None
     left: set[int] = set()
@@ -316,7 +317,7 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
     if last is None:
         return None
     if last_step is not None and (phase is None or (phase is Phase.START and (since or 0) <= last_step)):
-        phase, since = Phase.COMPUTE, last_step  # it has stepped since: whoever tells no phases is between two steps
+        phase, since = Phase.COMPUTE, last_step  # it has stepped since: without phases it counts as between two steps
     return Doing(
         phase=Phase.START if phase is None else phase,
         since=last if since is None else since,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What began it, and what followed: findings in causal order, each with its role.
+"""What began the failure and what followed: findings in causal order, each with its role.
 
-The order is decided in this sequence: what explains another goes before it; what can
-explain (a mechanism) before what cannot (a lost peer); a finding that is clearly earlier
-before a later one; a sure one before a guess.
+The order is decided in this sequence: what explains another finding goes before it; what can explain (a mechanism)
+before what cannot (a lost peer); a clearly earlier finding before a later one; an established one before a guess.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def _explains(one: Finding, other: Finding) -> bool:
 
 
 def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
-    """A cause that is only a hypothesis stands behind an exception that is seen, before a mere symptom."""
+    """A hypothesis ranks after an exception that was seen, and before a mere symptom."""
     first = min((seen.position.get(id(e), 0) for e in finding.evidence), default=0)
     doubtful = finding.confidence is Confidence.HYPOTHESIS
     standing = max(finding.standing.value, Standing.EXCEPTION.value) + 0.5 if doubtful else finding.standing.value
@@ -58,14 +57,14 @@ def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
 
 
 def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:
-    """Whether one finding's first evidence is clearly older, by clocks that can be compared."""
+    """Whether one finding's first evidence is clearly earlier, by comparable clocks."""
     mine = [e.at for e in one.evidence if e.at is not None]
     theirs = [e.at for e in other.evidence if e.at is not None]
     return bool(mine and theirs) and min(mine) + by < min(theirs)
 
 
 def _merge_equal(findings: list[Finding]) -> list[Finding]:
-    """One finding where a rule said the same of several ranks."""
+    """Merge findings in which a rule says the same about several ranks."""
     merged: dict[tuple[str, str, Severity], Finding] = {}
     for finding in findings:
         key = (finding.rule, finding.title, finding.severity)

@@ -95,7 +95,7 @@ class Cause(Enum):
     USER_NATIVE_CRASH = "user.native_crash"
 
     UNKNOWN_NOT_ESTABLISHED = "unknown.not_established"
-    """The honest answer when no rule fits: who broke first is told, why is not invented."""
+    """The honest answer when no rule fits: says which rank failed first, and invents no reason."""
 
     @property
     def family(self) -> str:

@@ -30,7 +30,7 @@ from keepstep.core.report import SCHEMA, Report
 MOST_EVIDENCE = 20
 LONGEST_QUOTE = 4000
 NOT_FINITE = ("nan", "inf", "-inf")
-"""How such numbers are written: JSON has none."""
+"""How these numbers are written, which JSON does not have."""
 
 
 def report_to_dict(report: Report) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _coverage(each: Coverage) -> dict[str, Any]:
 
 
 def representative(evidence: Iterable[Evidence[Fact]], most: int = MOST_EVIDENCE) -> list[Evidence[Fact]]:
-    """The first piece of each rank and kind of fact, in order, bounded. Never empty if there is any."""
+    """The first piece from each rank and of each kind of fact, in order, bounded. Never empty if there is any."""
     known: set[tuple[int | None, str, type[Fact]]] = set()
     chosen: list[Evidence[Fact]] = []
     for each in evidence:
@@ -98,7 +98,7 @@ def representative(evidence: Iterable[Evidence[Fact]], most: int = MOST_EVIDENCE
 
 
 def moment(at: float | None) -> str | None:
-    """Seconds since the epoch as ISO 8601 in UTC; None for what is no time."""
+    """Seconds since the epoch as ISO 8601 in UTC; None for an impossible time."""
     if at is None or not math.isfinite(at):
         return None
     try:
@@ -125,9 +125,9 @@ def to_dict(evidence: Evidence[Fact]) -> dict[str, Any]:
 
 
 def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
-    """Evidence from its dictionary. Raises ``ValueError`` for what is not such a dictionary.
+    """Evidence from its dictionary. Raises ``ValueError`` for anything else.
 
-    Fields that this version does not know are passed over, so that older readers go on.
+    Fields that this version does not know are ignored, so older readers still work.
     """
     try:
         kind = fact_types()[found["fact"]]
@@ -143,7 +143,7 @@ def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
     if read.rank is not None and not 0 <= read.rank.index < MOST_RANKS:
         raise ValueError(f"not evidence: there is no rank {read.rank.index}")
     if read.at is not None and not math.isfinite(read.at):
-        raise ValueError(f"not evidence: {read.at} is no time")
+        raise ValueError(f"not evidence: {read.at} is not a time")
     return read
 
 
@@ -187,9 +187,9 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def build(kind: Any, found: dict[str, Any]) -> Any:
-    """A dataclass of the fields in ``found`` that it knows, each of the type it should have.
+    """A dataclass from the fields in ``found`` that it knows, each of the right type.
 
-    Raises ``TypeError``, ``ValueError`` or ``AttributeError`` where one is not, or is missing.
+    Raises ``TypeError``, ``ValueError`` or ``AttributeError`` if one has the wrong type or is missing.
     """
     hints = _hints(kind)
     known = {field.name for field in dataclasses.fields(kind)}
@@ -204,7 +204,7 @@ def _typed(value: Any, hint: Any) -> Any:
         return _typed(value, next(h for h in typing.get_args(hint) if h is not type(None)))
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
-            raise TypeError(f"{_shortly(value)} is no list")
+            raise TypeError(f"{_shortly(value)} is not a list")
         inner = typing.get_args(hint)
         if origin is list or (len(inner) == 2 and inner[1] is Ellipsis):
             return origin(_typed(each, inner[0]) for each in value)
@@ -221,7 +221,7 @@ def _typed(value: Any, hint: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    """Not one of hundreds of digits, with which no arithmetic is safe."""
+    """A number of bounded size: arithmetic with hundreds of digits is not safe."""
     return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contracts between ranks: what each states of the same thing, and where they differ. Pure."""
+"""Contracts between ranks: what each states about the same thing, and where they differ. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Stated = Mapping[str, str]
 
 
 class Subject:
-    """What contracts are about: the first word of every subject (``program train_step``, ``batch``); rules go by it."""
+    """What contracts are about: the first word of every subject (``program train_step``, ``batch``), used by rules."""
 
     PROGRAM = "program"
     """A compiled program or traced function, with its collectives. Certain."""
@@ -33,24 +33,24 @@ class Subject:
 
 ABSENT = "(none)"
 UNKNOWN = "?"
-"""A rank that cannot say: it differs from nobody. A rank that states ``{UNKNOWN: UNKNOWN}`` can say nothing at all."""
+"""An unknown value differs from no other. A rank that states ``{UNKNOWN: UNKNOWN}`` knows nothing at all."""
 REMARK = " named "
-"""What follows it in a value is told and not compared: ranks may call the same thing by different names."""
+"""What follows it in a value is shown but not compared: ranks may give the same thing different names."""
 WHERE = "at line"
-"""A rank's own line of code, stated beside the rest: told where ranks differ, never compared."""
+"""A rank's own line of code, stated beside the rest: shown where ranks differ, never compared."""
 KEPT = "as before"
-"""Stated beside the rest by a rank that did what all ranks had agreed on before: of two sides, the other one is new. Never compared."""
+"""Stated by a rank that does what all ranks had agreed on before: of two sides, the other is new. Never compared."""
 MOST_DIFFERENCES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing on which ranks differ: every value with the ranks that stated it, the commonest first."""
+    """One thing on which ranks differ: every value with the ranks that stated it, the most common first."""
 
     what: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
     kept: bool = False
-    """The first value is what all had agreed on before."""
+    """Whether the first value is what all had agreed on before."""
 
     @property
     def usual(self) -> tuple[str, tuple[int, ...]]:
@@ -58,7 +58,7 @@ class Difference:
 
     @property
     def odd(self) -> tuple[int, ...]:
-        """The ranks outside of the majority; all of them where there is none."""
+        """The ranks outside the majority; all of them if there is none."""
         if len(self.values[0][1]) > len(self.values[1][1]) or self.kept:
             return tuple(sorted(rank for _, ranks in self.values[1:] for rank in ranks))
         return tuple(sorted(rank for _, ranks in self.values for rank in ranks))
@@ -93,13 +93,13 @@ def differences(stated: Mapping[int, Stated]) -> tuple[Difference, ...]:
 
 
 def lines(stated: Mapping[int, Stated], found: tuple[Difference, ...]) -> dict[int, str]:
-    """The lines of the ranks that are out of line, where they said theirs."""
+    """The code lines of the deviating ranks, if they stated theirs."""
     odd = sorted({rank for each in found for rank in each.odd})
     return {rank: stated[rank][WHERE] for rank in odd if WHERE in stated.get(rank, {})}
 
 
 def say_lines(where: Mapping[int, str]) -> str:
-    """``; rank 1 at train.py:50``, to follow the words of a difference; nothing where no line is known."""
+    """``; rank 1 at train.py:50``, to append to a difference; empty if no line is known."""
     told = ", ".join(f"rank {rank} at {line}" for rank, line in list(where.items())[:4])
     return f"; {told}" if told else ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of a run ended, by their goodbyes and by whoever started them. "Healthy" needs a word from every rank."""
+"""How the ranks of a run ended, by their goodbyes and their launcher. "Healthy" needs an answer from every rank."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ SUPERVISOR = "keepstep run"
 INTERRUPTED = "KeyboardInterrupt"
 _STEPPING = ("input", "compute")
 STOOD_STILL_S, STOOD_STILL_STEPS = 8.0, 20
-"""Ranks that moved no more for so long, and so many usual steps, before the job was ended: it had stopped."""
+"""A job whose ranks made no progress for this long, and this many usual steps, before its end had stopped."""
 BOX_S = 2.0
-"""Times by black boxes are not surer than this: a living rank writes into its box once a second."""
+"""The precision of times from black boxes: a live rank writes to its box once per second."""
 _SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
 _LEFT_BY_DESIGN = {"Ray worker": 1}
-"""The status with which a process leaves when it is told to."""
+"""The exit status of a process that was asked to end."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Of the ranks that are gone, by rank (None: a process that was no rank)."""
+    """The ranks that ended, by rank (None: a process that was no rank)."""
 
     world: int | None
     well: dict[int | None, Evidence[RankEnded]]
-    """They left by themselves with status 0, or are ended by others by design."""
+    """They exited with status 0, or are ended by others by design."""
     badly: dict[int | None, Evidence[RankEnded]]
-    """They left by themselves, with another status or an exception."""
+    """They exited with another status or an exception."""
     interrupted: dict[int | None, Evidence[RankEnded]]
     """By Ctrl-C."""
     silent: dict[int | None, Evidence[RankEnded]]
@@ -40,7 +40,7 @@ class Ends:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Ranks of the world of which there is no trace."""
+        """Ranks of the world that left no trace."""
         known = {*self.well, *self.badly, *self.interrupted, *self.silent, *self.living}
         return tuple(rank for rank in everyone(self.world or 0) if rank not in known) if known - {None} else ()
 
@@ -90,26 +90,26 @@ def _kind(seen: EvidenceSet, ends: Ends, each: Evidence[RankEnded]) -> dict[int 
 
 
 def _missed(seen: EvidenceSet, each: Evidence[RankEnded]) -> bool:
-    """Whether another rank failed for the loss of its peer when this one had gone: nobody had finished, so it was not ended by design."""
+    """Whether another rank lost its peer once this one had gone: then the work was not done, and no end planned."""
     ended = {e.who: e.at for e in seen.all(RankEnded)}
     lost = (e for e in seen.all(PeerLost) if e.who not in (None, each.who) and not seen.survived(e))
     return any((e.at or ended.get(e.who) or 0.0) > (each.at or 0.0) - BOX_S for e in lost)
 
 
 def exit_of(seen: EvidenceSet, pid: int | None) -> Evidence[ProcessExited] | None:
-    """What the kernel told of the end of this very process."""
+    """What the kernel said about the end of this very process."""
     return next((e for e in seen.all(ProcessExited) if pid is not None and e.fact.pid == pid), None)
 
 
 def raised_by(seen: EvidenceSet, rank: int | None) -> bool:
-    """Whether an exception of this rank is known, that was not merely logged."""
+    """Whether this rank is known to have raised an exception that was not merely logged."""
     return any(e.who == rank and not e.fact.logged and not e.fact.place for e in seen.all(ExceptionRaised))
 
 
 def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
-    """Whether the run had stopped before this moment: then whoever ended it did so because of that.
+    """Whether the run had stopped before this moment: then that is why it was ended.
 
-    Who stops in a step, or provably, has stopped; saving and evaluating take their time.
+    A rank that stops in a step, or provably, has stopped; saving and evaluating take a while.
     """
     return waited_to_the_end(seen) is not None or any(
         (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at)
@@ -118,7 +118,7 @@ def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
 
 
 def ended_by_hand(seen: EvidenceSet) -> bool:
-    """Whether all that ended badly here was ended by Ctrl-C."""
+    """Whether Ctrl-C ended everything that ended badly here."""
     ends = seen.once(ends_of)
     pids = {e.fact.pid for e in ends.interrupted.values()}
     raised = {
@@ -131,7 +131,7 @@ def ended_by_hand(seen: EvidenceSet) -> bool:
 
 
 def waited_to_the_end(seen: EvidenceSet) -> tuple[Evidence[PeersWait], float] | None:
-    """Ranks that waited for another when the job was ended, and for how long none of them had moved then: many times a usual step."""
+    """Ranks that waited for another when the job ended, and how long (many usual steps) none of them had moved."""
     last = max((e for e in seen.all(PeersWait)), key=lambda e: e.at or 0.0, default=None)
     doing = {e.who: e for e in seen.all(RankDoing)}
     if last is None or len(doing) < 2:
@@ -140,25 +140,25 @@ def waited_to_the_end(seen: EvidenceSet) -> tuple[Evidence[PeersWait], float] | 
     for who, each in doing.items():
         fact, interrupted = each.fact, seen.once(ends_of).interrupted.get(who)
         silent = fact.silent_s or 0.0
-        if fact.phase == "end" and interrupted is not None:  # it moved only to leave
+        if fact.phase == "end" and interrupted is not None:  # it moved only to exit
             silent = (interrupted.at or 0.0) - (last.at or 0.0)
         elif fact.phase not in _STEPPING:
             return None
         if fact.alive or not fact.steps or silent <= max(STOOD_STILL_S, STOOD_STILL_STEPS * (fact.usual_step_s or 0.0)):
             return None
         if who in last.fact.late and fact.steps > (last.fact.steps or 0) + 1:
-            return None  # it went on after that
+            return None  # it continued after that
         still.append(silent)
     return last, min(still)
 
 
 def is_supervised(seen: EvidenceSet) -> bool:
-    """Whether `keepstep run` started it: then it knows how each rank ended, and says so."""
+    """Whether `keepstep run` started it: then it recorded how each rank ended."""
     return bool(seen.all(StartedWith)) or any(e.fact.reporter == SUPERVISOR for e in seen.all(ProcessExited))
 
 
 def ended_well(seen: EvidenceSet) -> bool:
-    """Whether every rank finished with status 0, by the word of its supervisor or of all ranks."""
+    """Whether every rank finished with status 0, according to its supervisor or to all ranks."""
     if is_supervised(seen):
         exits = [e.fact for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR]
         return bool(exits) and all(fact.code == 0 and fact.signal is None for fact in exits)
@@ -166,7 +166,7 @@ def ended_well(seen: EvidenceSet) -> bool:
 
 
 def is_known_how_it_ended(seen: EvidenceSet) -> bool:
-    """Whether nothing is left open about the end of any rank that a guard was in."""
+    """Whether the end of every rank with a guard is known."""
     if is_supervised(seen):
         return True
     ends = seen.once(ends_of)

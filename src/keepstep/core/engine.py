@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask every rule, survive the ones that crash, and put what they found in order."""
+"""Ask every rule, survive the ones that crash, and order what they found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_BROKEN_RUNS = {
     Cause.WORKER_PARAMETER_SERVER_LOST,
     Cause.UNKNOWN_NOT_ESTABLISHED,
 }
-"""Lost peers, stalls and hangs: where every rank finished with status 0, there was none that mattered."""
+"""Lost peers, stalls and hangs: if every rank finished with status 0, none of them mattered."""
 _HANGS = {Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK}
 
 
@@ -94,15 +94,15 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
 
 
 def _is_by_design(seen: EvidenceSet, finding: Finding) -> bool:
-    """Whether it only tells of the end of processes that others end when the work is done."""
+    """Whether it only reports the end of processes that others end when the work is done."""
     ended = {e.fact.pid for e in seen.once(ends_of).well.values() if not e.fact.goodbye}
     return bool(ended) and all(getattr(e.fact, "pid", None) in ended for e in finding.evidence)
 
 
 def _unknown_ends(seen: EvidenceSet) -> list[Coverage]:
-    """Ranks of which nothing here tells how they ended: that is not healthy, it is unknown."""
+    """Ranks whose end is unknown here: that is not healthy."""
     missing = seen.once(ends_of).missing
     if not missing or is_supervised(seen):
         return []
-    why = "it left no black box here; bring its folder from its host"
+    why = "it left no black box here; copy its folder from its host"
     return [Coverage(what=f"how {say_ranks(missing)} ended", state=CoverageState.UNAVAILABLE, why=why)]

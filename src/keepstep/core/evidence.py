@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence: a fact, where it was seen, by whom, when; and the set of it that rules look at."""
+"""Evidence: a fact, where it was seen, by whom and when; and the set of evidence that rules look at."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TO_THE_END = 10**9
 LONGEST_TRACEBACK = 500
 """In lines."""
 LINES_OF_BARS = 20
-"""Within so many lines each progress bar was drawn, if there are any."""
+"""Progress bars, if any, are redrawn within this many lines."""
 
 F = TypeVar("F", bound=Fact)
 G = TypeVar("G", bound=Fact)
@@ -32,7 +32,7 @@ F_co = TypeVar("F_co", bound=Fact, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where something was seen. ``stream`` tells apart the writers of one interleaved file."""
+    """Where something was seen. ``stream`` distinguishes the writers of one interleaved file."""
 
     source: str
     line: int | None = None
@@ -63,14 +63,14 @@ class Evidence(Generic[F_co]):
 class CoverageState(Enum):
     CHECKED = "checked"
     PARTLY = "partly checked"
-    """Read, but not all of it: whatever else was seen, nothing is called healthy then."""
+    """Only partly read: then nothing is called healthy, whatever else was seen."""
     UNAVAILABLE = "unavailable"
     NOT_CHECKED = "not checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What was, or could not be, looked at."""
+    """What was checked, or could not be."""
 
     what: str
     state: CoverageState
@@ -78,12 +78,12 @@ class Coverage:
 
 
 _Streams = dict[tuple[str, str], tuple[list[int], list[Evidence[Fact]]]]
-"""By source and stream: the lines, in order, and what stands there."""
+"""By source and stream: the lines, in order, and their evidence."""
 
 
 @dataclass(frozen=True)
 class EvidenceSet:
-    """All evidence of one run, in order, with the questions that rules ask of it.
+    """All evidence from one run, in order, with the questions that rules ask.
 
     Within one source the order is the source's own; sources follow each other as given.
     """
@@ -104,14 +104,14 @@ class EvidenceSet:
 
     @cached_property
     def _numbers(self) -> dict[type[Fact], list[int]]:
-        """Where in ``items`` each kind of fact stands: hundreds of rules ask, each for its own kinds."""
+        """Where in ``items`` each kind of fact is: hundreds of rules ask, each for its own kinds."""
         found: dict[type[Fact], list[int]] = defaultdict(list)
         for number, evidence in enumerate(self.items):
             found[type(evidence.fact)].append(number)
         return found
 
     def once(self, question: Callable[[EvidenceSet], A]) -> A:
-        """The answer to a question that several rules ask, worked out the first time."""
+        """The answer to a question that several rules ask, computed once."""
         if question not in self._answers:
             self._answers[question] = question(self)
         return self._answers[question]  # type: ignore[return-value]
@@ -124,7 +124,7 @@ class EvidenceSet:
         return [tuple(group) for group in found.values()]
 
     def near(self, place: Evidence[Fact], kind: type[G], *, before: int = 0, after: int = 0) -> tuple[Evidence[G], ...]:
-        """Evidence of ``kind`` in the same stream within so many lines."""
+        """Evidence of ``kind`` in the same stream, at most this many lines away."""
         if place.origin.line is None:
             return ()
         key = (place.origin.source, place.origin.stream)
@@ -136,7 +136,7 @@ class EvidenceSet:
         return tuple(there[low:high])  # type: ignore[arg-type]
 
     def raised_around(self, place: Evidence[Fact]) -> tuple[Evidence[ExceptionRaised], ...]:
-        """The exceptions in whose printed lines this stands."""
+        """The exceptions whose printed lines include this."""
         line = place.origin.line or 0
         above = self.near(place, ExceptionRaised, before=LONGEST_TRACEBACK)
         return tuple(e for e in above if line <= (e.origin.line or 0) + e.fact.lines)
@@ -148,7 +148,7 @@ class EvidenceSet:
 
     @cached_property
     def ranks(self) -> frozenset[int]:
-        """Every rank that printed something or was spoken of."""
+        """Every rank that printed something or was mentioned."""
         return frozenset(who for e in self.items if (who := e.who) is not None)
 
     @cached_property
@@ -158,11 +158,11 @@ class EvidenceSet:
         return max(set(sizes), key=sizes.count) if sizes else None
 
     def survived(self, place: Evidence[Fact]) -> bool:
-        """Whether the same stream trained on after this: it finished, or printed two further, different steps.
+        """Whether the same stream kept training after this: it finished, or printed two further, different steps.
 
-        One step more is not enough: progress bars are drawn once again when a program dies, and nested bars all are;
-        nor is a bar at zero. A stream that has more to say also lived on where another one of its source, such as
-        that of rank 0, says later that the training is finished.
+        One more step is not enough: a dying program draws its progress bars once again, including nested ones; nor is
+        a bar at zero. A stream with later output also survived if another one of its source, such as rank 0's, says
+        later that the training is finished.
         """
         line = place.origin.line
         if line is None:
@@ -182,7 +182,7 @@ class EvidenceSet:
         return len(different) >= 2 or sum(e.fact.step is None for e in later) >= 2
 
     def merely_logged(self, raised: Evidence[ExceptionRaised]) -> bool:
-        """Whether a logger printed an exception and its stream went on to say more: it need not have ended anything."""
+        """Whether a logger printed an exception and its stream continued: it need not have ended anything."""
         if not raised.fact.logged or raised.origin.line is None:
             return False
         if raised.fact.caught:
@@ -190,18 +190,18 @@ class EvidenceSet:
         return self._said_more(raised)
 
     def _said_more(self, place: Evidence[Fact]) -> bool:
-        """Whether the same stream wrote on after this, and after all the lines of it."""
+        """Whether the same stream wrote more after all the lines of this."""
         lines = place.fact.lines if isinstance(place.fact, ExceptionRaised) else 0
         return self._ends.get((place.origin.source, place.origin.stream), -1) > (place.origin.line or 0) + lines + 3
 
     @cached_property
     def _finished(self) -> dict[str, int]:
-        """Of each source the last line that says that the training is finished."""
+        """For each source, the last line that says that the training is finished."""
         done = [e for e in self.all(PhaseSeen) if e.fact.phase is Phase.FINISHED]
         return {e.origin.source: e.origin.line or 0 for e in sorted(done, key=lambda e: e.origin.line or 0)}
 
     def is_last_word(self, place: Evidence[Fact], within: int = 3) -> bool:
-        """Whether the same stream said next to nothing after this."""
+        """Whether the same stream wrote almost nothing after this."""
         end = self._ends.get((place.origin.source, place.origin.stream))
         return end is not None and place.origin.line is not None and end - place.origin.line <= within
 
@@ -216,7 +216,7 @@ class EvidenceSet:
 
     @cached_property
     def bad_exits(self) -> tuple[Evidence[ProcessExited], ...]:
-        """Processes of the run that ended badly: not where the run trained on, or was finished and tidied up."""
+        """Processes of the run that ended badly, unless the run kept training, or had finished and was cleaning up."""
         return tuple(
             e
             for e in self.all(ProcessExited)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file beside a black box into which the C library writes the status that the process leaves with."""
+"""The file beside a black box into which the C library writes the process's exit status."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FORMAT = struct.Struct("=i")
 
 
 def exit_file(box: Path) -> Path:
-    """Empty or absent where the process did not get to it."""
+    """Empty or absent if the process did not get that far."""
     return box.with_name(f".{box.stem}.exit")
 
 
 def left_with(box: Path) -> int | None:
-    """The status, where there is one. The guard's own goodbye takes ``raise SystemExit(3)`` for a success."""
+    """The status, if there is one. The guard's own goodbye mistakes ``raise SystemExit(3)`` for success."""
     try:
         with open_regular(exit_file(box), follow=False) as stream:
             data = stream.read(FORMAT.size + 1)

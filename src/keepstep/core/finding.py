@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings: what a rule concludes, how surely, on what evidence, and what to do about it."""
+"""Findings: what a rule concludes, how sure it is, on what evidence, and what to do about it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ class Role(Enum):
 class Standing(Enum):
     """How much a rule's cause can explain: the order in which causality asks.
 
-    A MECHANISM (a taken port, a full disk) explains what follows it. An EXCEPTION is the
-    user's program failing for a reason of its own. A SYMPTOM (lost peer, time-out) is
-    a cause only when nothing else is seen. A GUESS is the fall-back.
+    A MECHANISM (a taken port, a full disk) explains what follows it. An EXCEPTION is the user's program failing for
+    its own reason. A SYMPTOM (lost peer, time-out) is a cause only if nothing else was seen. A GUESS is the fallback.
     """
 
     MECHANISM = 0
@@ -63,9 +62,9 @@ class Fix:
 class Found:
     """What a rule yields; the engine adds which rule it was.
 
-    ``ranks`` is whom it concerns or blames, when that is not simply who printed the evidence.
+    ``ranks`` are those it concerns or blames, if not simply those that printed the evidence.
     ``confidence``, ``severity`` and ``standing`` override the rule's own; so does ``cause``, which only a
-    hypothesis may: a rule has one cause, but the last resort tells by an error's words what it may be about.
+    hypothesis may: a rule has one cause, but the last resort infers from an error's words what it may be about.
     """
 
     title: str
@@ -82,12 +81,12 @@ class Found:
         if not self.evidence:
             raise ValueError("a finding needs at least one piece of evidence")
         if self.cause is not None and self.confidence is not Confidence.HYPOTHESIS:
-            raise ValueError("only a hypothesis may name another cause than its rule's")
+            raise ValueError("only a hypothesis may name a cause other than its rule's")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A conclusion of the report."""
+    """One conclusion of the report."""
 
     rule: str
     cause: Cause
@@ -102,7 +101,7 @@ class Finding:
     role: Role = Role.INITIATING
     explains: tuple[Cause, ...] = ()
     attempt: int | None = None
-    """Of a run with several, the attempt that it was found in."""
+    """The attempt it was found in, if the run had several."""
 
 
 def ranks_of(evidence: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rank broke first: by the launcher's word, by who failed near the words of the cause, by whom the others miss."""
+"""Which rank failed first: the launcher's answer, the rank that failed near the cause, or the one the others miss."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
 
 CLEARLY_EARLIER_S = 2.0
-"""Clocks of hosts differ and lines are buffered: less than this tells nothing."""
+"""Host clocks differ and lines are buffered: a smaller difference means nothing."""
 NEXT_LINES = 60
 LINES_OF_A_MESSAGE = 8
 FEW = 2
-"""More ranks than this are named by what all of them suffered, not by who began."""
+"""With more ranks than this, all suffered the cause and none is singled out."""
 _DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d+)\b")
 _OF_A_GROUP = lazy_pattern(
-    r"torch[/\\]nn[/\\]parallel[/\\]distributed|deepspeed|fsdp|torch[/\\]distributed|horovod|megatron|llamafactory[/\\]launcher\.py",
+    r"torch[/\\]nn[/\\]parallel[/\\]distributed|deepspeed|fsdp|torch[/\\]distributed|horovod|megatron"
+    r"|llamafactory[/\\]launcher\.py",
     re.I,
 )
 
 
 def first_rank(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
-    """The rank, or the few, on which a root cause struck first; empty where nothing tells."""
+    """The rank, or the few ranks, that a root cause hit first; empty if unknown."""
     return _narrowed(seen, root) if root.ranks else _whose(seen, root)
 
 
 def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
-    """The ranks that a rule named, by the launcher's word: of many that printed the same, only the first to fail.
+    """The ranks that a rule named, narrowed by the launcher: of many that printed the same, only the first to fail.
 
-    Where the launcher names one of which nothing else is shown, the log holds only a part of what was printed: then both.
+    If the launcher names a rank that shows nothing else, the log holds only part of the output: then both.
     """
     if _is_felt(root):
         return root.ranks
@@ -59,7 +60,7 @@ def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 
 
 def _clearly_earliest(root: Finding) -> tuple[int, ...]:
-    """Of several ranks that suffered the same the one on which it struck clearly before all others, by their clocks."""
+    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks."""
     struck: dict[int, float] = {}
     for each in root.evidence:
         if each.who is not None and each.at is not None:
@@ -71,12 +72,12 @@ def _clearly_earliest(root: Finding) -> tuple[int, ...]:
 
 
 def _is_felt(root: Finding) -> bool:
-    """Whether the cause is of the kind that those feel who did not begin it."""
+    """Whether this kind of cause also hits ranks that did not begin it."""
     return root.standing in (Standing.SYMPTOM, Standing.GUESS) or root.cause.family in ("sync", "network", "config")
 
 
 def first_exits(seen: EvidenceSet) -> list[Evidence[ProcessExited]]:
-    """What launchers call the first failure; where each host's launcher does, and tells the time, the earliest of these."""
+    """What launchers call the first failure; if each host's launcher names one with a time, the earliest."""
     said = [e for e in seen.all(ProcessExited) if e.fact.first]
     times = [e.fact.failed_at for e in said if e.fact.failed_at is not None]
     if len(times) < len(said):
@@ -85,7 +86,7 @@ def first_exits(seen: EvidenceSet) -> list[Evidence[ProcessExited]]:
 
 
 def first_to_fail(seen: EvidenceSet) -> int | None:
-    """The rank that a launcher calls the first to fail; of several launchers' words the one with the earliest time."""
+    """The rank that a launcher calls the first to fail; among several launchers, the earliest."""
     ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None}
     if not ranks:
         ranks = _by_launcher(seen)
@@ -93,9 +94,9 @@ def first_to_fail(seen: EvidenceSet) -> int | None:
 
 
 def _by_launcher(seen: EvidenceSet) -> set[int]:
-    """Whom torchrun's agent names when it gives up: it knows the local rank, the table below (by the process) the global one.
+    """The rank torchrun's agent names when it gives up: it gives the local rank, the table below it the global one.
 
-    Other launchers' local ranks count where one launcher writes: of several hosts' it would be the rank on one of them.
+    Other launchers' local ranks count if only one launcher writes: with several hosts, each has such a local rank.
     """
     exits = seen.all(ProcessExited)
     known: dict[int | None, int] = {e.fact.pid: e.fact.rank for e in exits if e.fact.pid and e.fact.rank is not None}
@@ -104,7 +105,7 @@ def _by_launcher(seen: EvidenceSet) -> set[int]:
 
 
 def _ends(seen: EvidenceSet) -> list[Evidence[Fact]]:
-    """What processes printed when they ended by themselves."""
+    """What processes printed when they exited by themselves."""
     ends: list[Evidence[Fact]] = [e for e in seen.all(ExceptionRaised) if not e.fact.logged]
     return [*ends, *seen.all(FatalSignal), *seen.all(NativeAbort)]
 
@@ -112,10 +113,10 @@ def _ends(seen: EvidenceSet) -> list[Evidence[Fact]]:
 def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     """The rank of a root cause whose own lines name none.
 
-    Kernels, drivers and native libraries print without any rank. Asked in turn: whom the launcher calls the
-    first to fail; the only one that failed; the one that failed just below the words; whom the others miss.
-    A symptom is felt by those who print it: where a rule names none of them, who failed near it is not to blame,
-    and a launcher's word of the first to fail is then only of the first that gave up waiting.
+    Kernels, drivers and native libraries print no rank. Asked in turn: the rank that the launcher calls the first to
+    fail; the only one that failed; the one that failed just below the message; the one the others miss.
+    A symptom hits the ranks that print it: if a rule names none of them, a rank that failed nearby is not to blame, and
+    the launcher's first to fail is only the first that gave up waiting.
     """
     first = first_to_fail(seen)
     said = any(e.fact.first for e in seen.all(ProcessExited))
@@ -151,7 +152,7 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 
 
 def _exited(seen: EvidenceSet) -> list[int]:
-    """Whoever is said to have ended badly, in order."""
+    """The ranks reported to have ended badly, in order."""
     found: list[int] = []
     for exited in seen.all(ProcessExited):
         who = exited.who if exited.who is not None else exited.fact.local_rank
@@ -161,13 +162,13 @@ def _exited(seen: EvidenceSet) -> list[int]:
 
 
 def _few(exited: list[int]) -> tuple[int, ...]:
-    """Those whom a launcher names as ended, where they are hardly more than one."""
+    """The ranks a launcher names as ended, if they are hardly more than one."""
     ranks = tuple(sorted(set(exited)))
     return ranks if len(ranks) <= FEW else ()
 
 
 def _named_near(seen: EvidenceSet, root: Finding) -> int | None:
-    """The task that a message itself names: below its words, else just above them."""
+    """The task that a message itself names: below it, else just above it."""
     for before, after in ((0, LINES_OF_A_MESSAGE), (LINES_OF_A_MESSAGE, 0)):
         for piece in root.evidence:
             near = seen.near(piece, TaskNamed, before=before, after=after)
@@ -177,7 +178,7 @@ def _named_near(seen: EvidenceSet, root: Finding) -> int | None:
 
 
 def _named_as_lost(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
-    """Of a process that was killed, elsewhere in the text than its end is told: the one rank named below the loss of a peer."""
+    """For a process killed elsewhere in the text: the one rank named below the loss of a peer."""
     if root.cause not in (Cause.RESOURCE_HOST_OOM_KILLED, Cause.UNKNOWN_NOT_ESTABLISHED):
         return ()
     named = {
@@ -187,7 +188,7 @@ def _named_as_lost(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 
 
 def _missed(seen: EvidenceSet) -> tuple[int, ...]:
-    """The one rank that the others name as gone, or the only one that did not complain of others."""
+    """The one rank that the others name as gone, or the only one that did not complain about others."""
     named = {e.fact.peer_rank for e in seen.all(PeerLost) if e.fact.peer_rank is not None}
     named |= {rank for e in seen.all(RanksMissing) for rank in e.fact.missing}
     if len(named) == 1:
@@ -201,7 +202,7 @@ def _missed(seen: EvidenceSet) -> tuple[int, ...]:
 
 
 def _only_member(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
-    """Whose log this is, where no line bears a rank and one member alone of the whole communicator speaks in it."""
+    """The rank whose log this is, if no line carries a rank and only one member of the communicator writes in it."""
     if seen.ranks or root.standing is Standing.SYMPTOM:
         return ()
     members = {(e.fact.index, e.fact.size) for e in seen.all(CommMember)}
@@ -213,7 +214,7 @@ def _only_member(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 
 
 def _by_device(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
-    """Where each process has a device of its own, the number of the device that ran full; the first may be any one's."""
+    """If each process has its own device, the number of the device that ran out; device 0 may be any rank's."""
     full = [e.fact.device or "" for e in root.evidence if isinstance(e.fact, DeviceMemoryExhausted)]
     devices = {int(match[1]) for match in map(_DEVICE.search, full) if match}
     if len(devices) != 1 or devices == {0}:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON that somebody else wrote, or that a crash cut off: bounded, and one kind of error for whatever is wrong with it."""
+"""JSON written by others, or cut off by a crash: bounded, with one kind of error for every problem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from keepstep.core.lazy_pattern import lazy_pattern
 
 MOST_PARTS = 4_000_000
-"""Values in one document. Each takes some 64 bytes and more in memory, however short its text."""
+"""Values in one document. Each takes 64 bytes or more in memory, however short its text."""
 DEEPEST_WORDS = "it is nested too deeply"
 
 _ESCAPES = lazy_pattern(
@@ -19,9 +19,9 @@ _ESCAPES = lazy_pattern(
 
 
 def loads(text: str | bytes, *, most_parts: int = MOST_PARTS) -> Any:
-    """The document. Raises ``ValueError``, and nothing else, for what cannot or may not be read.
+    """The document. Raises ``ValueError``, and nothing else, if it cannot or may not be read.
 
-    There is no NaN and no infinity in the result. A half of a surrogate pair, which no file can hold, becomes U+FFFD.
+    The result has no NaN and no infinity. Half a surrogate pair, which no file can hold, becomes U+FFFD.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -44,4 +44,4 @@ def _finite(text: str) -> float:
 
 
 def _refused(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")

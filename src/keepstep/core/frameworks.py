@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which framework the evidence speaks of, and advice for another one left out. Pure.
+"""Which framework the evidence is about; advice for another one is left out. Pure.
 
-A rule may give advice for each framework; a run has one. Which one a fix is for, its own words tell (`torchrun`, `tf.`, `JAX_`):
-so rules of users are held to it too. Where the evidence names no framework, or several, all advice stays.
+A rule may give advice for each framework; a run has one. A fix's own words (`torchrun`, `tf.`, `JAX_`) show which one
+it is for, so this works for users' rules too. If the evidence names no framework, or several, all advice stays.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ from keepstep.core.finding import Finding, Fix
 from keepstep.core.lazy_pattern import lazy_pattern
 
 ENOUGH = 5000
-"""Pieces of evidence that are asked; the first ones of a run tell."""
+"""How many pieces of evidence are examined; the first ones of a run suffice."""
 _FOR = {
     "torch": lazy_pattern(
-        r"\btorch(?:run|_xla)?\b|\bTORCH_|\bPYTORCH_|\bPyTorch\b|\bDistributedDataParallel\b|\bdist\.\w+\(|\bMASTER_(?:ADDR|PORT)\b|\$\{?(?:LOCAL_)?RANK\b|\bexport RANK="
+        r"\btorch(?:run|_xla)?\b|\bTORCH_|\bPYTORCH_|\bPyTorch\b|\bDistributedDataParallel\b|\bdist\.\w+\("
+        r"|\bMASTER_(?:ADDR|PORT)\b|\$\{?(?:LOCAL_)?RANK\b|\bexport RANK="
         r"|\bDataLoader\b|\bDistributedSampler\b|\bdrop_last\b|\bstate_dict\b|\bfind_unused_parameters\b"
     ),
     "tensorflow": lazy_pattern(
-        r"\btf\.|\btf_keras\b|\bTF_[A-Z]|\btensorflow\b|\bTensorFlow\b|\bstrategy\.(?:run|scope|reduce)\b|\bdrop_remainder\b|\bmodel\.fit\(|\bdataset\.repeat\("
+        r"\btf\.|\btf_keras\b|\bTF_[A-Z]|\btensorflow\b|\bTensorFlow\b|\bstrategy\.(?:run|scope|reduce)\b"
+        r"|\bdrop_remainder\b|\bmodel\.fit\(|\bdataset\.repeat\("
     ),
     "jax": lazy_pattern(r"\bjax\.|\bJAX_|\bJAX\b|\blax\."),
 }
-"""What a fix says that is meant for one framework."""
+"""What in a fix shows that it is meant for one framework."""
 _SPOKEN = {
     "torch": lazy_pattern(
         r"\btorch(?:run|\.|/)|\bProcessGroup|\bDistributedDataParallel|\bc10d?::|\bTCPStore\b|\[PG ID|\[rank\d+\]:"
     ),
     "tensorflow": lazy_pattern(
-        r"\btensorflow\b|\btf_keras\b|\bTF_CONFIG\b|/job:(?:worker|ps|chief)|\btf\.distribute|MultiWorkerMirrored|base_collective_executor|\bkeras/"
+        r"\btensorflow\b|\btf_keras\b|\bTF_CONFIG\b|/job:(?:worker|ps|chief)|\btf\.distribute|MultiWorkerMirrored"
+        r"|base_collective_executor|\bkeras/"
     ),
     "jax": lazy_pattern(r"\bjax(?:lib)?[./]|\bJAX_|\bjax\b|\bJaxRuntimeError|\bXlaRuntimeError"),
 }
-"""What evidence says that comes out of one framework. (JAX prints words of TensorFlow's services, so it is asked first.)"""
+"""What in evidence shows its framework. (JAX also prints messages of TensorFlow's services, so JAX comes first.)"""
 
 
 def frameworks_of(seen: EvidenceSet) -> frozenset[str]:
-    """The frameworks that the evidence speaks of: by the guard's word, else by stacks, else by what was printed."""
+    """The frameworks in the evidence: as the guard says, else by stacks, else by what was printed."""
     told = frozenset(e.fact.framework for e in seen.all(WorldFormed) if e.fact.framework in _FOR)
     if told:
         return told
@@ -56,7 +59,7 @@ def _named(text: str) -> frozenset[str]:
 
 
 def is_for(fix: Fix) -> frozenset[str]:
-    """The frameworks that a fix speaks of; none: it is for all."""
+    """The frameworks that a fix is for; none: it is for all."""
     text = f"{fix.do} {fix.command or ''}"
     return frozenset(name for name, words in _FOR.items() if words.search(text))
 
@@ -71,7 +74,7 @@ def without_advice_for_others(finding: Finding, seen: EvidenceSet) -> Finding:
 
 
 def _for(used: frozenset[str], fix: Fix) -> Fix | None:
-    """What is left of a fix for these frameworks: where only its command is for another one, its words hold."""
+    """What is left of a fix for these frameworks: if only its command is for another one, its text stays."""
     meant = is_for(fix)
     if not meant or meant & used:
         return fix

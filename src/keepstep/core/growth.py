@@ -2,8 +2,8 @@
 """Whether memory rises from step to step, by readings of it. Pure.
 
 Memory of a healthy training rises too: while it warms up (ever less), at the first evaluation or checkpoint (at once),
-while a cache is filled in the first epoch (and not after it), and as workers come and go (and falls again). Only what
-rises by about as much in every part of a long stretch of steps is told.
+while a cache is filled in the first epoch (and not after it), and as workers come and go (and falls again). Only memory
+that rises by about as much in every part of a long stretch of steps is reported.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from statistics import median
 from typing import NamedTuple
 
 STRETCHES = (2 / 3, 1 / 3)
-"""The last share of the steps that is looked at. The first third is warm-up, whatever it shows."""
+"""The last share of the steps that is examined. The first third is warm-up, whatever it shows."""
 PARTS = 5
 FEWEST = 2 * PARTS
 """Readings at different steps in a stretch."""
 EVENLY = (0.4, 2.5)
-"""The rise a step of each part, as a multiple of the median of all."""
+"""The rise per step in each part, as a multiple of the median."""
 GOES_ON = 0.75
-"""What the later half rises a step, at least, of what the earlier one did, or the stretch before it: warm-up rises ever less."""
+"""The later half's rise per step must be at least this share of the earlier half's: warm-up rises ever less."""
 LEAST_BYTES = 192 << 20
 LEAST_SHARE = 0.2
-"""The rise in a stretch, at least: as it is, and of what there was."""
+"""The smallest rise in a stretch that counts: in bytes, and as a share."""
 
 
 class Reading(NamedTuple):
-    """Memory of one rank that is its own (pages of files and shared memory apart) after so many steps."""
+    """A rank's private memory (without file pages and shared memory) after this many steps."""
 
     at: float
     steps: int
     bytes: int
     epoch: int | None = None
-    """How many epochs had begun; None where that is not known."""
+    """How many epochs had begun; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Rise:
     epochs_before: int
     """Epochs that were over when it began; a cache may fill in the first."""
     others: int | None = None
-    """By how much the memory of the rank beside it that rose most rose in the same time; None: there is no other."""
+    """The largest rise of any other rank in the same time; None: there is no other."""
 
     @property
     def bytes(self) -> int:
@@ -68,7 +68,7 @@ class Rise:
 
 
 def rises(series: Mapping[int, Sequence[Reading]]) -> dict[int, Rise]:
-    """The ranks whose memory rises, each with what it rose while the others did what they did."""
+    """The ranks whose memory rises, each with its rise and that of the others in the same time."""
     found: dict[int, Rise] = {}
     for rank, readings in series.items():
         rise = steady_rise(readings)
@@ -80,7 +80,7 @@ def rises(series: Mapping[int, Sequence[Reading]]) -> dict[int, Rise]:
 
 
 def steady_rise(readings: Sequence[Reading]) -> Rise | None:
-    """The rise that goes on at the end of the readings, if there is one."""
+    """The rise still going on at the end of the readings, if there is one."""
     told = _once_a_step(readings)
     if not told:
         return None
@@ -95,7 +95,8 @@ def steady_rise(readings: Sequence[Reading]) -> Rise | None:
 
 
 def _once_a_step(readings: Sequence[Reading]) -> list[Reading]:
-    """One reading a number of steps, the lowest: what comes and goes between two steps is left out. After the last step memory is given back."""
+    """The lowest reading per step count: it leaves out what comes and goes between two steps, and the memory freed
+    after the last one."""
     kept: list[Reading] = []
     for each in readings:
         if each.steps < 1:
@@ -144,7 +145,7 @@ def _goes_on(lows: Sequence[Reading], told: Sequence[Reading], begin: float, who
 
 
 def _is_new(lows: Sequence[Reading], told: Sequence[Reading], begin: float) -> bool:
-    """Whether it was never as high before: what rises and falls again rises in vain."""
+    """Whether it was never as high before: memory that rises and falls again is no leak."""
     return lows[-1].bytes > max((each.bytes for each in told if each.steps < begin), default=0)
 
 

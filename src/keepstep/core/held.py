@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rank is kept from the processor, by what the kernel counts of its training's thread. Pure.
+"""Which rank is kept from the processor, by the kernel's counters for its training thread. Pure.
 
-A thread that is ready to run and is not let (a control group's quota, a greedy neighbour) waits without knowing it. The rank whose thread
-waits so for much of the time, while the others' do not, keeps them waiting. Only durations are compared: clocks may differ.
+A thread that is ready but not allowed to run (a control group's quota, a greedy neighbour) waits without knowing it.
+The rank whose thread waits much of the time, while the others' threads do not, keeps them waiting. Only durations are
+compared: clocks may differ.
 """
 
 from __future__ import annotations
@@ -15,30 +16,31 @@ from keepstep.core.blackbox import Kind, Phase, Record
 
 STEPPING = (Phase.INPUT, Phase.COMPUTE)
 WINDOW_NS = 20_000_000_000
-"""The last steps that are looked at: so long, or so many."""
+"""The last steps that are examined: this long, or this many."""
 FEWEST_STEPS = 12
 SPAN_NS = 2_000_000_000
 """Less is a hiccup."""
 MUCH = 0.3
 """Of the time."""
 MOSTLY, SOME = 0.6, 0.15
-"""In most of the moments looked at it is held back for a part of them: a burst now and then is no pace."""
+"""In most of the examined moments it is held back for part of the time: an occasional burst does not count."""
 PAUSE, PAUSE_NS = 10.0, 500_000_000
-"""A step of so many times the usual one has a pause in it, whatever the phase: what happens there is not looked at. Not less than this: a quota
-lets a rank take some steps at once and then holds it back for a tenth of a second."""
+"""A step this many times longer than usual contains a pause, whatever the phase, and is ignored. Not less than this: a
+quota lets a rank take some steps at once and then holds it back for a tenth of a second."""
 TIMES = 2.0
-"""So many times as long as any other rank."""
+"""This many times as long as any other rank."""
 STRETCH = 3.0
-"""Its work is stretched so many times as much as any other rank's, and as on a host this crowded everybody's is: one that merely gets its
-share there is no straggler, though the others, who only wait for it, are not held back."""
+"""Its work is stretched this many times more than any other rank's, and than a host this crowded would stretch any
+rank's: one that merely gets its share there is no straggler, though the others, which only wait for it, are not held
+back."""
 LOOKS = 40
 LITTLE = 0.02
-"""Of the time: one who hardly runs is not stretched by a short delay."""
+"""Share of the time: a short delay does not stretch a rank that hardly runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """One rank's share of the time in which it was ready and was not let, the others' largest, and its own before."""
+    """The share of time in which one rank was ready but could not run, the others' largest, and its earlier one."""
 
     rank: int
     share: float
@@ -60,7 +62,7 @@ class _Shares:
 
 
 def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
-    """The rank that is kept from the processor while the others are not; by rank, the records, oldest first."""
+    """The rank that is kept from the processor while the others are not. The records are by rank, oldest first."""
     ends = {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
     if len(ends) < 2:
         return None
@@ -97,19 +99,19 @@ def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
 
 
 def crowding(records: Sequence[Record]) -> float:
-    """How many processes wanted each core of the rank's host lately; at least 1, also where that was not written down."""
+    """How many processes recently wanted each core of the rank's host; at least 1, also if that was not recorded."""
     seen = [record.spare / 100 for record in records if record.kind == Kind.HELD]
     return max(1.0, median(seen[-LOOKS:])) if seen else 1.0
 
 
 def held_share(records: Sequence[Record]) -> float | None:
-    """How much of the time of its last steps a rank was held back; None: too little was seen of it."""
+    """The share of its last steps' time in which a rank was held back; None: too little was seen of it."""
     found = _shares(records, records[0].at, records[-1].at) if records else None
     return found.held if found is not None else None
 
 
 def _shares(records: Sequence[Record], since: int, until: int) -> _Shares | None:
-    """How much of the time of its steps a rank was held back and ran; None: too little was seen of it."""
+    """How long in its steps a rank was held back and ran; None: too little was seen of it."""
     span = held = ran = often = number = 0
     for before, after in _between_looks(records, since, until):
         span += after.at - before.at
@@ -123,7 +125,7 @@ def _shares(records: Sequence[Record], since: int, until: int) -> _Shares | None
 
 
 def _between_looks(records: Sequence[Record], since: int, until: int) -> Iterator[tuple[Record, Record]]:
-    """The kernel's counters from one look to the next, where the rank did nothing but steps of usual length in between."""
+    """The kernel's counters between samples, where the rank did nothing but steps of usual length in between."""
     longest = max(
         PAUSE * median([r.extra for r in records if r.kind == Kind.STEP and since <= r.at <= until] or [0]), PAUSE_NS
     )

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who said something: a rank of the run, and the stream of text that it wrote."""
+"""Who wrote something: a rank of the run, and its stream of text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MOST_RANKS = 1_000_000
-"""No run has more. Logs and files may name any number, and what is made for each rank has to fit into memory."""
+"""No run has more. Logs may name any number, and per-rank data must fit into memory."""
 
 
 def everyone(world: int) -> range:
-    """The ranks of a world of this size, as far as there can be so many."""
+    """The ranks of a world of this size, up to the limit."""
     return range(min(world, MOST_RANKS))
 
 

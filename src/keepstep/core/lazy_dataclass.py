@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen dataclasses whose methods are made when one is first used: of hundreds of classes a start needs a few, and
-to make the methods of one takes longer than to read a hundred kilobytes of log.
+"""Frozen dataclasses whose methods are made on first use: of hundreds of classes a start needs a few, and making the
+methods of one takes longer than reading a hundred kilobytes of log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _first_use(kind: type[Any], name: str) -> Callable[..., Any]:
 
 
 def complete(kind: type[Any]) -> None:
-    """Put in place what the standard library makes of the same fields. For those who look at signatures; else it comes by itself."""
+    """Install what the standard library makes of the same fields. Needed only to inspect signatures; else automatic."""
     columns = dataclasses.fields(kind)
     body = {"__annotations__": {each.name: each.type for each in columns}, "__module__": kind.__module__}
     model: type[Any] = dataclasses.dataclass(frozen=True)(
@@ -63,7 +63,7 @@ def _refuse(self: object, name: str, *value: object) -> None:
 
 
 def _reduce(self: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """For pickle: tens of thousands come back from the processes that read logs, and what dataclasses do by themselves is slow."""
+    """For pickle: tens of thousands come back from the processes that read logs, and dataclasses' default is slow."""
     return _restored, (type(self), [getattr(self, name) for name in _names(type(self))])
 
 

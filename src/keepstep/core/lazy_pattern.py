@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns that are compiled when they are first asked: most of hundreds never are, and compiling them all takes longer than reading a log."""
+"""Patterns that are compiled on first use: most never are, and compiling all takes longer than reading a log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """Stands for a compiled pattern, and hands out its methods."""
+    """Stands in for a compiled pattern and offers its methods."""
 
     most: int | None = None
-    """How many characters of a text are looked at; None: all."""
+    """How many characters of a text are searched; None: all."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern = pattern
@@ -33,7 +33,7 @@ class LazyPattern:
 
 
 class ShortPattern(LazyPattern):
-    """For texts that are never long, as the name of a function: a hostile one is looked at only so far."""
+    """For texts that are never long, such as a function's name: a hostile one is searched only this far."""
 
     def __init__(self, pattern: str | bytes, flags: int, most: int) -> None:
         super().__init__(pattern, flags)
@@ -59,6 +59,6 @@ class ShortPattern(LazyPattern):
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0, *, most: int | None = None) -> re.Pattern[AnyStr]:
-    """Like ``re.compile``, but later. ``most``: look at no more than so many characters of a text."""
+    """Like ``re.compile``, but later. ``most``: search at most this many characters of a text."""
     made = LazyPattern(pattern, flags) if most is None else ShortPattern(pattern, flags, most)
     return cast("re.Pattern[AnyStr]", made)

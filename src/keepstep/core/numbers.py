@@ -10,7 +10,7 @@ MOST_DIGITS = 18
 
 
 def whole(text: object) -> int | None:
-    """The number that the text is, if it is nothing but up to 18 decimal digits of ASCII."""
+    """The number in the text, if it is nothing but up to 18 ASCII digits."""
     if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS:
         return int(text)
     return None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps the others waiting, by the black boxes of the ranks. Pure.
+"""Which rank keeps the others waiting, by the ranks' black boxes. Pure.
 
-In synchronous training every rank's steps take equally long, because all wait for the slowest. What tells it is how long each waits
-for its batches or for a processor, which needs no common clock; and, of ranks that share one, who ends its steps after the others.
-
-A rank that nobody waits for is no straggler, however slow: ranks that train apart, or that only hand their steps to a device and run
-ahead. So it is asked first whether the others do wait.
+In synchronous training every rank's steps take equally long, because all wait for the slowest. What gives it away is
+how long each waits for its batches or for a processor, which needs no common clock; and, among ranks that share a
+clock, which one ends its steps after the others. A rank that no other waits for is no straggler, however slow: ranks
+may train independently, or only hand their steps to a device and run ahead. So the first question is whether the others
+do wait.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ STEPS = 40
 """The last steps that are compared."""
 FEWEST = 12
 LATE_SHARE = 0.15
-"""Of a step: so much later than the first one done, on average, is late."""
+"""Share of a step: finishing this much later than the first, on average, is late."""
 LATE_NS = 10_000_000
 LEAST_NS = 5_000_000
 OFTEN = 0.2
-"""Of the steps."""
+"""Share of the steps."""
 ODD_STEPS = 3
 """The longest delays of a rank that do not count: a checkpoint, an evaluation, a hiccup."""
 WAITS_SHARE = 0.5
 ALIKE = 3.0
-"""How many times as long as the others."""
+"""How many times longer than the others."""
 CROWDED = 2.0
-"""So many processes want each core: whoever works there is late by that alone."""
+"""With this many processes per core, any rank there is late for that reason alone."""
 EXPLAINS = 0.5
-"""Of what a rank loses."""
+"""Share of what a rank loses."""
 TOGETHER = 0.75
-"""Of a rank's time for its last steps: those who wait for it take at least so long for the same steps."""
+"""Share of a rank's time for its last steps: ranks that wait for it take at least this long for the same steps."""
 IN_STEP = 0.9
-"""Of the steps: nobody is done with one before all are done with the one before it."""
+"""Share of the steps: no rank finishes one before all have finished the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A rank for which the others wait: in which phase it loses how much of a step, and what the others lose there."""
+    """A rank that the others wait for: the phase in which it loses time, how much per step, and the others' loss."""
 
     rank: int
     phase: Phase
@@ -53,31 +53,31 @@ class Late:
     step_s: float
     steps: int
     before_s: float | None = None
-    """What it lost there itself in the steps before these; None: too few are left."""
+    """What it lost there in the steps before these; None: too few are left."""
     held: bool = False
-    """It is kept from the processor: ready to run, and not let."""
+    """Whether it is kept from the processor: ready, but not allowed to run."""
 
     @property
     def words(self) -> str:
-        """What it does, beside the others and itself before."""
-        own = "" if self.before_s is None else f", itself before {self.before_s:.3f} s"
+        """What it does, compared with the others and with itself before."""
+        own = "" if self.before_s is None else f", before {self.before_s:.3f} s"
         beside = f"(others {self.others_s:.3f} s{own}), in the last {self.steps} steps"
         if self.held:
-            return f"waits for a processor for {self.seconds:.3f} s of each step of {self.step_s:.3f} s {beside}"
+            return f"waits for a processor for {self.seconds:.3f} s of each {self.step_s:.3f} s step {beside}"
         if self.phase is Phase.INPUT:
             return f"waits for each batch {self.seconds:.3f} s {beside}"
-        return f"is done with each step {self.seconds:.3f} s after the first {beside}"
+        return f"finishes each step {self.seconds:.3f} s after the first rank {beside}"
 
 
 def late_ranks(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
-    """The rank that keeps the others waiting, if there is one; by rank, the records of boxes with one clock, oldest first."""
+    """The rank that keeps the others waiting, if any. The records are by rank, on one clock, oldest first."""
     if len(records) < 2:
         return ()
     return late_by_durations(records) or _late_at_the_end(records)
 
 
 def late_by_durations(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
-    """The same where clocks differ, as between hosts: by what each rank loses, on its own clock."""
+    """The same for different clocks, as between hosts: by what each rank loses on its own clock."""
     if len(records) < 2:
         return ()
     found = _late_by_input(records) or _late_by_the_processor(records)
@@ -145,14 +145,14 @@ def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
 
 
 def _input_before(records: Sequence[Record]) -> float | None:
-    """Its usual wait for a batch in the steps before the last ones."""
+    """Its usual wait for a batch before the last steps."""
     ended = [number for number, record in enumerate(records) if record.kind == Kind.STEP]
     before = input_and_step(records[: ended[-STEPS] + 1]) if len(ended) > STEPS else None
     return before[0] / 1e9 if before is not None else None
 
 
 def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
-    """The usual wait for a batch and the usual time of a step, in nanoseconds, and of how many steps; None: too few."""
+    """The usual wait for a batch and time of a step, in nanoseconds, and over how many steps; None: too few."""
     waits: list[int] = []
     steps: list[int] = []
     entered: int | None = None
@@ -173,7 +173,7 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
 
 
 def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
-    """One rank is done clearly last in many of the steps, and no other one ever is: in healthy runs they take turns."""
+    """One rank finishes clearly last in many of the steps, and no other ever does: in healthy runs they take turns."""
     ends = _ends(records)
     common = _lately(_common(ends), next(iter(ends.values())))
     if len(common) < FEWEST or not _in_step(ends, common):
@@ -192,7 +192,7 @@ def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...
 
 
 def _lately(steps: list[int], ended: Mapping[int, int]) -> list[int]:
-    """The last of these steps that tell a pace: so many, over so long a time. None of them where all together took less: that is a hiccup."""
+    """The last steps that define a pace: this many, over this long. None if all took less: that is a hiccup."""
     if not steps or ended[steps[-1]] - ended[steps[0]] < SPAN_NS:
         return []
     first = next(n for n in reversed(range(len(steps))) if ended[steps[-1]] - ended[steps[n]] >= SPAN_NS)
@@ -200,20 +200,20 @@ def _lately(steps: list[int], ended: Mapping[int, int]) -> list[int]:
 
 
 def _in_step(ends: Mapping[int, Mapping[int, int]], common: Sequence[int]) -> bool:
-    """Whether ranks wait for each other in every step: then the first is done with one only after the last was with the one before."""
+    """Whether ranks wait for each other in every step: none finishes one before all have finished the previous one."""
     pairs = [(a, b) for a, b in itertools.pairwise(common) if b == a + 1]
     waited = sum(min(each[b] for each in ends.values()) >= max(each[a] for each in ends.values()) for a, b in pairs)
     return waited >= IN_STEP * len(pairs)
 
 
 def _merely_held(late: Late, records: Sequence[Record]) -> bool:
-    """Whether a rank of a crowded host is late because it did not get the processor, like everybody there."""
+    """Whether a rank on a crowded host is late because it did not get the processor, like every rank there."""
     held = held_share(records) if crowding(records) >= CROWDED else None
     return held is not None and held * late.step_s >= EXPLAINS * (late.seconds - late.others_s)
 
 
 def _usually(delays: list[int]) -> int:
-    """The mean without the few longest: a rank that is held back in bursts is late on average, and on time by the median."""
+    """The mean without the few longest: a rank held back in bursts is late on average, but on time by the median."""
     kept = sorted(delays)[: max(1, len(delays) - ODD_STEPS)]
     return sum(kept) // len(kept)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a rank loses clearly more of each step than it did itself before, in what is its own: its batches, its processor. Pure.
+"""Whether a rank loses clearly more of each step than it did before to its own batches or processor. Pure.
 
-That steps as a whole take longer is no sign: all ranks wait for the slowest one, and a training may get heavier by design.
+Longer steps as a whole prove nothing: all ranks wait for the slowest, and a training may get heavier by design.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from keepstep.core.held import crowding, held_share
 from keepstep.core.pace import CROWDED, Late, input_and_step
 
 LOOKS = 6
-"""So many looks in a row."""
+"""This many samples in a row."""
 TIMES = 3.0
 SHARE = 0.3
-"""Of a step."""
+"""Share of a step."""
 
 
 @dataclass
 class Past:
-    """What the rank has lost at its best. Fed with its last records now and then; the same ones give the same answers."""
+    """What the rank lost at its best. Fed with its last records now and then; the same records give the same answer."""
 
     rank: int
     _best: dict[bool, float] = field(default_factory=dict)
     _worse: dict[bool, int] = field(default_factory=dict)
 
     def see(self, records: Sequence[Record]) -> Late | None:
-        """Its last records, oldest first. A loss that has lasted is told; the caller tells it once."""
+        """Takes its last records, oldest first, and returns a loss that has lasted; the caller reports it once."""
         known = input_and_step(records)
         if known is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening files where others may have a hand in: theirs without being led astray, our own so that nobody else can read them.
+"""Opening files that others may tamper with: theirs without being misled, our own so no other user can read them.
 
 A name may come to mean something else between a look and an open. So a file is opened first, without ever waiting for
 it, and then judged by its open descriptor.
@@ -14,16 +14,16 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-NOT_REGULAR = "no regular file"
+NOT_REGULAR = "not a regular file"
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _QUIETLY = os.O_RDONLY | _CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def open_regular(path: Path | str, *, same: tuple[int, int] | None = None, follow: bool = True) -> BinaryIO:
-    """A regular file, open for reading; ``OSError`` for all else. A pipe is not waited for, nor is a terminal taken.
+    """A regular file, open for reading; ``OSError`` for anything else. Never waits for a pipe or takes over a terminal.
 
-    ``same``: its device and inode when it was found; another file that has taken its place since is refused.
+    ``same``: its device and inode when it was found; a file that has replaced it since is refused.
     ``follow``: whether the name itself may be a link.
     """
     handle = os.open(path, _QUIETLY | (0 if follow else _NOFOLLOW))
@@ -32,7 +32,7 @@ def open_regular(path: Path | str, *, same: tuple[int, int] | None = None, follo
         if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.EINVAL, NOT_REGULAR)
         if same is not None and same != (info.st_dev, info.st_ino):
-            raise OSError(errno.ESTALE, "another file has taken its place since it was found")
+            raise OSError(errno.ESTALE, "another file has replaced it since it was found")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -40,7 +40,7 @@ def open_regular(path: Path | str, *, same: tuple[int, int] | None = None, follo
 
 
 def open_private(path: Path | str, flags: int) -> int:
-    """Open one of our own files, made for this user only if it is not there. A link, pipe or device in its place is refused."""
+    """Open one of our own files, creating it for this user only. A link, pipe or device in its place is refused."""
     handle = os.open(path, flags | os.O_CREAT | _CLOEXEC | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0), 0o600)
     if stat.S_ISREG(os.fstat(handle).st_mode):
         os.set_blocking(handle, True)
@@ -50,7 +50,7 @@ def open_private(path: Path | str, flags: int) -> int:
 
 
 def append(path: Path | str, data: bytes) -> None:
-    """Add to one of our own files in one go: processes that append at once do not mix. On a full disk all of it or nothing."""
+    """Append to one of our own files in one write, so processes do not mix. On a full disk, all of it or nothing."""
     handle = open_private(path, os.O_WRONLY | os.O_APPEND)
     try:
         done = os.write(handle, data)
@@ -78,7 +78,7 @@ def write_whole(path: Path | str, data: bytes) -> None:
 
 
 def overwrite(path: Path | str, data: bytes) -> None:
-    """Write one of our own files in its place, for a disk that has no room for a second one. Where this fails, the old content stays."""
+    """Overwrite one of our own files in place, on a disk too full for two. On failure the old content stays."""
     with open_regular(path, follow=False) as stream:
         before = stream.read()
     handle = open_private(path, os.O_WRONLY)
@@ -94,7 +94,7 @@ def overwrite(path: Path | str, data: bytes) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Have this folder, for this user alone. ``PermissionError`` where another one was quicker: its name may be known to all."""
+    """Make sure this folder exists, for this user alone. ``PermissionError`` if another user made it first."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
     info = path.lstat()
@@ -105,10 +105,13 @@ def private_folder(path: Path) -> None:
 
 
 def stranger(info: os.stat_result) -> str | None:
-    """Why a file or folder may not be the user's own word: another user owns it, or can change it. None: it is."""
+    """Why a file or folder is not the user's own: another user owns it or can change it. None: it is."""
     if info.st_uid not in (os.geteuid(), 0):
         return "it belongs to another user"
-    shared_group = info.st_mode & stat.S_IWGRP and info.st_gid not in (info.st_uid, 0)  # many have a group of their own
+    shared_group = info.st_mode & stat.S_IWGRP and info.st_gid not in (
+        info.st_uid,
+        0,
+    )  # many users have a group of their own
     if info.st_mode & stat.S_IWOTH or shared_group:
         return "other users can change it"
     return None

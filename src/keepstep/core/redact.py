@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take secrets out of text: tokens, keys, passwords, URLs with credentials, cookies.
+"""Remove secrets from text: tokens, keys, passwords, URLs with credentials, cookies.
 
-Secrets are known by their shape (``ghp_...``, a JWT, a PEM block), by the name before them (``PASSWORD=``,
-``--api-key``), or by the place where they stand (a URL, a command line). Ordinary text of training logs stays: paths,
-commit hashes, shapes, ``pad_token='<pad>'``, ``PWD=/home/me``. docs/redaction.md says how well this works.
+Secrets are recognised by their shape (``ghp_...``, a JWT, a PEM block), by the name before them (``PASSWORD=``,
+``--api-key``), or by their place (a URL, a command line). Ordinary text of training logs stays: paths, commit hashes,
+shapes, ``pad_token='<pad>'``, ``PWD=/home/me``. docs/redaction.md says how well this works.
 
-Pure and in linear time, for input that may be hostile. Redacting twice changes nothing, and lines stay as many as they
-were. Standard library only: the guard uses it in the user's process.
+Pure and in linear time, for input that may be hostile. Redacting twice changes nothing, and the number of lines stays
+the same. Standard library only: the guard uses it in the user's process.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ for _number, _row in enumerate(_ROWS):
 
 _UNSEEN = lazy_pattern(
     r"\x1b\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|\x1b[@-Z\\^_]|\x9b[0-?]{0,32}[@-~]"
-    r"|(?:\\{1,4}x1b|\\{1,4}u001b|\\{1,4}033|\\{1,4}e|\^\[|#033|\u241b)?\[(?:\d{1,3}(?:;\d{1,3}){0,5})?[mK]|\\{1,4}(?:u001b|x1b|033)"
+    r"|(?:\\{1,4}x1b|\\{1,4}u001b|\\{1,4}033|\\{1,4}e|\^\[|#033|\u241b)?\[(?:\d{1,3}(?:;\d{1,3}){0,5})?[mK]"
+    r"|\\{1,4}(?:u001b|x1b|033)"
     r"|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]",
     re.IGNORECASE,
 )
-"""What is not seen on a terminal and may split a word: colours, as they are and as loggers write them, and characters without width."""
+"""What a terminal does not show and may split a word: colours, raw or as loggers write them, and zero-width
+characters."""
 _COLOURED = ("\x1b", "\x9b", "[0m", "[m", "[39m", "\\x1b", "\\u001b", "033[", "\\033", "\\e[")
 _PACKED = lazy_pattern(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
 _TELLING = lazy_pattern(r"pass|secret|key|token|auth|cred|pwd", re.IGNORECASE)
@@ -53,14 +55,14 @@ _SPANNED = 3
 
 
 def redact(text: str) -> str:
-    """The text with every secret that is recognised replaced by ``[redacted]``."""
+    """The text with every recognised secret replaced by ``[redacted]``."""
     if any(code in text for code in _COLOURED) or not (text.isascii() or _UNSEEN.search(text) is None):
         return _redact_seen(text)
     return _redact_all(text)
 
 
 def _redact_seen(text: str) -> str:
-    """Judged as it is seen. Lines without a secret keep their colours."""
+    """Judges the text as a reader sees it. Lines without a secret keep their colours."""
     seen = _UNSEEN.sub("", text)
     clean = _redact_all(seen)
     if clean == seen:
@@ -70,7 +72,7 @@ def _redact_seen(text: str) -> str:
 
 
 def _redact_all(text: str) -> str:
-    """Until nothing more is found: what one secret leaves behind may show another that stood too close to it."""
+    """Repeats until nothing more is found: removing one secret may expose another that was too close to it."""
     for _ in range(_MOST_PASSES):
         before, text = text, _redact(text)
         if text == before:
@@ -94,7 +96,7 @@ def _redact(text: str, depth: int = 0) -> str:
 
 
 def _redact_spans(text: str, row: Row) -> str:
-    """Only from lines that pass its gate on, a few lines each."""
+    """Searches only from lines that pass its gate, a few lines each."""
     folded = text.lower()
     if row.gate is None or len(folded) != len(text):
         return row.pattern.sub(row.put, text)
@@ -129,7 +131,7 @@ def _redact_lines(text: str, rows: list[Row], depth: int) -> str:
 
 
 def _holds_a_secret(packed: str, depth: int) -> bool:
-    """Whether it is base64 of a text with a secret in it: a key, a configuration of docker, a token of a service."""
+    """Whether it is base64 of a text with a secret in it: a key, a docker configuration, a service token."""
     if depth >= _DEEPEST or _unpacked(packed[:16]) is None:
         return False
     text = _unpacked(packed)
@@ -147,7 +149,7 @@ def _unpacked(packed: str) -> str | None:
 
 
 def taken_out(before: str, after: str) -> set[str]:
-    """The secrets that redaction took out of a text and that are told from other words wherever they stand alone."""
+    """The secrets that redaction removed from a text and that can be recognised elsewhere on their own."""
     found: set[str] = set()
     for line, clean in zip(before.split("\n"), after.split("\n"), strict=True):
         if line == clean:
@@ -198,7 +200,7 @@ def _walk(thing: Any, known: dict[str, str]) -> Any:
 
 
 def _named(key: Any, value: Any) -> Any:
-    """A value that only its key tells to be a secret."""
+    """A value that only its key identifies as a secret."""
     if isinstance(key, str) and isinstance(value, str) and "\n" not in value and _TELLING.search(key):
         lead = f"{key}="
         if redact(lead + value) == lead + MARK:

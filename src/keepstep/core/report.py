@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: what the engine concludes about a run, and what it could not look at."""
+"""The report: what the engine concludes about a run, and what it could not check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCrash:
-    """A rule that raised: reported, and the others go on."""
+    """A rule that raised an exception: reported, while the others still run."""
 
     rule: str
     error: str
@@ -37,7 +37,7 @@ class Report:
     ranks: tuple[int, ...] = ()
     world_size: int | None = None
     story: tuple[str, ...] = ()
-    """Of a run that came back: how each attempt ended."""
+    """For a run that was restarted: how each attempt ended."""
 
     @property
     def root(self) -> Finding | None:
@@ -50,7 +50,7 @@ class Report:
 
     @property
     def is_partial(self) -> bool:
-        """Nothing wrong was seen, and not all could be looked at: that is neither healthy nor nothing."""
+        """Whether nothing wrong was found but not everything could be checked: neither healthy nor unknown."""
         return self.verdict is Verdict.UNKNOWN and any(
             each.state in (CoverageState.CHECKED, CoverageState.PARTLY) for each in self.coverage
         )

@@ -21,7 +21,7 @@ HEADINGS = ("What it looks like", "Why it happens", "How we know", "What to do",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One diagnosis. ``needs``: without any of these facts the rule is not asked."""
+    """One diagnosis. ``needs``: the rule is asked only if one of these facts was seen."""
 
     id: str
     name: str

@@ -11,11 +11,11 @@ from keepstep.core.facts.process import Frame
 from keepstep.core.lazy_pattern import lazy_pattern
 
 LONGEST_SYMBOL = 2000
-"""Of a function's name, templates included, so much is looked at."""
+"""How much of a function's name, templates included, is examined."""
 
 
 class Whose(Enum):
-    """To whom the code of a frame belongs."""
+    """Whose code a frame is."""
 
     USER = "the user's own code"
     FRAMEWORK = "the framework"
@@ -26,23 +26,30 @@ class Whose(Enum):
 
 _FRAMEWORKS = (
     r"torch|torchvision|torchaudio|torch_xla|torchtext|tensorflow|tensorflow_\w+|keras|tf_keras|jax|jaxlib|flax|optax"
-    r"|horovod|deepspeed|apex|megatron\w*|transformer_engine|flash_attn\w*|xformers|triton|nvidia|cupy|libtpu|ray|accelerate"
+    r"|horovod|deepspeed|apex|megatron\w*|transformer_engine|flash_attn\w*|xformers|triton|nvidia|cupy|libtpu|ray"
+    r"|accelerate"
     r"|lightning|pytorch_lightning|bitsandbytes|vllm|paddle|mxnet|onnxruntime|fairscale|torchrec|fbgemm_gpu|jax_cuda\w*"
 )
 _INSTALLED = lazy_pattern(r"(?:site|dist)-packages/(?P<package>[^/]+)")
 _FRAMEWORK_NAME = lazy_pattern(rf"^(?:{_FRAMEWORKS})(?:\.|-|_C|$)")
 _FRAMEWORK_LIB = lazy_pattern(
-    r"^(?:libtorch\w*|libc10\w*|_C\.|libtensorflow\w*|_pywrap_\w+|libxla\w*|_jax\.|libjax\w*|xla_extension|xla_cuda\w*|libtpu"
-    r"|libnccl\w*|librccl\w*|libcud(?:a|nn|art)\w*|libcu(?:blas|fft|sparse|solver|rand)\w*|libnv\w+|libhip\w*|libmiopen\w*"
-    r"|librocblas\w*|libhsa\w*|libgloo\w*|mpi_lib|libhorovod|libtriton\w*|libshm\.|libcaffe2\w*|libmpi\b|libopen-\w+|libucp|libuct\b|libucm\b"
-    r"|libnvidia\w*|libfabric|libibverbs|libonnxruntime|libpaddle\w*|libgomp-\w+|libiomp5|libmkl\w*|libdnnl\w*|libnccl-net)"
+    r"^(?:libtorch\w*|libc10\w*|_C\.|libtensorflow\w*|_pywrap_\w+|libxla\w*|_jax\.|libjax\w*|xla_extension"
+    r"|xla_cuda\w*|libtpu"
+    r"|libnccl\w*|librccl\w*|libcud(?:a|nn|art)\w*|libcu(?:blas|fft|sparse|solver|rand)\w*|libnv\w+|libhip\w*"
+    r"|libmiopen\w*"
+    r"|librocblas\w*|libhsa\w*|libgloo\w*|mpi_lib|libhorovod|libtriton\w*|libshm\.|libcaffe2\w*|libmpi\b"
+    r"|libopen-\w+|libucp|libuct\b|libucm\b"
+    r"|libnvidia\w*|libfabric|libibverbs|libonnxruntime|libpaddle\w*|libgomp-\w+|libiomp5|libmkl\w*|libdnnl\w*"
+    r"|libnccl-net)"
 )
 _FRAMEWORK_SYMBOL = lazy_pattern(
-    r"^(?:p?nccl|rccl|TF_|TFE_|THP|THCP)[A-Z]\w*|^(?:\w+ )?(?:tensorflow|tsl|xla|jax|jaxlib|torch|c10d?|at|caffe2|gloo|horovod|nccl\w*|stream_executor|Eigen|mlir|grpc(?:_core)?|tensorpipe)::"
+    r"^(?:p?nccl|rccl|TF_|TFE_|THP|THCP)[A-Z]\w*|^(?:\w+ )?(?:tensorflow|tsl|xla|jax|jaxlib|torch|c10d?|at|caffe2"
+    r"|gloo|horovod|nccl\w*|stream_executor|Eigen|mlir|grpc(?:_core)?|tensorpipe)::"
     r"|^_ZNK?(?:St\w+)?(?:10tensorflow|3xla|5torch|3c10|4c10d|2at|6caffe2|4gloo|7horovod|3tsl)"
 )
 _SYSTEM_LIB = lazy_pattern(
-    r"^(?:libc[.\-]|libpthread|ld-|ld\.|libstdc\+\+|libgcc_s|libm[.\-]|libdl|librt|linux-vdso|\[vdso\]|libutil|libffi|libasan|libtsan"
+    r"^(?:libc[.\-]|libpthread|ld-|ld\.|libstdc\+\+|libgcc_s|libm[.\-]|libdl|librt|linux-vdso|\[vdso\]|libutil"
+    r"|libffi|libasan|libtsan"
     r"|libjemalloc|libtcmalloc|libunwind|libucs\b|libasound|libz\.|libnsl|libSegFault|libc\+\+)"
 )
 _PYTHON_LIB = lazy_pattern(r"^(?:libpython|python[\d.]*(?:$|-)|_ctypes\.|pypy|faulthandler)")
@@ -50,19 +57,26 @@ _PYTHON_SYMBOL = lazy_pattern(
     r"^(?:_?Py[A-Z_]\w*|_PyEval\w*|py(?:main|run)_\w+|cfunction_\w+|method_vectorcall\w*|faulthandler_\w+|builtin_\w+)"
 )
 _STDLIB = lazy_pattern(
-    r"(?:^|/)lib(?:64)?/python\d(?:\.\d+)?t?/(?!(?:site|dist)-packages/)|^<frozen |^<string>$|^<stdin>$|(?:^|/)python\d+\.zip/"
+    r"(?:^|/)lib(?:64)?/python\d(?:\.\d+)?t?/(?!(?:site|dist)-packages/)|^<frozen |^<string>$|^<stdin>$|(?:^"
+    r"|/)python\d+\.zip/"
     r"|(?:^|/)(?:debugpy|pydevd|ipykernel|IPython)/"
 )
 _SOURCE_TREE = lazy_pattern(
-    r"/(?:torch/(?:nn|distributed|autograd|utils|cuda|optim|_\w+|fx|jit|multiprocessing)|tensorflow/(?:python|core)|jax/(?:_src|interpreters"
-    r"|lib|experimental)|jaxlib|horovod/(?:torch|tensorflow|common|runner|run)|deepspeed/(?:runtime|launcher|comm)|keras/src|keepstep/guard)/"
+    r"/(?:torch/(?:nn|distributed|autograd|utils|cuda|optim|_\w+|fx|jit|multiprocessing)|tensorflow/(?:python"
+    r"|core)|jax/(?:_src|interpreters"
+    r"|lib|experimental)|jaxlib|horovod/(?:torch|tensorflow|common|runner|run)|deepspeed/(?:runtime|launcher|comm)"
+    r"|keras/src|keepstep/guard)/"
 )
 _SYSTEM_PLACE = lazy_pattern(r"^/(?:usr/)?(?:local/)?lib(?:32|64|x32)?/(?!python)")
 _HANDLERS = lazy_pattern(
-    r"FailureSignalHandler|FatalSignalHandler|SignalHandler|signal_handler|sigaction|__restore_rt|sigreturn|killpg|^raise$|gsignal|^abort$"
-    r"|__GI_raise|__GI_abort|pthread_kill|__assert_fail|__libc_message|malloc_printerr|^std::terminate|__cxa_throw|_Unwind_"
-    r"|google::LogMessage|LogMessageFatal|absl::.*(?:Log|Die|Fail)|tsl::internal::LogMessage|fatal_error|Backtrace|StackTrace"
-    r"|__verbose_terminate_handler|__cxa_rethrow|opal_backtrace|mca_base_\w+handler|orte_\w*signal|ucs_handle_error|ucs_debug",
+    r"FailureSignalHandler|FatalSignalHandler|SignalHandler|signal_handler|sigaction|__restore_rt|sigreturn|killpg"
+    r"|^raise$|gsignal|^abort$"
+    r"|__GI_raise|__GI_abort|pthread_kill|__assert_fail|__libc_message|malloc_printerr|^std::terminate|__cxa_throw"
+    r"|_Unwind_"
+    r"|google::LogMessage|LogMessageFatal|absl::.*(?:Log|Die|Fail)|tsl::internal::LogMessage|fatal_error|Backtrace"
+    r"|StackTrace"
+    r"|__verbose_terminate_handler|__cxa_rethrow|opal_backtrace|mca_base_\w+handler|orte_\w*signal"
+    r"|ucs_handle_error|ucs_debug",
     most=LONGEST_SYMBOL,
 )
 
@@ -73,13 +87,13 @@ def base_name(path: str | None) -> str:
 
 
 def package_of(frame: Frame) -> str | None:
-    """The installed package that a frame belongs to, if its path says."""
+    """The installed package a frame belongs to, if its path shows one."""
     match = _INSTALLED.search(frame.file or "")
     return match["package"] if match else None
 
 
 def whose(frame: Frame) -> Whose:
-    """To whom a frame's code belongs, by its path, library and symbol."""
+    """Whose code a frame is, by its path, library and symbol."""
     return _whose_native(frame) if frame.is_native else _whose_python(frame)
 
 
@@ -139,6 +153,8 @@ def place(frame: Frame) -> str:
 def called(function: str) -> str:
     """``step()``, but ``<module>`` as it is."""
     return function if function.endswith((">", ")")) else f"{function}()"
+
+
 def _shorter(symbol: str) -> str:
     """A C++ symbol without its template arguments, parameters and return type."""
     if symbol.startswith("_ZN"):

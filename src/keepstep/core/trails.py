@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trail of collectives that each rank of a group has issued, and the first one that they did not issue alike. Pure.
+"""The trail of collectives that each rank of a group issued, and the first one on which they differ. Pure.
 
-A rank that is merely slow has issued fewer than the others. Only another collective under the same number is a mismatch.
+A rank that is merely slow has issued fewer. Only a different collective under the same number is a mismatch.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 OPERATIONS = (
-    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "gather", "scatter",
+    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "gather",
+        "scatter",
     "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier",
     "monitored_barrier", "all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list",
 )  # fmt: skip
-"""In the order in which the black box counts them: only add at the end."""
+"""In the order in which the black box numbers them: only add at the end."""
 DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128",
     "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64",
@@ -35,7 +36,7 @@ BITS = {
     "complex128": 128,
 }
 SIZED = ("all_reduce", "reduce", "reduce_scatter")
-"""All ranks must bring equally many of one type; the others that move tensors need not (a gather of uneven parts)."""
+"""All ranks must bring equally many elements of one type; others that move tensors need not (an uneven gather)."""
 BYTES = ("broadcast",)
 OBJECTS = {
     "all_gather_object": "all_gather",
@@ -43,12 +44,12 @@ OBJECTS = {
     "gather_object": "all_gather",
     "scatter_object_list": "broadcast",
 }
-"""What a function for Python objects issues first: the sizes."""
+"""The sizes, which a function for Python objects issues first."""
 ALIKE = 8
-"""So many collectives before the first difference must be alike, or all there were: else the ranks count differently."""
+"""This many collectives (or all) before the first difference must match: else the ranks count differently."""
 LONGEST_CONTEXT = 12
 SCRIPTS = "script"
-"""The group under which a black box tells: only what the script issued itself, on whichever group."""
+"""The group a black box uses for what the script itself issued, on any group."""
 LINE_BITS = 20
 MOST_FILES = 1 << 11
 
@@ -57,41 +58,40 @@ class Issued(NamedTuple):
     """One collective of one rank."""
 
     sequence: int
-    """The group's own number of it."""
+    """Its number in the group."""
     key: str
     """What must be the same on every rank."""
     words: str
     line: str = ""
-    """Where the script issued it; empty for what DDP, FSDP or compiled code issue below Python."""
+    """Where the script issued it; empty for what DDP, FSDP or compiled code issues below Python."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first collective that ranks did not issue alike."""
+    """The first collective on which ranks differ."""
 
     sequence: int
     what: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
-    """Each value with its ranks, the commonest first."""
+    """Each value with its ranks, the most common first."""
     group: str = ""
     odd: tuple[int, ...] = ()
-    """The ranks that left what all did before; empty: that cannot be told."""
+    """The ranks that deviated from what all did before; empty: unknown."""
     places: tuple[tuple[int, str], ...] = ()
-    """The line of the script at which a rank issued its own."""
+    """The line of the script where each rank issued its own."""
 
     def __str__(self) -> str:
         places = dict(self.places)
         parts = []
         for value, ranks in self.values:
             line = next((places[rank] for rank in ranks if places.get(rank)), "")
-            parts.append(
-                f"{value}{f' at {line}' if line else ''} on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}"
-            )
+            where, whose = f" at {line}" if line else "", "ranks" if len(ranks) > 1 else "rank"
+            parts.append(f"{value}{where} on {whose} {', '.join(map(str, ranks[:8]))}")
         return f"{self.what}: {' but '.join(parts)}"
 
 
 def packed(operation: str, dtype: str, elements: int) -> int:
-    """A collective as the ``extra`` of its record in the black box, above the eight bits of the group; 0 where it does not fit."""
+    """A collective as the ``extra`` of its black-box record, above the group's eight bits; 0 if it does not fit."""
     if elements >= 1 << 39:
         return 0
     kind = DTYPES.index(dtype) + 1 if dtype in DTYPES else 0
@@ -99,7 +99,7 @@ def packed(operation: str, dtype: str, elements: int) -> int:
 
 
 def parts(extra: int) -> tuple[str, str, int] | None:
-    """Operation, type and number of elements; None where there are none."""
+    """Operation, type and number of elements; None if there are none."""
     operation, kind, elements = extra >> 8 & 0xFF, extra >> 16 & 0xFF, extra >> 24
     if not 0 < operation <= len(OPERATIONS):
         return None
@@ -107,7 +107,7 @@ def parts(extra: int) -> tuple[str, str, int] | None:
 
 
 def unpacked(extra: int) -> str:
-    """The words for it; empty where there are none."""
+    """A description of it; empty if there is none."""
     found = parts(extra)
     if found is None:
         return ""
@@ -126,7 +126,7 @@ def placed(spare: int) -> tuple[int, int]:
 
 
 def key(operation: str, dtype: str = "", elements: int = 0) -> str:
-    """What must be the same on every rank, whoever wrote it down: the guard, its black box or torch's flight recorder."""
+    """What must be the same on every rank, as the guard, its black box or torch's flight recorder recorded it."""
     operation = OBJECTS.get(operation, operation)
     base = "_".join(
         operation.strip("_")
@@ -145,7 +145,7 @@ def key(operation: str, dtype: str = "", elements: int = 0) -> str:
 
 
 def mismatch(trails: Mapping[int, Sequence[Issued]], group: str = "", alike: int = ALIKE) -> Mismatch | None:
-    """The first number under which ranks issued different things, where all before it are alike; None: there is none."""
+    """The first number under which ranks issued different things, with all before it the same; None: there is none."""
     by_number: dict[int, dict[int, Issued]] = {}
     for rank, trail in trails.items():
         for each in trail:
@@ -156,7 +156,7 @@ def mismatch(trails: Mapping[int, Sequence[Issued]], group: str = "", alike: int
         if len({each.key for each in issued.values()}) < 2:
             continue
         if at < min(alike, number - 1):
-            return None  # they do not count alike, or too little is left to tell
+            return None  # they count differently, or too little is left
         history = [next(iter(by_number[n].values())) for n in shared[:at]]
         values = _values({rank: each.words for rank, each in issued.items()})
         places = tuple((rank, each.line) for rank, each in sorted(issued.items()) if each.line)
@@ -165,7 +165,7 @@ def mismatch(trails: Mapping[int, Sequence[Issued]], group: str = "", alike: int
 
 
 def odd(issued: Mapping[int, Issued], history: Sequence[Issued]) -> tuple[int, ...]:
-    """Who left what all had done: by what followed the same collectives before, by the majority, or by being a script's own."""
+    """Which ranks deviated: by what followed the same collectives before, by majority, or as the script's own."""
     known = {(each.key, each.line) for each in history if each.line}
     repeated = [rank for rank, each in issued.items() if each.line and (each.key, each.line) in known]
     expected = None if repeated else _expected([each.key for each in history], {each.key for each in issued.values()})
@@ -179,7 +179,7 @@ def odd(issued: Mapping[int, Issued], history: Sequence[Issued]) -> tuple[int, .
 
 
 def _expected(history: Sequence[str], candidates: set[str]) -> str | None:
-    """What followed the last few collectives, the last time that they came in this order."""
+    """What followed the last few collectives the last time they came in this order."""
     for length in range(min(len(history) - 1, LONGEST_CONTEXT), 0, -1):
         context = history[-length:]
         for end in range(len(history) - 1, length - 1, -1):

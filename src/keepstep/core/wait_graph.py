@@ -46,7 +46,7 @@ class GroupRecords:
 
     @property
     def everyone(self) -> frozenset[int]:
-        return self.members or frozenset(self.by_rank)
+        return self.members | frozenset(self.by_rank)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ class Origins:
 
 @dataclass
 class _Graph:
-    """Ranks point to the collectives they are in, collectives to the members that have not come: as large as the records."""
+    """Ranks point to the collectives they are in, collectives to the members that have not come: as large as the
+    records."""
 
     inside: dict[int, list[Collective]] = field(default_factory=dict)
     waiting: dict[Collective, list[int]] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a thread waits in, by the names of its frames. Pure."""
+"""What a thread waits for, by the names of its frames. Pure."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class WaitKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a thread waits in; ``name`` is the operation in plain words."""
+    """What a thread waits for; ``name`` is the operation in plain words."""
 
     kind: WaitKind
     name: str
 
     @property
     def vague(self) -> bool:
-        """Whether a healthy long step spends its time there, too."""
+        """Whether a healthy long step also spends its time there."""
         return self.name in _VAGUE
 
 
@@ -84,8 +84,10 @@ _WAITS: tuple[tuple[WaitKind, str | None, re.Pattern[str], re.Pattern[str] | Non
         (
             WaitKind.COLLECTIVE,
             None,
-            r"^(?P<op>all_reduce|all_gather\w*|_all_gather_base|reduce_scatter\w*|broadcast\w*|barrier|monitored_barrier"
-            r"|all_to_all\w*|gather\w*|scatter\w*|reduce|send|recv|isend|irecv|batch_isend_irecv|recv_object_list|send_object_list)$",
+            r"^(?P<op>all_reduce|all_gather\w*|_all_gather_base|reduce_scatter\w*|broadcast\w*|barrier"
+            r"|monitored_barrier"
+            r"|all_to_all\w*|gather\w*|scatter\w*|reduce|send|recv|isend|irecv|batch_isend_irecv"
+            r"|recv_object_list|send_object_list)$",
             r"torch/distributed/(?:distributed_c10d|_functional_collectives|c10d_logger|nn/functional)|torch_xla/core/",
         ),
         (
@@ -168,7 +170,8 @@ _WAITS: tuple[tuple[WaitKind, str | None, re.Pattern[str], re.Pattern[str] | Non
         (
             WaitKind.DEVICE,
             "the wait for an array",
-            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w{0,60}Future.{0,300}Await|xla::Py(?:Array|ClientBuffer)\w{0,60}::.{0,300}[Aa]wait"
+            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w{0,60}Future.{0,300}Await|xla::Py(?:Array"
+            r"|ClientBuffer)\w{0,60}::.{0,300}[Aa]wait"
             r"|xla::\w{0,60}(?:PjRt|Cpu|Gpu|Tpu)\w{0,60}Buffer::(?:~|Delete|Release)",
             None,
         ),
@@ -222,20 +225,24 @@ _WAITS: tuple[tuple[WaitKind, str | None, re.Pattern[str], re.Pattern[str] | Non
             WaitKind.LOCK,
             "a wait for a lock, queue or thread",
             r"^(?:wait|wait_for|acquire|result|get|put|join|_wait_for_tstate_lock)$",
-            r"(?:^|/)(?:threading|queue|concurrent/futures/_base|multiprocessing/(?:synchronize|queues|managers|pool))\.py",
+            r"(?:^|/)(?:threading|queue|concurrent/futures/_base|multiprocessing/(?:synchronize|queues|managers"
+            r"|pool))\.py",
         ),
         (
             WaitKind.LOCK,
             "a lock",
-            r"^(?:lock_PyThread_acquire_lock\w*|rlock_acquire\w*|acquire_timed|PyThread_acquire_lock\w*|_multiprocessing_SemLock_acquire\w*|flock\w*|fcntl_(?:flock|lockf)\w*)",
+            r"^(?:lock_PyThread_acquire_lock\w*|rlock_acquire\w*|acquire_timed|PyThread_acquire_lock\w*"
+            r"|_multiprocessing_SemLock_acquire\w*|flock\w*|fcntl_(?:flock|lockf)\w*)",
             None,
         ),
         (WaitKind.SLEEP, "time.sleep", r"^(?:time_sleep|pysleep|(?:__)?(?:clock_)?nanosleep\S*|sleep)\b", None),
         (
             WaitKind.FILE,
             "a socket",
-            r"^(?:recv|recv_into|accept|connect|readinto|create_connection|getaddrinfo|do_handshake|sock_\w+|select|poll)$",
-            r"(?:^|/)(?:socket|ssl|http/client|selectors|multiprocessing/connection|urllib/request)\.py|urllib3/|requests/|botocore/",
+            r"^(?:recv|recv_into|accept|connect|readinto|create_connection|getaddrinfo|do_handshake|sock_\w+"
+            r"|select|poll)$",
+            r"(?:^|/)(?:socket|ssl|http/client|selectors|multiprocessing/connection|urllib/request)\.py|urllib3/"
+            r"|requests/|botocore/",
         ),
         (
             WaitKind.FILE,
@@ -246,7 +253,8 @@ _WAITS: tuple[tuple[WaitKind, str | None, re.Pattern[str], re.Pattern[str] | Non
         (
             WaitKind.FILE,
             "a file",
-            r"^(?:_io_\w+|os_(?:open|read|write|fsync|stat|listdir|fdatasync)\w*|fileio_\w+|_Py_(?:read|write|open)\w*|posix_\w+)",
+            r"^(?:_io_\w+|os_(?:open|read|write|fsync|stat|listdir|fdatasync)\w*|fileio_\w+|_Py_(?:read|write"
+            r"|open)\w*|posix_\w+)",
             None,
         ),
     )
@@ -256,10 +264,10 @@ _AWAITING = {WaitKind.COLLECTIVE, WaitKind.LEAVING, WaitKind.MEETING}
 
 
 def waits_in(frames: Iterable[Frame]) -> Wait | None:
-    """What the thread waits in, as far as the names of its frames tell (innermost first).
+    """What the thread waits for, as far as the names of its frames show (innermost first).
 
-    Looked for from the inside to the user's own line: what lies beyond that line is where
-    the user came from, not what the thread waits for.
+    Searched from the inside to the user's own line: what lies beyond that line is where the user came from, not what
+    the thread waits for.
     """
     inner: Wait | None = None
     for frame in frames:
@@ -285,5 +293,5 @@ def _wait_of(frame: Frame) -> Wait | None:
 
 
 def awaits_others(wait: Wait | None) -> bool:
-    """Whether a wait ends only when other ranks come."""
+    """Whether a wait ends only when other ranks arrive."""
     return wait is not None and wait.kind in _AWAITING

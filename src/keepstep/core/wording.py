@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How things are said: ranks, counts, durations, sizes. One place, one voice."""
+"""How ranks, counts, durations and sizes are written, in one place."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def size(number: float) -> str:
 
 
 def shorten(text: str, most: int = 200) -> str:
-    """One line of bounded length. Secrets go first: the half of a token that is left by a cut is not recognised any more."""
+    """One line of bounded length. Secrets are removed first: half a token, left by a cut, would not be recognised."""
     flat = " ".join(text.split())
     if len(flat) > most or "\n" in text:
-        from keepstep.core.redact import redact  # costly, and seldom needed
+        from keepstep.core.redact import redact  # expensive, and rarely needed
 
         flat = " ".join(redact(text).split())
     return flat if len(flat) <= most else flat[: most - 3].rstrip() + "..."

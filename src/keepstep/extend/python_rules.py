@@ -38,7 +38,8 @@ class _FromBytes(importlib.abc.SourceLoader):
 
 def run(path: Path, data: bytes) -> ModuleType:
     """The module. Raises ``Failed``."""
-    name = f"keepstep_own_rules_{hashlib.sha256(str(path.parent).encode(errors='surrogateescape')).hexdigest()[:8]}_{path.stem}"
+    folder = hashlib.sha256(str(path.parent).encode(errors="surrogateescape")).hexdigest()[:8]
+    name = f"keepstep_own_rules_{folder}_{path.stem}"
     spec = importlib.util.spec_from_loader(name, _FromBytes(str(path), data), origin=str(path))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -30,7 +30,7 @@ class TooMuchPython(Exception):
 def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = None) -> dict[str, bytes]:
     """All Python in a folder and below, by its name there. Links are left out. Raises ``TooMuchPython``.
 
-    ``unreadable`` is called with what cannot be read; without it that raises ``OSError``: what is trusted must be known.
+    ``unreadable`` is called with what cannot be read; without it that raises ``OSError``: trust needs all files.
     """
     tell = unreadable or _raise
     found: dict[str, bytes] = {}

@@ -144,9 +144,7 @@ def named_at(attempt: Path, ranks: Sequence[int]) -> float | None:
 def spoke(run: Run) -> str | None:
     """The first line in which the supervisor said that something is wrong."""
     lines = (run.folder / "terminal.log").read_text(errors="replace").splitlines()
-    return next(
-        (line for line in lines if line.startswith(("keepstep: no progress for", "keepstep: decision:"))), None
-    )
+    return next((line for line in lines if line.startswith(("keepstep: no progress for", "keepstep: decision:"))), None)
 
 
 def status_of(run: Run, rank: int) -> int | None:

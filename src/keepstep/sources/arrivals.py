@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the lines of a log reached `keepstep run`: most programs print no times, and the order of things across ranks needs one."""
+"""When a log's lines reached `keepstep run`: most programs print no times, and ordering across ranks needs them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CHUNK, MOST_BYTES = 1 << 20, 16 << 20
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Of one log: how many lines were complete at each mark, and when that was. The oldest marks of a long log are not kept."""
+    """One log's marks: how many lines were complete, and when. The oldest marks of a long log are dropped."""
 
     lines: tuple[int, ...]
     times: tuple[float, ...]
     whole: bool
-    """The first mark is of the first words."""
+    """Whether the first mark is of the first line."""
 
     def at(self, line: int) -> float | None:
-        """When this line was complete; None where that was before the marks begin."""
+        """When this line was complete; None if that was before the marks begin."""
         place = bisect_left(self.lines, line)
         if place == 0 and not self.whole:
             return None
@@ -36,7 +36,7 @@ class Arrivals:
 def with_arrivals(
     evidence: Sequence[Evidence[Fact]], marks: Iterable[Left], logs: Sequence[Left]
 ) -> list[Evidence[Fact]]:
-    """The evidence of logs, with the time at which its line arrived where the line itself tells none."""
+    """The evidence from logs, with its line's arrival time if the line itself gives none."""
     known = {name: arrivals for left in marks for name, arrivals in _read(left, logs).items()}
     if not known:
         return list(evidence)

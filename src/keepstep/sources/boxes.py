@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keepstep itself left: the black boxes and notes of the guards, and the evidence of the supervisor."""
+"""What keepstep itself left behind: the guards' black boxes and notes, and the supervisor's evidence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from keepstep.sources.files import FileKind, Left
 MOST_NOTES = 32 << 20
 MOST_ISSUED = 40
 EARLIER_S = 60.0
-"""A box that fell silent so long before the others began is of an earlier run."""
+"""A box that ended this long before the others began is from an earlier run."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Read:
 
     @property
     def run(self) -> object:
-        """What the ranks of one run have in common; None of one that had not met the others."""
+        """What the ranks of one run have in common; None for a rank that had not met the others."""
         return self.box.who.get("run")
 
     @property
@@ -65,7 +65,7 @@ class _Read:
 
 
 def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """Boxes and notes of the newest run among them, as evidence, and what they could not tell."""
+    """The newest run's boxes and notes as evidence, and what they could not show."""
     files = list(files)
     boxes, coverage = [], []
     for left in files:
@@ -109,13 +109,13 @@ def _open(left: Left) -> _Read:
 
 
 def _alive(who: dict[str, Any]) -> bool:
-    """Whether the process that wrote it is still there: on this host, and not a later one of the same number."""
+    """Whether the process that wrote it is still alive: on this host, and not a later one with the same pid."""
     pid = who.get("pid")
     if not isinstance(pid, int) or who.get("host") != socket.gethostname()[:120]:
         return False
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        if isinstance(who.get("started"), int):  # no clock is needed, and that of a process may be wrong
+        if isinstance(who.get("started"), int):  # needs no clock, and a process's clock may be wrong
             return fields[0] not in "ZX" and int(fields[19]) == who["started"]
         up = float(Path("/proc/uptime").read_text().split()[0])
         began = time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")
@@ -124,7 +124,7 @@ def _alive(who: dict[str, Any]) -> bool:
 
 
 def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
-    """Without those that a later process of the same rank has replaced, and those of earlier runs."""
+    """Without boxes that a later process of the same rank replaced, and those of earlier runs."""
     latest: dict[int | None, _Read] = {}
     unranked = [each for each in boxes if each.rank is None]
     for each in boxes:
@@ -141,7 +141,7 @@ def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
 
 
 def _replaces(one: _Read, other: _Read) -> bool:
-    """Whether one process took the other one's place as a rank: it came later, and is no helper that was there beside it and never trained."""
+    """Whether one process replaced the other as a rank: it came later, and is not a helper that never trained."""
     trained, other_trained = (bool(each.did and each.did.steps) for each in (one, other))
     if trained is not other_trained and _overlap(one, other):
         return trained
@@ -187,7 +187,7 @@ def _rank(read: _Read) -> Rank | None:
 
 
 def _corrected(notes: list[Evidence[Fact]], boxes: list[_Read]) -> list[Evidence[Fact]]:
-    """The goodbyes, with the status that each process really left with."""
+    """The goodbyes, with each process's real exit status."""
     known = {
         read.box.who.get("pid"): status
         for read in boxes
@@ -203,7 +203,7 @@ def _corrected(notes: list[Evidence[Fact]], boxes: list[_Read]) -> list[Evidence
 
 
 def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
-    """How those ended that are gone, by their boxes; ``told``: the processes that wrote it down themselves."""
+    """How the ended processes ended, by their boxes; ``told``: those that recorded it themselves."""
     found: list[Evidence[Fact]] = []
     for read in boxes:
         who, records = read.box.who, read.box.records
@@ -233,7 +233,7 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
 
 
 def _issued(read: _Read) -> list[Evidence[Fact]]:
-    """The collectives that the script of a rank issued last, on whichever group."""
+    """The last collectives that a rank's script issued, on any group."""
     issued = []
     files = found if isinstance(found := read.box.who.get("files"), list) else []
     for record in read.box.records:
@@ -266,14 +266,14 @@ def _issued(read: _Read) -> list[Evidence[Fact]]:
 
 
 def _overlap(one: _Read, other: _Read) -> bool:
-    """Whether two processes of one host trained at the same time, by the clock that all processes of a host share."""
+    """Whether two processes on one host trained at the same time, by the host's clock."""
     if one.box.who.get("host") != other.box.who.get("host") or not one.box.records or not other.box.records:
         return False
     return one.box.records[0].at < other.box.records[-1].at and other.box.records[0].at < one.box.records[-1].at
 
 
 def _side_by_side(boxes: list[_Read]) -> list[Evidence[Fact]]:
-    """Processes that trained at the same time, each as the only one or the same rank of its world."""
+    """Processes that trained at the same time, each as the only rank or the same rank of its world."""
     alone = [
         each for each in boxes if each.rank == 0 and each.box.who.get("world") == 1 and each.did and each.did.steps
     ]
@@ -286,14 +286,15 @@ def _side_by_side(boxes: list[_Read]) -> list[Evidence[Fact]]:
             fact=WorldFormed(size=1, meant=len(together), meant_by="the folder of the guards", at_step=True),
             origin=Origin(source=each.left.name),
             at=each.began,
-            quote=f"pid {each.box.who.get('pid')} trained as rank 0 of 1, beside {len(together) - 1} others of its folder",
+            quote=f"pid {each.box.who.get('pid')} trained as rank 0 of 1, "
+            f"beside {len(together) - 1} others in its folder",
         )
         for each in together
     ]
 
 
 def _late(boxes: list[_Read]) -> list[Evidence[Fact]]:
-    """Who kept the others waiting: by durations among all ranks, else by the clock that ranks of one host share."""
+    """The rank that kept the others waiting: by durations among all ranks, else by the clock of one host."""
     ranked = {each.rank: each for each in boxes if each.rank is not None}
     late = late_by_durations({rank: each.box.records for rank, each in ranked.items()})
     for host in dict.fromkeys(each.box.who.get("host") for each in ranked.values()) if not late else ():
@@ -319,7 +320,7 @@ def _lateness(read: _Read, late: Late) -> Evidence[Fact]:
 
 
 def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """The lines that can be read; one that was being written when its process died is passed over."""
+    """The readable lines; one that was half written when its process died is skipped."""
     try:
         with left.open() as stream:
             text = stream.read(MOST_NOTES).decode(errors="replace")
@@ -335,7 +336,7 @@ def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
         except ValueError:
             damaged += 1
             continue
-        # stacks are told by their process, which names whose child it is
+        # stacks come from their process, which names its parent
         source = each.origin.source if each.origin.source.startswith("pid ") else left.name
         found.append(
             replace(each, origin=replace(each.origin, source=source, line=number if source == left.name else None))
@@ -345,7 +346,7 @@ def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
 
 
 def _parts(notes: list[Evidence[Fact]]) -> list[Coverage]:
-    """What the guards could not look at, each once."""
+    """What the guards could not check, each once."""
     told: dict[tuple[str, str], set[int]] = {}
     for each in notes:
         if isinstance(each.fact, GuardPart):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host has to give: memory, shared memory, disks, limits, cores, GPUs, TPU locks."""
+"""What this host offers: memory, shared memory, disks, limits, cores, GPUs, TPU locks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keepstep.core.facts.host import CoresSeen, DiskSeen, GpuSeen, LimitSeen, Lo
 
 CGROUPS = Path("/sys/fs/cgroup")
 ENOUGH_FOR_ALL = 1 << 60
-"""Control groups write a number near 2**63 where there is no limit."""
+"""Control groups write a number near 2**63 for no limit."""
 NVIDIA_SMI_LIMIT_S = 10.0
 
 
@@ -35,7 +35,7 @@ def memory() -> MemorySeen:
 
 
 def room() -> tuple[int, int]:
-    """The memory that this process and its children may use in all, and what is left of it: of the host, or of the control group."""
+    """The memory that this process and its children may use, and what is left: the host's or the control group's."""
     host = psutil.virtual_memory()
     limit, used = _group_memory()
     if limit is None or used is None or limit >= host.total:
@@ -44,7 +44,7 @@ def room() -> tuple[int, int]:
 
 
 def _reclaimable() -> int:
-    """Files in the control group's memory that it would give up first."""
+    """File pages in the control group's memory, which it would give up first."""
     for folder, _, _ in _group_folders():
         with contextlib.suppress(OSError, ValueError, IndexError):
             for line in (folder / "memory.stat").read_text().splitlines():
@@ -54,7 +54,7 @@ def _reclaimable() -> int:
 
 
 def _group_memory() -> tuple[int | None, int | None]:
-    """Limit and use of the control group that this process is in, of either version."""
+    """Limit and use of this process's control group, of either version."""
     for folder, limit_file, used_file in _group_folders():
         with contextlib.suppress(OSError, ValueError):
             limit = int((folder / limit_file).read_text())
@@ -91,7 +91,7 @@ def shared_memory() -> SharedMemorySeen | None:
 
 
 def disk(path: Path) -> DiskSeen:
-    """Room at ``path``, or at the nearest folder above it that exists; and whether one may write there."""
+    """Space at ``path``, or at the nearest existing folder above it, and whether this user may write there."""
     there = next((each for each in (path, *path.absolute().parents) if each.exists()), Path("/"))
     try:
         room = os.statvfs(there)
@@ -101,7 +101,7 @@ def disk(path: Path) -> DiskSeen:
     if not there.is_dir():
         error = f"{there} is not a folder"
     elif not os.access(there, os.W_OK | os.X_OK):
-        error = f"{there} may not be written by this user"
+        error = f"this user may not write to {there}"
     elif os.statvfs(there).f_flag & os.ST_RDONLY:
         error = f"{there} is mounted read-only"
     return DiskSeen(
@@ -138,7 +138,7 @@ def _limit(name: str, number: int, used: int | None) -> LimitSeen:
 
 
 def core_files() -> str | None:
-    """Why a crash would leave no core file that one can find; None where it would."""
+    """Why a crash would leave no core file that can be found; None if it would."""
     pattern = ""
     with contextlib.suppress(OSError):
         pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
@@ -160,13 +160,14 @@ def cores(env: Mapping[str, str], ranks_here: int) -> CoresSeen:
 
 
 def gpus() -> tuple[list[GpuSeen], str | None]:
-    """The NVIDIA GPUs, by their driver's own tool; and why they could not be asked."""
+    """The NVIDIA GPUs, by their driver's own tool, and why they could not be asked."""
     if not Path("/dev/nvidiactl").exists():
         return [], None
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return [], "nvidia-smi is not here"
-    asked = "index,uuid,name,memory.total,memory.used,ecc.errors.uncorrected.volatile.total,clocks_throttle_reasons.hw_slowdown"
+        return [], "nvidia-smi is not installed"
+    asked = "index,uuid,name,memory.total,memory.used,ecc.errors.uncorrected.volatile.total"
+    asked += ",clocks_throttle_reasons.hw_slowdown"
     rows = _ask(tool, f"--query-gpu={asked}")
     if rows is None:
         return [], "nvidia-smi does not answer"
@@ -205,7 +206,7 @@ def _ask(tool: str, question: str) -> list[list[str]] | None:
 
 
 def tpu_locks() -> list[LockFileSeen]:
-    """Lock files of libtpu in the temporary folders, and who holds them."""
+    """libtpu's lock files in the temporary folders, and which process holds them."""
     found = []
     for path in Path("/tmp").glob("libtpu_lockfile*"):
         found.append(LockFileSeen(path=str(path), holder=_holder(path)))

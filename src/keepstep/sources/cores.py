@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core files: signal, rank and place from the notes, stacks by pystack, else by gdb. Never copied, never loaded whole."""
+"""Core files: signal, rank and place from the notes; stacks by pystack, else by gdb. Never copied or loaded whole."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import Whose, base_name, is_handler, whose
 from keepstep.parse.formats import elf_core
 from keepstep.parse.formats.elf_core import Core, NotACore
-from keepstep.parse.scan import prefix
 from keepstep.parse.scan.rank_env import member
+from keepstep.parse.scan.writer import identify
 from keepstep.sources import gdb, stacks
 from keepstep.sources.stacks import Stacks
 
@@ -46,7 +46,7 @@ def pid_of_core(path: Path) -> int | None:
 def read_core(
     path: Path, name: str, rank: Rank | None, *, same: tuple[int, int] | None = None
 ) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """What a core tells. Notes are always read; stacks where the program and a reader of them are here."""
+    """What a core shows. Notes are always read; stacks if the program and a reader for them are here."""
     what = f"core {name}"
     try:
         at = path.stat().st_mtime
@@ -88,16 +88,16 @@ def _notes(path: Path, same: tuple[int, int] | None = None) -> Core:
 
 
 def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
-    """The stacks, and one line that says what was had and what is missing."""
+    """The stacks, and one line that says what was read and what is missing."""
 
     def line(state: CoverageState, why: str = "", part: str = "") -> list[Coverage]:
         cut = "it is cut off (a size limit or a full disk)" if core.truncated else ""
-        if cut and core.signal_name is None:  # the part that would tell why may be the part that is missing
+        if cut and core.signal_name is None:  # the missing part may be the one that would say why
             state = CoverageState.PARTLY
         return [Coverage(what=part + what, state=state, why="; ".join(each for each in (cut, why) if each))]
 
     if core.machine != _this_machine():
-        why = f"it is of a {core.machine} machine, this one is {_this_machine()}: notes read, no stacks"
+        why = f"it comes from a {core.machine} machine, and this one is {_this_machine()}: notes read, no stacks"
         return Stacks(), line(CoverageState.UNAVAILABLE, why)
     executable = Path(core.executable) if core.executable else None
     if executable is None or not executable.is_file():
@@ -110,25 +110,25 @@ def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
         return found, line(CoverageState.CHECKED, why)
     native = gdb.core_frames(path, executable, core)
     if native is not None and native.threads:
-        why = f"{found.why_not}; native frames are by gdb, without Python lines"
+        why = f"{found.why_not}; native frames come from gdb, without Python lines"
         return native, line(CoverageState.UNAVAILABLE, why, "Python lines of ")
     also = "" if native is not None else "; gdb is not installed either"
     return Stacks(), line(CoverageState.UNAVAILABLE, f"{found.why_not}{also}: notes read, no stacks")
 
 
 def _rank(core: Core) -> Rank | None:
-    """Of the core's own environment, which is surer than a file's name."""
+    """From the core's own environment, which is more reliable than a file's name."""
     who = member(core.environment, (core.arguments or "").split())
     return Rank(index=who.rank, local=who.local, role=who.role) if who is not None else None
 
 
 def _rank_of_name(name: str) -> Rank | None:
-    named = prefix.identify(name)
+    named = identify(name)
     return Rank(index=named.rank, role=named.role) if named.rank is not None else None
 
 
 def _place(core: Core) -> tuple[Frame, ...]:
-    """Without stacks: the library in which the program counter stood."""
+    """Without stacks: the library that the program counter was in."""
     path = core.file_at(core.counter) if core.counter is not None else None
     return (Frame(function="???", file=path, library=base_name(path)),) if path else ()
 
@@ -154,7 +154,7 @@ def _words(core: Core) -> str:
     told = core.signal_name or "no signal (it was dumped on demand)"
     where = f" at address {core.address:#x}" if core.address is not None else ""
     by = core.sent_by
-    sender = "" if by is None else f", sent by pid {by}" if by else ", sent by a process outside of its container"
+    sender = "" if by is None else f", sent by pid {by}" if by else ", sent by a process outside its container"
     return f"{program} (pid {core.pid}) was ended by {told}{where}{sender}"
 
 

@@ -28,7 +28,7 @@ def is_flight_recorder(path: Path) -> bool:
 def read_flight_recorder(
     path: Path, name: str, rank: Rank | None, *, same: tuple[int, int] | None = None
 ) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """The last collectives of one rank. The rank is the given one, else the one of the file's name."""
+    """The last collectives of one rank: the given one, else the one in the file's name."""
     what = f"flight recorder {name}"
     try:
         with open_regular(path, same=same) as file:
@@ -45,7 +45,7 @@ def read_flight_recorder(
     items: list[Evidence[Fact]] = [
         Evidence(fact=fact, origin=Origin(source=name), rank=who, quote=_words(fact)) for fact in facts
     ]
-    why = "" if who is not None else "its name does not tell the rank"
+    why = "" if who is not None else "its name does not give the rank"
     return items, [Coverage(what=what, state=CoverageState.CHECKED, why=why)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a run left: of what kind one is, and its bytes in bounded chunks. ``search.py`` finds them."""
+"""The files that a run left behind: each one's kind, and its bytes in bounded chunks. ``search.py`` finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keepstep.parse.formats.flight_recorder import looks_like_dump
 from keepstep.sources.unpack import CHUNK, Damaged, TooMuch, packing, unpacked
 
 GAPS = "recording-has-gaps"
-"""A file of this name is in the folder of an attempt whose disk was full."""
+"""A file with this name marks an attempt whose disk was full."""
 SNIFF = 64 << 10
 
 
@@ -28,16 +28,16 @@ class FileKind(Enum):
     FLIGHT_RECORDER = "flight recorder"
     BLACK_BOX = "black box"
     NOTES = "notes"
-    """Evidence that keepstep itself wrote down, a JSON line each."""
+    """Evidence that keepstep itself recorded, one JSON line each."""
     METRICS = "metrics"
-    """What `keepstep run` measured, a JSON line each."""
+    """What `keepstep run` measured, one JSON line each."""
     ARRIVALS = "arrivals"
     """When the lines of logs reached `keepstep run`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """One file that a run left. ``name`` is how reports call it."""
+    """One file that a run left behind. ``name`` is its name in reports."""
 
     path: Path | None
     name: str
@@ -45,9 +45,9 @@ class Left:
     size: int = 0
     modified: float | None = None
     data: bytes | None = None
-    """For what was read already: standard input, a client's answer."""
+    """For what has already been read: standard input, a client's answer."""
     same: tuple[int, int] | None = None
-    """Device and inode: what has taken its place since it was found is not read."""
+    """Device and inode: a file that has replaced it since it was found is not read."""
 
     def open(self) -> BinaryIO:
         """Its bytes as they are on disk. Raises ``OSError``."""
@@ -57,7 +57,7 @@ class Left:
 
 
 def kind_of(path: Path, head: bytes) -> FileKind | None:
-    """By its first bytes and its name; None for what is of no use here."""
+    """By its first bytes and its name; None for a file that is of no use here."""
     if head[:4] == b"\x7fELF":
         return FileKind.CORE if len(head) > 17 and head[16:18] in (b"\x04\x00", b"\x00\x04") else None
     if looks_like_dump(path.name, head):
@@ -82,7 +82,7 @@ def kind_of(path: Path, head: bytes) -> FileKind | None:
 
 
 _OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|events)/')
-"""What `keepstep run` writes about a run: it quotes errors, and is none."""
+"""What `keepstep run` writes about a run: it quotes errors, but is not one."""
 _MEASURED = lazy_pattern(rb'\{"schema": "keepstep\.metrics/')
 _ARRIVED = lazy_pattern(rb'\{"schema": "keepstep\.arrivals/')
 _STRANGE = bytes(n for n in range(32) if n not in (7, 8, 9, 10, 12, 13, 27))

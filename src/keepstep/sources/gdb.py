@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native frames of a core's struck thread, by gdb: where pystack is missing or cannot read the core.
+"""The native frames of a core's crashed thread, by gdb, if pystack is missing or cannot read the core.
 
-gdb by itself reads the symbols of every library, half a minute for TensorFlow's. Here it reads
-those that are in every Python process, then one by one those in which a frame turns out to lie.
+By default gdb reads the symbols of every library, which takes half a minute for TensorFlow's. Here it reads those that
+are in every Python process, then one by one those in which a frame turns out to lie.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN = ("set print frame-info location-and-address", "set print frame-argument
 
 
 def core_frames(path: Path, executable: Path, core: Core, limit: float = LIMIT_S) -> Stacks | None:
-    """The struck thread's native frames, as many as were had in time; None where gdb is not here."""
+    """The crashed thread's native frames, as many as were found in time; None if gdb is not installed."""
     gdb = shutil.which("gdb")
     if gdb is None:
         return None
@@ -55,15 +55,15 @@ def core_frames(path: Path, executable: Path, core: Core, limit: float = LIMIT_S
     if not frames:
         return Stacks(why_not=why_not)
     if not frames[0].library and core.counter is not None and not any("<signal handler" in line for line in kept):
-        place = core.file_at(core.counter)  # gdb before 10 tells no address where a line begins
+        place = core.file_at(core.counter)  # gdb before 10 gives no address where a line begins
         frames = (replace(frames[0], file=place, library=base_name(place)), *frames[1:])
     thread = StackDump(frames=frames, thread=str(core.thread), pid=core.pid, current=True)
     return Stacks(threads=(thread,), native=True)
 
 
 def _backtrace(gdb: str, path: Path, executable: Path, read: list[str], limit: float) -> list[str] | None:
-    """What gdb prints when it reads only the usual and the named libraries; None if it does not within the time."""
-    # A name is the process's own word: only plain letters of it are passed on, any other matches anything.
+    """What gdb prints when it reads only the usual and the named libraries; None if it does not finish in time."""
+    # The process itself chose the name: only plain letters are passed on; any other character matches anything.
     named = [f"sharedlibrary ^{re.sub(r'[^A-Za-z0-9_/-]', '.', name)}$" for name in read]
     command = [gdb, "-nx", "-batch"]
     for setting in (*_SAFE, *_PLAIN):

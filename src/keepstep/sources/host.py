@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This host: which machine it is, its addresses and interfaces, who holds a port, what names resolve to."""
+"""This host: which machine it is, its addresses and interfaces, which process holds a port, what names resolve to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Interface:
 
 
 def machine() -> str:
-    """Tells this machine from others, also where names are equal; containers of one host share it."""
+    """Distinguishes this machine from others, even if names are equal; containers on one host share it."""
     for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
         with contextlib.suppress(OSError):
             return Path(path).read_text().strip()
@@ -34,14 +34,14 @@ def machine() -> str:
 
 
 def network_of() -> str:
-    """Tells network namespaces of one machine apart: each is a host of its own for the network."""
+    """Distinguishes network namespaces on one machine: to the network, each is its own host."""
     with contextlib.suppress(OSError):
         return os.readlink("/proc/self/ns/net")
     return ""
 
 
 def identity() -> str:
-    """Tells hosts apart as the network sees them: containers with a network of their own are hosts of their own."""
+    """Distinguishes hosts as the network sees them: containers with their own network are their own hosts."""
     return f"{machine()} {network_of()}"
 
 
@@ -60,7 +60,7 @@ def interfaces() -> list[Interface]:
 
 
 def resolve(names: list[str]) -> dict[str, tuple[tuple[str, ...], str | None]]:
-    """What each name resolves to, all at once and never for longer than a limit; or why it does not."""
+    """What each name resolves to, or why it does not: all at once, and within a time limit."""
     results: dict[str, tuple[tuple[str, ...], str | None]] = {}
 
     def ask(name: str) -> None:
@@ -79,7 +79,7 @@ def resolve(names: list[str]) -> dict[str, tuple[tuple[str, ...], str | None]]:
 
 
 def port_is_free(port: int) -> bool | None:
-    """Whether this process could listen on ``port``; None where it may not try."""
+    """Whether this process could listen on ``port``; None if it may not try."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             with socket.socket(family) as trial:
@@ -96,7 +96,7 @@ def port_is_free(port: int) -> bool | None:
 
 
 def holder_of(port: int) -> tuple[int, str] | None:
-    """The process that listens on ``port``, where it can be seen."""
+    """The process that listens on ``port``, if visible."""
     with contextlib.suppress(psutil.Error, OSError, RuntimeError):
         for connection in psutil.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:

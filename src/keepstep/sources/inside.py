@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an open file really is, and whether that is inside of what was given. A folder may change while we read it."""
+"""Where an open file really is, and whether that is inside what was given. A folder may change while we read it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KERNEL_FILE_SYSTEMS = frozenset(
 
 
 def place_of(handle: int, path: Path | str) -> str:
-    """Where an open file or folder really is. Where the kernel does not tell: where its path leads now."""
+    """Where an open file or folder really is. If the kernel does not say: where its path leads now."""
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/self/fd/{handle}").removesuffix(" (deleted)")
     return os.path.realpath(path)
@@ -47,7 +47,7 @@ def is_inside(place: str, roots: Sequence[str]) -> bool:
 
 
 def is_kernels(place: str, device: int, named: Sequence[str]) -> bool:
-    """Whether it is of the kernel: on a file system of its own kind, or in /proc, /sys or /dev and not in a folder there that was named."""
+    """Whether it is the kernel's: on one of its file systems, or in /proc, /sys or /dev (unless named there)."""
     if device in _kernel_devices():
         return True
     return is_inside(place, KERNEL_FOLDERS) and not any(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduler's own client tells about a job: the shape of the answer, and how clients are asked.
+"""What a scheduler's own client says about a job: the shape of the answer, and how clients are asked.
 
-Schedulers are spoken to only through their clients (``scontrol``, ``sacct``, ``kubectl``),
-as the user who calls, never for longer than a bounded time.
+Schedulers are asked only through their clients (``scontrol``, ``sacct``, ``kubectl``), as the calling user, and within
+a time limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def complaint(self) -> str:
-        """The last thing that it said on standard error: clients put their conclusion there."""
+        """The last line on standard error, where clients put their conclusion."""
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         return lines[-1] if lines else f"exit status {self.status}"
 
@@ -47,7 +47,7 @@ Ask = Callable[[Sequence[str]], Answer]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLeft:
-    """What a job left, as its scheduler knows it: files, texts read through the client, facts, and blind spots."""
+    """What a job left behind, as its scheduler knows it: files, texts from the client, facts, and blind spots."""
 
     name: str
     paths: tuple[Path, ...] = ()

@@ -23,7 +23,7 @@ Lines = list[tuple[float, str]]
 
 
 def read_kernel_log(since: float | None, until: float | None) -> tuple[Lines, list[Coverage]]:
-    """Lines as (seconds since the epoch, text) of that window, oldest first, and what could be looked at."""
+    """Lines of that window as (seconds since the epoch, text), oldest first, and what could be read."""
     why: list[str] = []
     for read in (_from_kmsg, _from_journal, _from_dmesg):
         try:
@@ -51,7 +51,7 @@ def parse_record(record: str, booted: float) -> tuple[float, str] | None:
 def _from_kmsg(since: float | None, until: float | None) -> Lines:
     booted = time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
     if until is not None and until < booted:
-        raise _Refused("the host was started after the run")
+        raise _Refused("the host was booted after the run")
     try:
         descriptor = os.open(_KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -81,7 +81,7 @@ def _from_kmsg(since: float | None, until: float | None) -> Lines:
 
 
 def _is_before(record: bytes, oldest_us: int) -> bool:
-    """Told by the third field alone: most of a log is older than what is asked for."""
+    """Decided by the third field alone: most of a log is too old."""
     fields = record.split(b",", 3)
     return len(fields) > 3 and fields[2].isdigit() and int(fields[2]) < oldest_us  # bytes
 
@@ -96,7 +96,7 @@ def _from_journal(since: float | None, until: float | None) -> Lines:
         if match and _inside(float(match[1]), since, until):
             lines.append((float(match[1]), match[2]))
     if not lines:
-        raise _Refused("journalctl has no kernel messages of that time")
+        raise _Refused("journalctl has no kernel messages from that time")
     return lines
 
 

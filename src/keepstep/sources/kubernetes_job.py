@@ -43,14 +43,14 @@ _SIDECARS = {"istio-proxy", "linkerd-proxy", "vault-agent", "fluent-bit", "cloud
 _TAKEN_AWAY = {"Preempting", "Preempted", "Shutdown", "NodeShutdown", "Terminated", "DeadlineExceeded", "Evicted"}
 MOST_PODS = 2_000
 _NOT_UNDERSTOOD = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
-"""What comes of reading a document that is not of the expected shape."""
+"""What reading a document of an unexpected shape raises."""
 
 
 def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
-    """Everything that kubectl tells about the pods of one job."""
+    """Everything that kubectl says about the pods of one job."""
     match = _NAME.fullmatch(job.strip())
     if not match:
-        raise UserError(f"not a job of Kubernetes: {job!r}", hint="write k8s:NAMESPACE/JOB, e.g. k8s:research/bert")
+        raise UserError(f"not a Kubernetes job: {job!r}", hint="write k8s:NAMESPACE/JOB, for example k8s:research/bert")
     where = ["-n", match["namespace"]] if match["namespace"] else []
     name = match["job"]
     pods = _pods(name, where, ask)
@@ -58,8 +58,8 @@ def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
         place = f"namespace {match['namespace']}" if match["namespace"] else "the current namespace"
         look = " ".join(["kubectl get pods", *where])
         raise Unavailable(
-            f"no pod of a job {name} is left in {place}",
-            hint=f"finished pods may have been removed; see `{look}`, or give logs that your log store kept",
+            f"no pods of job {name} are left in {place}",
+            hint=f"finished pods may have been removed; check `{look}`, or give the logs from your log store",
         )
     try:
         ranks = ranks_of(pods)
@@ -78,7 +78,7 @@ def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
                 coverage += blind
             coverage += list(_not_started(pod))
         except _NOT_UNDERSTOOD:
-            why = "kubectl's answer about it was not understood"
+            why = "kubectl's answer about it could not be understood"
             coverage.append(Coverage(what=f"pod {_pod_name(pod)}", state=CoverageState.UNAVAILABLE, why=why))
     events, said = _events(pods, where, ask)
     return JobLeft(
@@ -109,13 +109,13 @@ def _items(answer: Answer) -> list[Pod]:
         )
     if answer.status:
         raise Unavailable(
-            f"kubectl could not look: {answer.complaint}",
-            hint="`kubectl get pods` must work here; see `kubectl config current-context`",
+            f"kubectl failed: {answer.complaint}",
+            hint="`kubectl get pods` must work here; check `kubectl config current-context`",
         )
     try:
         return [item for item in foreign_json.loads(answer.out)["items"] if isinstance(item, dict) and _pod_name(item)]
     except _NOT_UNDERSTOOD:
-        raise Unavailable("kubectl answered something that is not a list of pods") from None
+        raise Unavailable("kubectl's answer is not a list of pods") from None
 
 
 def _pod_name(pod: Pod) -> str:
@@ -127,7 +127,7 @@ def _node(pod: Pod) -> str | None:
 
 
 def _containers(pod: Pod) -> list[dict[str, Any]]:
-    """The containers that do the job's work; of init containers only those that failed are worth a look."""
+    """The containers that do the job's work, and init containers that failed."""
     spec = pod.get("spec") or {}
     failed = {s["name"] for s in (pod.get("status") or {}).get("initContainerStatuses") or () if _ending(s)[1]}
     early = [c for c in spec.get("initContainers") or () if c.get("name") in failed]
@@ -138,7 +138,7 @@ def _containers(pod: Pod) -> list[dict[str, Any]]:
 
 
 def _evidence(pod: Pod, rank: int | None) -> Iterator[Evidence[Fact]]:
-    """The facts in the states of one pod and its containers, each with the words it was read from."""
+    """The facts in the states of one pod and its containers, each with its quote."""
     status = pod.get("status") or {}
     who = Rank(index=rank, node=_node(pod)) if rank is not None else None
 
@@ -234,7 +234,7 @@ def _logs(
 
 
 def _events(pods: Sequence[Pod], where: list[str], ask: Ask) -> tuple[list[Left], Coverage]:
-    """The warnings that the cluster wrote down about these pods, one a line, oldest first."""
+    """The warnings that the cluster recorded about these pods, one per line, oldest first."""
     answer = ask(["kubectl", "get", "events", *where, "--field-selector", "type=Warning", "-o", "json"])
     ours = {_pod_name(pod) for pod in pods}
     try:

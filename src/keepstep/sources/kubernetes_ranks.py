@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which pod is which rank, from what controllers write on pods: labels, annotations, environment, names.
 
-A pod that runs several processes (torchrun on eight GPUs) is a node, not a rank: it gets none, and the
-prefixes inside its log tell its ranks apart.
+A pod that runs several processes (torchrun on eight GPUs) is a node, not a rank: it gets none, and the prefixes in its
+log distinguish its ranks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SEVERAL = lazy_pattern(r"--nproc[-_]per[-_]node[= ](\w+)")
 
 
 def ranks_of(pods: Sequence[Pod]) -> dict[str, int]:
-    """The rank of each pod whose rank can be told, by pod name."""
+    """The rank of each pod whose rank is known, by pod name."""
     single = [pod for pod in pods if not _runs_several(pod)]
     if len(single) < len(pods) or any(_role(pod) == "launcher" for pod in pods):
         return {}
@@ -55,7 +55,7 @@ def _by_environment(pods: Sequence[Pod]) -> dict[str, int]:
 
 
 def _by_index(pods: Sequence[Pod]) -> dict[str, int]:
-    """Completion indices; a JobSet's jobs follow each other, each with indices of its own."""
+    """Completion indices; a JobSet's jobs follow each other, each with its own indices."""
     places = []
     for pod in pods:
         index = _first(pod, _INDEX_LABELS)

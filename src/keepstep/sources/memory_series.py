@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `keepstep run` measured of the memory of each rank while it trained (``metrics.jsonl``), as evidence."""
+"""What `keepstep run` measured of each rank's memory during training (``metrics.jsonl``), as evidence."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from keepstep.sources.files import Left
 SCHEMA = "keepstep.metrics/1"
 MOST_BYTES = 64 << 20
 LOW = 0.05
-"""Of the memory: with less left, the kernel begins to kill."""
+"""Share of the memory: with less left, the kernel begins to kill."""
 
 
 def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """Whose memory rose, in each file."""
+    """The ranks whose memory rose, for each file."""
     found: list[Evidence[Fact]] = []
     coverage: list[Coverage] = []
     for left in files:
@@ -51,7 +51,7 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
                     last = at, free, int(_number(memory["total"]))
             except (ValueError, TypeError, KeyError, AttributeError):
                 damaged += 1
-        damaged -= bool(lines[-1])  # it may have been being written
+        damaged -= bool(lines[-1])  # it may have been half written
         if damaged > 0:
             coverage.append(
                 Coverage(
@@ -61,14 +61,14 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
         found += rose(series, left.name, free)
         if last is not None and last[1] < LOW * last[2]:
             at, left_bytes, total = last
-            quote = f"{size(left_bytes)} of {size(total)} of memory were left when it was last measured"
+            quote = f"{size(left_bytes)} of {size(total)} of memory were left at the last measurement"
             low = MemoryLow(left_bytes=left_bytes, total_bytes=total)
             found.append(Evidence(fact=low, origin=Origin(source=left.name), at=at, quote=quote))
     return found, coverage
 
 
 def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
-    """The readings of the ranks of which steps are known, out of one line."""
+    """The readings in one line, of the ranks whose steps are known."""
     at = _number(measured["at"])
     return {
         int(name): Reading(at, each["steps"], each["own"], epoch if _is_count(epoch := each.get("epoch")) else None)
@@ -83,7 +83,7 @@ def _is_count(value: object) -> bool:
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= 1 << 63:
-        raise ValueError("no number that can be measured")
+        raise ValueError("not a number that can be measured")
     return float(value)
 
 
@@ -101,7 +101,8 @@ def rose(series: Mapping[int, Sequence[Reading]], source: str, free: int | None)
             others_bytes=rise.others,
             left_bytes=free,
         )
-        quote = f"memory of rank {rank} rose from {size(rise.first.bytes)} to {size(rise.last.bytes)} in {count(rise.steps, 'step')}"
+        rose = f"from {size(rise.first.bytes)} to {size(rise.last.bytes)}"
+        quote = f"memory of rank {rank} rose {rose} in {count(rise.steps, 'step')}"
         found.append(
             Evidence(fact=fact, origin=Origin(source=source), rank=Rank(index=rank), at=rise.last.at, quote=quote)
         )

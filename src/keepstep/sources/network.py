@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel says of network interfaces and of one TCP connection."""
+"""What the kernel says about network interfaces and one TCP connection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERRORS = (
     "tx_carrier_errors",
     "tx_fifo_errors",
 )
-"""``rx_errors`` and ``tx_errors`` are the sums; the others say of what kind."""
+"""``rx_errors`` and ``tx_errors`` are the sums; the others are kinds of error."""
 
 _SIOCOUTQ = 0x5411
 
@@ -40,10 +40,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class TcpState:
-    """What the kernel knows of a connection."""
+    """What the kernel knows about a connection."""
 
     segment: int
-    """The largest payload that it puts into one packet."""
+    """The largest payload it puts into one packet."""
     path_mtu: int
     resent: int
     retries: int
@@ -51,7 +51,7 @@ class TcpState:
 
 
 def counters(root: Path = INTERFACES) -> dict[str, Counted]:
-    """The counters of every interface but the loopback one; none where the kernel does not show them."""
+    """The counters of every interface except loopback; none if the kernel does not show them."""
     found = {}
     with contextlib.suppress(OSError):
         for folder in sorted(root.iterdir())[:MOST_INTERFACES]:
@@ -95,7 +95,7 @@ def tcp_state(connection: socket.socket) -> TcpState | None:
 
 
 def unacknowledged(connection: socket.socket) -> int:
-    """Bytes that were sent and not yet acknowledged; 0 where the kernel does not say."""
+    """Bytes that were sent but not yet acknowledged; 0 if the kernel does not say."""
     with contextlib.suppress(OSError, ValueError):
         told = fcntl.ioctl(connection.fileno(), _SIOCOUTQ, b"\0\0\0\0")
         return int(struct.unpack("=i", told)[0])
@@ -103,7 +103,7 @@ def unacknowledged(connection: socket.socket) -> int:
 
 
 def waited_for_processor() -> float:
-    """Seconds that this thread was ready to run and another one had the processor; 0 where the kernel does not say."""
+    """Seconds for which this thread was ready but had no processor; 0 if the kernel does not say."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     return 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of this host that are free."""
+"""Free ports on this host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOWEST_PORT = 15000
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, outside of those that the kernel gives to outgoing connections: a peer cannot take one by chance."""
+    """Free ports outside those that the kernel gives to outgoing connections, so no peer takes one by chance."""
     low = 32768
     with contextlib.suppress(OSError, ValueError, IndexError):
         low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

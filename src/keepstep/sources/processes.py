@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training processes of this host: which they are, whose rank, and what state they are in."""
+"""The training processes on this host: which they are, their ranks and their states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_MAPS = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessReading:
-    """What the kernel says of a process at one moment."""
+    """What the kernel says about a process at one moment."""
 
     at: float
     state: str
@@ -56,11 +56,11 @@ class Training:
     started: float
     member: Member | None
     job: str
-    """Equal for processes of one job: what their variables share, else their session."""
+    """The same for all processes of one job: what their variables share, else their session."""
 
 
 def read(pid: int) -> ProcessReading | None:
-    """A reading of one process; None when it is gone."""
+    """A reading of one process; None if it has ended."""
     try:
         process = psutil.Process(pid)
         cpu = process.cpu_times()
@@ -85,10 +85,10 @@ def children(pid: int) -> list[int]:
 
 
 def find(pids: list[int] | None = None) -> tuple[list[Training], list[Coverage]]:
-    """The trainings of this host, or the given processes. Launchers and loader workers are left out."""
+    """The trainings on this host, or the given processes. Launchers and loader workers are left out."""
     if not _PROC.is_dir():
         why = "processes are read from /proc, which this system does not have"
-        return [], [Coverage(what="processes of this host", state=CoverageState.UNAVAILABLE, why=why)]
+        return [], [Coverage(what="processes on this host", state=CoverageState.UNAVAILABLE, why=why)]
     if pids is not None:
         return _given(pids)
     candidates: dict[int, tuple[Training, bool]] = {}
@@ -107,7 +107,7 @@ def find(pids: list[int] | None = None) -> tuple[list[Training], list[Coverage]]
         if found is not None:
             candidates[process.pid] = found
     trainings = _ranks_only(candidates)
-    coverage = [Coverage(what="processes of this host", state=CoverageState.CHECKED)]
+    coverage = [Coverage(what="processes on this host", state=CoverageState.CHECKED)]
     if hidden:
         why = "they belong to other users"
         coverage.append(Coverage(what=f"{hidden} Python processes", state=CoverageState.UNAVAILABLE, why=why))
@@ -133,7 +133,7 @@ def _given(pids: list[int]) -> tuple[list[Training], list[Coverage]]:
 
 
 def _candidate(process: psutil.Process) -> tuple[Training, bool] | None:
-    """A process that runs Python with a framework, and whether it maps one itself."""
+    """A process that runs Python with a framework, and whether it has one loaded itself."""
     name = process.name()
     arguments = process.cmdline()
     if not arguments or not (_PYTHON.search(name) or _PYTHON.search(arguments[0])):
@@ -240,7 +240,7 @@ def _maps_framework(pid: int) -> bool:
 
 
 def _state(pid: int) -> str | None:
-    """The kernel's letter: R, S, D, T (stopped), t (traced), Z. One that somebody just takes the stack of counts as asleep."""
+    """The kernel's letter: R, S, D, T (stopped), t (traced), Z. One whose stack is being taken counts as asleep."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
@@ -251,7 +251,7 @@ def _state(pid: int) -> str | None:
 
 
 def _is_looked_at(pid: int) -> bool:
-    """Whether its tracer is one that lets go at once: the guard's companion looks at stacks, and so may another of us."""
+    """Whether its tracer lets go at once: the guard's companion looks at stacks, and so may another keepstep."""
     try:
         status = (_PROC / str(pid) / "status").read_text("utf-8", "replace")
         tracer = re.search(r"^TracerPid:\s+(\d+)", status, re.M)

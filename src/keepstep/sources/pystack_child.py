@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of its own: the stacks of one process or core, by pystack, as JSON on stdout.
+"""A separate program: the stacks of one process or core, by pystack, as JSON on stdout.
 
-pystack's engine is native code that reads hostile bytes and stops other processes; in
-a child of ours a crash or a hang of it costs us nothing. Usage:
+pystack's engine is native code that reads hostile bytes and stops other processes; in a child process, a crash or hang
+of it costs us nothing. Usage:
 
     python -I pystack_child.py remote PID SECONDS all|native|plain|noblock
     python -I pystack_child.py core FILE EXECUTABLE all|native|plain
     python -I pystack_child.py serve
 
-A process is stopped for SECONDS at most, but for ``noblock``, which does not stop it.
-``serve`` reads such words, a JSON list a line, and answers with a line each, until its input ends: most of the time of a
-look is the start of this program. ``native`` adds native frames to the threads that run Python, ``all`` adds all other threads.
+A process is stopped for SECONDS at most; ``noblock`` does not stop it.
+``serve`` reads such arguments, one JSON list per line, and answers each with a line until its input ends: starting this
+program takes most of the time of a look. ``native`` adds native frames to the threads that run Python, ``all`` adds all
+other threads.
 
-libdw looks for a mapped library's build id at its load address plus the note's offset in the
-file. patchelf, and so every repaired wheel, moves notes to where that is a wrong address; if another
-library's note happens to lie there, libdw gives up on the whole core. Such notes are then hidden from it,
-in this process's private view of the core, and it is asked again.
+libdw looks for a mapped library's build id at its load address plus the note's offset in the file. patchelf, and so
+every repaired wheel, moves notes to where that address is wrong; if another library's note happens to lie there, libdw
+gives up on the whole core. Such notes are then hidden from it, in this process's private view of the core, and it is
+asked again.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _end_after(seconds: float) -> None:
-    """End this program after so long, unless the look is over: the kernel then lets go of the process that it has stopped."""
+    """End this program after this long, unless the look is over: the kernel then releases the stopped process."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _serve() -> int:
-    """One answer a line; a look that breaks is an answer too, and one that breaks this program ends it."""
+    """One answer per line; a look that fails is an answer too, and one that crashes this program ends it."""
     try:
         import pystack.engine  # noqa: F401  (that is what takes the time)
     except Exception as error:
@@ -86,12 +87,12 @@ def _serve() -> int:
         sys.stdout.write("\n")
         sys.stdout.flush()
         if words[0] == "remote" and (failed or _still_holds(words[1])):
-            return 0  # only the end of this program lets go of a process that died under the look
+            return 0  # only the end of this program releases a process that died during the look
     return 0
 
 
 def _still_holds(pid: str) -> bool:
-    """Whether this program still traces the process: it could not end then, nor could anyone wait for its end."""
+    """Whether this program still traces the process: then it could not end, and no parent could wait for its end."""
     mine = f"TracerPid:\t{os.getpid()}\n"
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -156,7 +157,7 @@ def _native(frame: Any) -> list[Any]:
     return [frame.symbol.replace(" (inlined)", ""), frame.path, frame.linenumber, frame.library]
 
 
-_ELF = b"\x7fELF\x02\x01"  # 64 bit, little endian: all machines that pystack is built for
+_ELF = b"\x7fELF\x02\x01"  # 64-bit, little-endian: all machines that pystack is built for
 _PT_LOAD, _PT_NOTE, _SHT_RELA = 1, 4, 4
 _PAGE = mmap.PAGESIZE
 _HEADERS = 4096
@@ -164,7 +165,7 @@ _kept: list[Any] = []
 
 
 def _hide_misplaced_notes(core: str) -> bool:
-    """Makes libdw pass over the notes that it would look for in a wrong place; False where there are none."""
+    """Make libdw skip the notes it would look for in a wrong place; False if there are none."""
     from pystack import _pystack
 
     path = os.path.realpath(core)
@@ -191,7 +192,7 @@ def _hide_misplaced_notes(core: str) -> bool:
 
 
 def _misplaced_notes(core: str) -> list[int]:
-    """Where in the core the types of the program headers stand whose note is not at its offset in the file."""
+    """Where in the core the types of those program headers are whose note is not at its offset in the file."""
     places = []
     with open(core, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for _, kind, offset, _, size in _program_headers(data, 0, len(data)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Children that have pystack loaded and wait to be asked. One that is stuck or dies is replaced, and the answer is None."""
+"""Child processes with pystack loaded that wait for questions. One that hangs or dies is replaced and answers None."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ANSWER = 64 << 20
 
 
 class PystackServers:
-    """Safe from any thread; each child answers one question at a time."""
+    """Safe to use from any thread; each child answers one question at a time."""
 
     def __init__(self, command: list[str], count: int) -> None:
         self._command = command
@@ -26,7 +26,7 @@ class PystackServers:
             self._free.put(self._start())
 
     def ask(self, words: list[str], limit_s: float) -> bytes | None:
-        """The answer to one look; None where it did not come in time, or at all."""
+        """The answer to one look; None if it did not come, or came too late."""
         end = time.monotonic() + limit_s
         try:
             child = self._free.get(timeout=limit_s)
@@ -39,7 +39,9 @@ class PystackServers:
             if child is not None:
                 answer = _asked(child, words, end)
             if answer is None and child is not None and not fresh and time.monotonic() < end:
-                _end(child)  # it ended itself after its last look; another one answers, unless this look took too long
+                _end(
+                    child
+                )  # it ended itself after its last look; another child answers, unless this look took too long
                 child = self._start() if child.returncode != -signal.SIGALRM else None
                 answer = _asked(child, words, end) if child is not None else None
         finally:

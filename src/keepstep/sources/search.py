@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the files worth reading in what was given, and never leave it.
+"""Find the files worth reading in what was given, without ever leaving it.
 
-Links that lead out are not followed, pipes and devices inside of a folder are not opened, and the kernel's own files are
-no logs. What was named on the command line is read all the same. What is left out is said.
+Links that lead out are not followed, pipes and devices in a folder are not opened, and the kernel's own files are not
+logs. What was named on the command line is always read. What is left out is listed as coverage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from keepstep.sources.files import GAPS, SNIFF, FileKind, Left, kind_of
 
 MOST_FILES = 20_000
 MOST_NAMED = 5
-"""Of what was left out, so many are named."""
+"""How many of the files left out are named."""
 
 _NOT_LOGS = frozenset(
     [
@@ -89,7 +89,7 @@ _NOT_FOLDERS = frozenset(
 
 @dataclass(slots=True)
 class FoundFiles:
-    """The outcome of a search."""
+    """The result of a search."""
 
     files: list[Left] = field(default_factory=list)
     coverage: list[Coverage] = field(default_factory=list)
@@ -97,9 +97,9 @@ class FoundFiles:
 
 
 def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
-    """Every file worth reading under the given paths, in a stable order.
+    """Every file worth reading in the given paths, in a stable order.
 
-    ``follow``: also what links lead to that lies outside of the paths.
+    ``follow``: also what links lead to outside the paths.
     """
     found = FoundFiles()
     search = _Search(found, [os.path.realpath(path) for path in paths], follow)
@@ -134,7 +134,7 @@ def _add_pipe(path: Path, found: FoundFiles) -> None:
 
 
 class _Search:
-    """One walk through all that was given. It stays inside of it, and keeps account of what it left out."""
+    """One walk through everything that was given. It stays inside, and records what it left out."""
 
     def __init__(self, found: FoundFiles, roots: list[str], follow: bool) -> None:
         self._found, self._roots, self._follow = found, roots, follow
@@ -145,7 +145,7 @@ class _Search:
         self._kernels: list[str] = []
 
     def left_out(self) -> list[Coverage]:
-        """What was seen and, for its kind or place, not read."""
+        """What was found and, because of its kind or place, not read."""
         state = CoverageState.PARTLY if self._logs_behind_links else CoverageState.NOT_CHECKED
         told = (
             (self._links, "link out of the folder", "links out of the folder", "not followed; --follow does", state),
@@ -153,13 +153,13 @@ class _Search:
                 self._special,
                 "pipe, socket or device",
                 "pipes, sockets and devices",
-                "never opened inside of a folder",
+                "never opened in a folder",
                 CoverageState.NOT_CHECKED,
             ),
             (
                 self._kernels,
-                "place of the kernel",
-                "places of the kernel",
+                "kernel folder",
+                "kernel folders",
                 "/proc, /sys and /dev hold no logs",
                 CoverageState.NOT_CHECKED,
             ),
@@ -171,7 +171,7 @@ class _Search:
         ]
 
     def walk(self, root: Path) -> None:
-        """A folder and all below it, however deep that goes."""
+        """A folder and everything below it, however deep."""
         ahead = [self._entries(root)]
         while ahead:
             path = next(ahead[-1], None)
@@ -206,7 +206,7 @@ class _Search:
         yield from (folder / name for name in entries)
 
     def _enter(self, root: Path, path: Path) -> bool:
-        """Take what it is; whether it is a folder to walk."""
+        """Take it as what it is. Returns whether it is a folder to walk."""
         name = str(path.relative_to(root))
         try:
             info = path.lstat()
@@ -226,8 +226,8 @@ class _Search:
         if path.name.startswith("."):
             return False
         if path.name == GAPS:
-            why = "the disk was full; some of what the ranks printed and keepstep noted is missing"
-            self._found.coverage.append(Coverage(what="a part of the recording", state=CoverageState.PARTLY, why=why))
+            why = "the disk was full; some of the ranks' output and keepstep's notes is missing"
+            self._found.coverage.append(Coverage(what="part of the recording", state=CoverageState.PARTLY, why=why))
         elif stat.S_ISREG(info.st_mode):
             self._add(path, name, asked=False)
         else:
@@ -238,7 +238,7 @@ class _Search:
         return self._follow or inside.is_inside(place, self._roots)
 
     def _leave_or_take_own(self, path: Path, name: str, owner: int) -> None:
-        """A link that leads out: to a box or a core that keepstep itself put it there for, else it is left alone."""
+        """A link that leads out: followed to a box or core if keepstep itself made it, else left alone."""
         try:
             info = path.stat()
         except OSError as error:
@@ -256,7 +256,7 @@ class _Search:
         self._add(path, path.name, asked=True)
 
     def _add(self, path: Path, name: str, *, asked: bool, own: _Own | None = None) -> bool:
-        """Whether it is among the files now. ``own``: it leads out of the folder, and is taken only if it is what we link to."""
+        """Whether it is now among the files. ``own``: it leads out of the folder; taken only if keepstep made it."""
         found = self._found
         try:
             with open_regular(path) as stream:
@@ -286,12 +286,12 @@ class _Search:
             return False
         same = (
             key if kind is not FileKind.BLACK_BOX else None
-        )  # a copy may take the place of the link; its reader checks the format
+        )  # a copy may replace the link; its reader checks the format
         found.files.append(Left(path, name, kind, info.st_size, info.st_mtime, same=same))
         return True
 
     def _may_read(self, place: str, device: int, name: str) -> bool:
-        """Whether what was opened lies where it may: its path may have come to lead elsewhere since it was listed."""
+        """Whether what was opened is where it may be: its path may lead elsewhere since it was listed."""
         if inside.is_kernels(place, device, self._roots):
             self._kernels.append(name)
             return False
@@ -303,7 +303,7 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Own:
-    """What a link of keepstep's own making leads to: of which kind, and whose."""
+    """What one of keepstep's own links leads to: which kind, and whose."""
 
     kind: FileKind
     owners: frozenset[int]
@@ -323,7 +323,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _unique_names(found: FoundFiles) -> None:
-    """Two files of one name (given from several folders) are told apart by their folder."""
+    """Distinguish files with the same name (from several folders) by their folder."""
     names = Counter(left.name for left in found.files)
     for index, left in enumerate(found.files):
         if names[left.name] > 1 and left.path is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Slurm job, ``slurm:12345``: its output files, and how Slurm says it ended.
 
-``scontrol`` knows the files but forgets a job minutes after its end; ``sacct`` remembers, where accounting
-is switched on. Either alone is enough; what the other would have told is said in the coverage.
+``scontrol`` knows the files but forgets a job minutes after its end; ``sacct`` remembers, if accounting is on. Either
+alone is enough; the coverage lists what the other would have added.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOG_ENDINGS = (".out", ".err", ".log", ".txt", ".gz", ".zst")
 _CLOCK_SLACK_S = 120.0
 _MOST_ENTRIES = 20_000
 _NOBODY = 65534
-"""Whom a network file system shows as the owner where it does not know better."""
+"""The owner that a network file system shows if it does not know the real one."""
 
 
 @dataclass(slots=True)
@@ -56,11 +56,12 @@ class _Job:
 
 
 def read_slurm_job(job: str, ask: Ask = ask_client) -> JobLeft:
-    """Everything that Slurm's clients tell about one job, array or array task."""
+    """Everything that Slurm's clients say about one job, array or array task."""
     match = _JOB_ID.fullmatch(job.strip())
     if not match:
         raise UserError(
-            f"not a Slurm job id: {job!r}", hint="give its number, e.g. slurm:12345, or slurm:12345_7 for an array task"
+            f"not a Slurm job id: {job!r}",
+            hint="give its number, for example slurm:12345, or slurm:12345_7 for an array task",
         )
     wanted = match["job"]
     controller = ask(["scontrol", "show", "job", "-o", wanted])
@@ -68,13 +69,13 @@ def read_slurm_job(job: str, ask: Ask = ask_client) -> JobLeft:
     if not controller.found and not accounting.found:
         raise Unavailable(
             "neither scontrol nor sacct is on the PATH",
-            hint="call keepstep on a login node of the cluster, or give the job's files: keepstep why slurm-JOBID.out",
+            hint="run keepstep on a login node of the cluster, or give the job's files: keepstep why slurm-JOBID.out",
         )
     jobs = _merged(_controller_jobs(controller.text), _accounting_jobs(accounting.text))
     if not jobs:
         raise Unavailable(
             f"Slurm does not know job {wanted}: {_complaints(controller, accounting)}",
-            hint=f"if its files are still there: keepstep why slurm-{wanted}.out",
+            hint=f"if its files still exist: keepstep why slurm-{wanted}.out",
         )
     coverage = [_asked("Slurm controller (scontrol)", controller), _asked("Slurm accounting (sacct)", accounting)]
     paths: dict[Path, None] = {}
@@ -97,7 +98,7 @@ def read_slurm_job(job: str, ask: Ask = ask_client) -> JobLeft:
 
 
 def _controller_jobs(text: str) -> list[_Job]:
-    """``scontrol show job -o``: one job a line, ``Key=value`` with blanks in some values."""
+    """``scontrol show job -o``: one job per line, ``Key=value`` with blanks in some values."""
     jobs = []
     for line in text.splitlines():
         keys = list(re.finditer(r"(?:^| )([A-Z][\w/:]*)=", line))
@@ -113,7 +114,7 @@ def _controller_jobs(text: str) -> list[_Job]:
 
 
 def _accounting_jobs(text: str) -> list[_Job]:
-    """``sacct --parsable2``: a line for the job, then one a step, named ``JOB.STEP``."""
+    """``sacct --parsable2``: a line for the job, then one per step, named ``JOB.STEP``."""
     jobs: dict[str, _Job] = {}
     for line in text.splitlines():
         values = line.split("|", len(_COLUMNS) - 1)
@@ -129,7 +130,7 @@ def _accounting_jobs(text: str) -> list[_Job]:
 
 
 def _merged(controller: list[_Job], accounting: list[_Job]) -> list[_Job]:
-    """One entry a job: state and steps by accounting where it knows the job, files by the controller."""
+    """One entry per job: state and steps from accounting if it knows the job, files from the controller."""
     known = {one.id: one for one in controller}
     for one in accounting:
         if one.id in known:
@@ -140,14 +141,14 @@ def _merged(controller: list[_Job], accounting: list[_Job]) -> list[_Job]:
 
 def _complaints(*answers: Answer) -> str:
     said = dict.fromkeys(a.complaint for a in answers if a.status or not a.found)
-    return "; ".join(said) or "nobody has heard of it"
+    return "; ".join(said) or "neither client knows it"
 
 
 def _asked(what: str, answer: Answer) -> Coverage:
     if answer.found and answer.status == 0:
         return Coverage(what=what, state=CoverageState.CHECKED)
     if "Invalid job id" in answer.err:
-        why = "it has forgotten the job; its output files were looked for by their usual names"
+        why = "it has forgotten the job; its output files were searched for by their usual names"
         return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why)
     return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=answer.complaint)
 
@@ -160,10 +161,10 @@ def _told(value: str | None) -> str | None:
 
 
 def _evidence(one: _Job) -> Iterator[Evidence[Fact]]:
-    """The facts in the states and exit codes of a job and its steps, each with the words it was read from."""
+    """The facts in the states and exit codes of a job and its steps, each with its quote."""
     yield from _as_evidence(one, _job_facts(one), one.said)
     if one.state in _ENDED_FROM_OUTSIDE or one.state in _UNFINISHED:
-        return  # its steps ended because it was ended
+        return  # its steps ended because the job was ended
     for step in one.steps:
         if not step["JobID"].endswith((".extern", ".batch")):
             yield from _as_evidence(one, _step_facts(step, one), step)
@@ -187,7 +188,7 @@ def _job_facts(one: _Job) -> Iterator[Fact]:
         reached = f"its time limit of {limit} was reached" if limit else "its time limit was reached"
         yield Preempted(by="Slurm", reason=reached, node=nodes)
     elif one.state == "DEADLINE":
-        yield Preempted(by="Slurm", reason="its deadline came", node=nodes)
+        yield Preempted(by="Slurm", reason="its deadline was reached", node=nodes)
     elif one.state in ("PREEMPTED", "REVOKED"):
         yield Preempted(by="Slurm", reason="a job of higher priority took its place", node=nodes)
     elif one.state in _NODE_FAULTS:
@@ -209,7 +210,7 @@ def _step_facts(step: dict[str, str], one: _Job) -> Iterator[Fact]:
 
 
 def _exit(said: dict[str, str], node: str | None) -> ProcessExited:
-    """``ExitCode`` is ``code:signal``. A shell that saw a signal ends with 128 + it, of which sacct keeps 7 bits."""
+    """``ExitCode`` is ``code:signal``. A shell that saw signal N exits with 128 + N, of which sacct keeps 7 bits."""
     code, number = _pair(said.get("ExitCode"))
     _, derived = _pair(said.get("DerivedExitCode"))
     if not number and (code > 128 or (derived and derived == code)):
@@ -230,7 +231,7 @@ def _pair(text: str | None) -> tuple[int, int]:
 
 
 def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
-    """The files of one job that are there, and those that should be."""
+    """The files of one job that exist, and those that should."""
     folder = Path(one.said.get("WorkDir") or ".")
     named = {stream: path for stream in ("StdOut", "StdErr") if (path := _told(one.said.get(stream)))}
     found: list[Path] = []
@@ -240,12 +241,12 @@ def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
         found += here
         if not here and one.state != "PENDING":
             what = f"{stream} of job {one.id}, {pattern}"
-            where = f"; it may lie on the node that wrote it ({one.nodes})" if one.nodes else ""
+            where = f"; it may be on the node that wrote it ({one.nodes})" if one.nodes else ""
             missing.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=f"no such file here{where}"))
     for place in dict.fromkeys((folder, Path.cwd())):
         found += [
             path for path in (place / f"slurm-{one.id}.out",) if os.path.isfile(path)
-        ]  # pathlib raises where the name is too long
+        ]  # pathlib raises if the name is too long
     for place in dict.fromkeys((folder, *(path.parent for path in found))):
         found += _beside(place, one)
     theirs = list(dict.fromkeys(path.resolve() for path in found))
@@ -254,7 +255,7 @@ def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
         Coverage(
             what=str(path),
             state=CoverageState.NOT_CHECKED,
-            why=f"job {one.id} names it, but it belongs to another user than the job",
+            why=f"job {one.id} names it, but it belongs to a user other than the job's",
         )
         for path in foreign
     ]
@@ -262,7 +263,7 @@ def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
 
 
 def _may_be_of(path: Path, one: _Job) -> bool:
-    """Whether a file can be the job's: somebody else's job may name any file of ours as its output, or lead there by a link."""
+    """Whether a file can be the job's: another user's job may name any of our files as its output, or link to it."""
     match = re.search(r"\((\d{1,10})\)", one.said.get("UserId", ""))
     if match is None or int(match[1]) == os.geteuid() or str(path) == os.devnull:
         return True
@@ -274,7 +275,7 @@ def _may_be_of(path: Path, one: _Job) -> bool:
 
 
 def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:
-    """The files that a name of Slurm's (``%x-%j.out``) stands for; what differs by task matches any."""
+    """The files that Slurm's pattern (``%x-%j.out``) stands for; parts that differ by task match anything."""
     if pattern == "/dev/null":
         return [Path(pattern)]
     array, _, task = one.id.partition("_")
@@ -293,7 +294,7 @@ def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:
         if "*" not in name:
             return [path] if path.is_file() else []
         return sorted(p for p in path.parent.glob(path.name) if p.is_file())[:_MOST_ENTRIES]
-    except (OSError, ValueError):  # no name that a file can have
+    except (OSError, ValueError):  # not a possible file name
         return []
 
 
@@ -321,7 +322,7 @@ def _beside(folder: Path, one: _Job) -> Iterator[Path]:
 
 
 def _is_named_after(name: str, one: _Job) -> bool:
-    """Whether a file's name holds the job's number; a short one must lead, it may be anything elsewhere."""
+    """Whether a file's name holds the job's number; a short number must come first: elsewhere it may mean anything."""
     array, _, task = one.id.partition("_")
     numbers = re.findall(r"\d+", name)
     for place, number in enumerate(numbers):

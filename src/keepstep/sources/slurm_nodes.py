@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Slurm's nodes are: a node's name is Slurm's own and need not be one that any resolver knows."""
+"""Where Slurm's nodes are: node names are Slurm's own and need not resolve."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keepstep.sources.job import ask_client
 
 
 def addresses_of(nodes: Iterable[str]) -> dict[str, str]:
-    """The address that Slurm itself uses for each node; without those that it does not tell."""
+    """The address that Slurm itself uses for each node, if it gives one."""
     wanted = list(nodes)
     if not wanted:
         return {}

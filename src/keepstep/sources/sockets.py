@@ -16,7 +16,7 @@ _SOCKET = lazy_pattern(r"socket:\[(\d+)\]")
 
 
 def stuck(pid: int) -> list[ConnectionStuck]:
-    """The connections of a process that get no answer, the most tried first. Reads only."""
+    """The connections of a process that get no answer, the most retried first. Only reads."""
     process = Path("/proc") / str(pid)
     inodes = _sockets(process / "fd")
     found: list[ConnectionStuck] = []

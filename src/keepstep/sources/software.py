@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software here: distributions, Python, libc, kernel, GPU driver, CPU; nothing of it is imported to find out."""
+"""The software here: distributions, Python, libc, kernel, GPU driver, CPU. Nothing is imported to find out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VARIABLES = lazy_pattern(
 )
 DIFFER_BY_NATURE = (*TF_CONFIG.of_one_rank, *JAX.of_one_rank, "NCCL_COMM_ID", "JAX_COORDINATOR_BIND_ADDRESS")
 ONLY_TALK = lazy_pattern(r"DEBUG|LOG|VERBOSE|PROFILE|DUMP")
-"""Variables of such names change what is printed, not what is done."""
+"""Variables with such names change what is printed, not what is done."""
 LARGEST_SCRIPT = 16 << 20
 
 
@@ -43,7 +43,7 @@ def packages() -> dict[str, str]:
     """Every distribution that this Python would import, and its version."""
     found: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
-        with contextlib.suppress(Exception):  # a broken distribution is somebody else's
+        with contextlib.suppress(Exception):  # a broken distribution is not our problem
             name = re.sub(r"[-_.]+", "-", (distribution.metadata["Name"] or "").lower())
             if name and name not in found:
                 found[name] = distribution.version or "?"
@@ -62,7 +62,7 @@ def places() -> dict[str, str]:
 
 
 def system() -> dict[str, str]:
-    """What lies under Python."""
+    """What Python runs on."""
     found = {
         "Python": platform.python_version(),
         "libc": " ".join(platform.libc_ver()).strip() or "unknown",
@@ -85,7 +85,7 @@ def _cpu_model() -> str:
 
 
 def cpu_flags() -> tuple[str, ...]:
-    """The instruction sets of this CPU, of those that frameworks are built for."""
+    """This CPU's instruction sets, of those that frameworks are built for."""
     with contextlib.suppress(OSError):
         if match := re.search(
             r"^(?:flags|Features)[ \t]{0,20}:[ \t]{0,20}(.+)$", Path("/proc/cpuinfo").read_text(), re.M
@@ -95,7 +95,7 @@ def cpu_flags() -> tuple[str, ...]:
 
 
 def variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that change what is loaded, compiled or spoken, and should be equal everywhere."""
+    """The variables that change what is loaded, compiled or sent, and should be equal everywhere."""
     chosen = [
         name for name in env if VARIABLES.match(name) and name not in DIFFER_BY_NATURE and not ONLY_TALK.search(name)
     ]
@@ -103,7 +103,7 @@ def variables(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def digest(path: Path) -> str | None:
-    """A hash of a file's content; None where it cannot be read."""
+    """A hash of a file's content; None if it cannot be read."""
     with contextlib.suppress(OSError):
         if path.stat().st_size <= LARGEST_SCRIPT:
             return hashlib.sha256(path.read_bytes()).hexdigest()

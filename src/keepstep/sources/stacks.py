@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks of living processes and of cores: Python and native frames, by pystack.
+"""Stacks of live processes and of cores: Python and native frames, by pystack.
 
-Each look runs in a child of its own with a time limit. A plain look does not stop the
-process; a native one stops it for a fraction of a second.
+Each look runs in its own child process with a time limit. A plain look does not stop the process; a native one stops it
+for a fraction of a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from keepstep.sources.pystack_servers import PystackServers
 _CHILD = Path(__file__).with_name("pystack_child.py")
 LIVE_LIMIT_S = 15.0
 STOPPED_S = 4.0
-"""A look that nobody asked for stops a process for so long at most, on a crowded host: ranks that miss heartbeats for longer are ended."""
+"""The longest an unrequested look may stop a process, on a crowded host: ranks that miss heartbeats for longer are
+killed."""
 AT_ONCE = 8
 NO_PYSTACK = "pystack is not installed (pip install pystack)"
 MOST_OUTPUT = 64 << 20
@@ -39,7 +40,7 @@ _ready: PystackServers | None = None
 
 
 def keep_ready(count: int) -> None:
-    """Keep so many children waiting for looks at living processes, from now on: each look is then a matter of milliseconds."""
+    """From now on, keep this many children ready for looks at live processes: each look then takes milliseconds."""
     global _ready
     if _ready is None and have_pystack():
         _ready = PystackServers([sys.executable, "-I", str(_CHILD), "serve"], count)
@@ -47,7 +48,7 @@ def keep_ready(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """The threads of one process, or why they could not be had."""
+    """The threads of one process, or why they could not be read."""
 
     threads: tuple[StackDump, ...] = ()
     why_not: str = ""
@@ -64,7 +65,7 @@ def have_pystack() -> bool:
 
 
 def stacks_of(pid: int, native: bool = True, rank: Rank | None = None) -> list[Evidence[Fact]]:
-    """The stacks of all threads of a living process; the main thread is the ``current`` one."""
+    """The stacks of all threads of a live process; the main thread is the ``current`` one."""
     return as_evidence(look(pid, native=native), f"pid {pid}", rank, at=time.time())
 
 
@@ -77,7 +78,7 @@ def look(
     limit: float = LIVE_LIMIT_S,
     stopped_s: float = LIVE_LIMIT_S,
 ) -> Stacks:
-    """One look. A native look falls back to a plain one where it fails; ``every``: also threads without Python."""
+    """One look. A native look that fails falls back to a plain one; ``every``: also threads without Python."""
     if not have_pystack():
         return Stacks(why_not=NO_PYSTACK)
     how = ("all" if every else "native") if native and stop else "plain" if stop else "noblock"
@@ -106,11 +107,11 @@ def look_at_all(
 
 
 def core_stacks(core: Path, executable: Path, *, pid: int | None, thread: int | None, limit: float) -> Stacks:
-    """The stacks in a core; ``thread`` is the one that was struck."""
+    """The stacks in a core; ``thread`` is the one that crashed."""
     if not have_pystack():
         return Stacks(why_not=NO_PYSTACK)
     for how in ("native", "all", "plain"):
-        # Unwinding every thread of a TensorFlow core takes seconds; needed only when a thread without Python was struck.
+        # Unwinding every thread of a TensorFlow core takes seconds; needed only if a thread without Python crashed.
         found = _run(["core", str(core), str(executable), how], limit, current=thread, pid=pid, living=False)
         if found.main is not None or (found.threads and how == "plain"):
             break
@@ -118,7 +119,7 @@ def core_stacks(core: Path, executable: Path, *, pid: int | None, thread: int | 
 
 
 def as_evidence(stacks: Stacks, source: str, rank: Rank | None, at: float | None = None) -> list[Evidence[Fact]]:
-    """The threads as evidence, the struck or main one first."""
+    """The threads as evidence, the crashed or main one first."""
     ordered = sorted(stacks.threads, key=lambda thread: not thread.current)
     return [
         Evidence(fact=thread, origin=Origin(source=source), rank=rank, at=at, quote=summary(thread))
@@ -142,7 +143,7 @@ def summary(thread: StackDump) -> str:
 
 
 def coverage_of(found: dict[int, Stacks]) -> list[Coverage]:
-    """What was seen of the stacks, and what not."""
+    """Which stacks were seen, and which not."""
     seen = [pid for pid, stacks in found.items() if stacks.threads]
     lines = []
     if seen:
@@ -165,7 +166,7 @@ def _run(arguments: list[str], limit: float, *, current: int | None, pid: int | 
     if arguments[0] == "remote" and _ready is not None:
         answer = _ready.ask(arguments, limit)
         if answer is not None:
-            return _read(answer, arguments, current, pid, living, "pystack answered with nonsense")
+            return _read(answer, arguments, current, pid, living, "pystack's answer could not be read")
         if arguments[-1] != "noblock":
             return Stacks(why_not="pystack did not finish in time")
     # The child comes from this installation; -I keeps the current folder and PYTHON* variables out of it.
@@ -222,9 +223,9 @@ def _frame(function: str, file: str | None, line: int | None, library: str | Non
 
 def _plain_words(why: str) -> str:
     if "Operation not permitted" in why or "PermissionError" in why:
-        return "not permitted to trace it (the same user or CAP_SYS_PTRACE is needed; see kernel.yama.ptrace_scope)"
+        return "not permitted to trace it (needs the same user or CAP_SYS_PTRACE; check kernel.yama.ptrace_scope)"
     if "No such process" in why or "ProcessNotFound" in why:
         return "the process ended"
     if "InvalidPythonProcess" in why:
         return "no Python interpreter was found in it"
-    return "pystack: " + (why.split(": ", 1)[-1].strip() or "failed without a word")[:200]
+    return "pystack: " + (why.split(": ", 1)[-1].strip() or "failed without a message")[:200]

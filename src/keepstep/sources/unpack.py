@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed logs (gz, zst, bz2, xz), unpacked in chunks. A small file may hold terabytes: what one may unpack to is bounded."""
+"""Packed logs (gz, zst, bz2, xz), unpacked in chunks. A small file may hold terabytes, so the result is bounded."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from keepstep.core.wording import size
 CHUNK = 256 << 10
 PIECE = 1 << 20
 ZSTD_PIECE = 1024
-"""A block of four bytes may hold 128 kB, and all that a piece holds comes at once."""
+"""A block of four bytes may hold 128 kB, and everything in a piece comes at once."""
 ALWAYS = 256 << 20
 MOST_TIMES = 250
 MOST_BYTES = 64 << 30
-"""Unpacked, a file may have ``ALWAYS`` bytes, else ``MOST_TIMES`` its packed size, and never more than ``MOST_BYTES``."""
+"""A file may unpack to ``ALWAYS`` bytes, or else ``MOST_TIMES`` its size, and never to more than ``MOST_BYTES``."""
 MOST_MEMORY = 256 << 20
-"""Of the tables of one unpacker: the largest setting of xz needs 65 MB."""
+"""Memory for one unpacker's tables: xz's largest setting needs 65 MB."""
 
 
 class Damaged(Exception):
-    """It ends too soon, or is not what its first bytes say."""
+    """The file ends too soon, or is not what its first bytes say."""
 
 
 class TooMuch(Exception):
-    """It unpacks to more than is read of one file."""
+    """The file unpacks to more than is read from one file."""
 
 
 def packing(head: bytes) -> str | None:
@@ -45,7 +45,7 @@ def packing(head: bytes) -> str | None:
 
 
 def unpacked(stream: BinaryIO, how: str, packed_size: int) -> Iterator[bytes]:
-    """All that is in it, in order. Raises :class:`Damaged`, :class:`TooMuch`, or ``ImportError`` without zstandard."""
+    """Its content, in order. Raises :class:`Damaged`, :class:`TooMuch`, or ``ImportError`` without zstandard."""
     most = min(MOST_BYTES, max(ALWAYS, MOST_TIMES * packed_size))
     done = 0
     try:
@@ -86,14 +86,14 @@ def _unxz(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _one_after_the_other(stream: BinaryIO, begin: Callable[[], Any]) -> Iterator[bytes]:
-    """Streams of one format, as `cat` and parallel packers put them together."""
+    """Streams of one format, as `cat` and parallel packers join them."""
     packed = stream.read(PIECE)
     while packed:
         one = begin()
         while not one.eof:
             try:
                 chunk = one.decompress(packed, CHUNK)
-            except OSError as error:  # what bz2 calls damage
+            except OSError as error:  # bz2's error for damage
                 raise Damaged(str(error)) from error
             packed = b""
             if chunk:

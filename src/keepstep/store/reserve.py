@@ -44,7 +44,7 @@ class Reserve:
                 os.close(handle)
 
     def used_for(self, write: Callable[[], T]) -> T:
-        """Do the write; if the disk is full, free some space and try again. Raises ``OSError`` when none is left to free."""
+        """Do the write; if the disk is full, free some space and try again. Raises ``OSError`` when none is left."""
         while True:
             try:
                 return write()

@@ -313,7 +313,7 @@ def prune(
     least: int = KEPT_LEAST,
     now: float | None = None,
 ) -> list[Path]:
-    """Remove runs that ended long ago, and the oldest while all take too much space. Never a live one or the newest few."""
+    """Remove runs that ended long ago, and the oldest while all take too much space; never live or new ones."""
     now = time.time() if now is None else now
     removed: list[Path] = []
     listed = runs(root)

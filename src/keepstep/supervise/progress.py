@@ -15,18 +15,20 @@ PATH = re.compile(r"(?<![^\s'\"=(),])[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|c
 MOST_PATHS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Unknown parts are None."""
 
     steps: int | None = None
-    """Done in this attempt by the rank that got furthest, by the guard."""
+    """Training steps that the rank which got furthest did in this attempt; None without a guard."""
     shown_step: int | None = None
     """The largest step number that the training printed."""
     shown_every: int | None = None
     """How many steps lie between two printed numbers."""
     saved: bool | None = None
+    """A checkpoint was saved in this attempt."""
     resumed: bool | None = None
+    """It began by restoring a checkpoint."""
     restored_from: tuple[str, ...] = ()
     """Files or folders that it named when it restored a checkpoint, the last one first."""
 

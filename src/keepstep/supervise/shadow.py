@@ -36,7 +36,7 @@ TICK_S = 0.5
 NOBODY_YET_S = 120.0
 GONE_S = 0.05
 PREPARED_S, READY = 10.0, 2
-"""It gets ready for looks when the run has lasted so long, with so many children."""
+"""It gets ready for looks when the run has lasted this long, with this many children."""
 LATE_EVERY_S = 10.0
 OWN_CODE_S = 90.0
 """How long ranks may be silent if none waits for another: after the last step there are reports to write."""
@@ -45,7 +45,7 @@ MOST_LINES = 30
 
 
 class Companion:
-    """All that one companion does; ``tick`` is called until it says that it is over."""
+    """All that one companion does; ``tick`` is called until it returns False."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Companion:
         self._living: list[OpenBox] = []
         self._noted: set[int] = set()
         self._first_known = True
-        """Nobody has failed so far: the next failure is the first."""
+        """No rank has failed so far: the next failure is the first."""
         self._late_due = self._began + LATE_EVERY_S
         self._late_before: set[tuple[int, str]] = set()
         self._late_told: set[tuple[int, str]] = set()
@@ -101,7 +101,7 @@ class Companion:
         return living, [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in shown]
 
     def wait(self) -> None:
-        """Until the next look, or the end of a rank: who reads the ranks' output to its end must not wait for us."""
+        """Until the next look, or the end of a rank: a reader of the ranks' output must not have to wait for us."""
         pids = {box.pid for box in self._living}
         for pid in self._doors.known - pids:
             self._doors.drop(pid)
@@ -139,15 +139,15 @@ class Companion:
             append(self.folder / self.exits, [evidence])
 
     def _look(self, suspicion: Suspicion) -> None:
-        from keepstep.supervise.looking import as_evidence, look  # dear: only when something looks wrong
+        from keepstep.supervise.looking import as_evidence, look  # expensive: only when something looks wrong
 
-        # in a thread of its own, which may go first; this one stays as it is
+        # in a thread of its own, which gets priority; this one stays as it is
         with ThreadPoolExecutor(max_workers=1) as pool:
             looked = pool.submit(look, suspicion.signs).result()
         at = time.monotonic()
         if looked.still is not True and (self._someone_left_well() or suspicion.quiet_s < OWN_CODE_S):
             self._watch.looked(suspicion, still=False, at=at)
-            return  # nobody waits for anybody: its loop may be over, and it may do something else
+            return  # no rank waits for another: the loop may be over, and it may do something else
         stop = self._watch.looked(suspicion, still=looked.still, sure=looked.sure, at=at, signs=self._see(at)[1])
         if stop is None:
             return
@@ -159,12 +159,12 @@ class Companion:
         self._told = stop
 
     def _someone_leaves(self) -> bool:
-        """Whether a rank is on its way out: one that was stuck and is ended by Ctrl-C moves, and did not go on."""
+        """Whether a rank is exiting: one that was stuck and gets Ctrl-C moves, but does not continue."""
         doings = [box.doing() for box in self._boxes.open.values()]
         return any(doing is not None and doing.phase is Phase.END for doing in doings)
 
     def _someone_left_well(self) -> bool:
-        """Whether a rank has ended with status 0: the training is over, and those that are left tidy up."""
+        """Whether a rank has exited with status 0: the training is over, and the others clean up."""
         return any(
             record.kind == Kind.GOODBYE and record.value == 0
             for box in self._boxes.open.values()
@@ -189,14 +189,14 @@ class Companion:
         self._say(f"  more: keepstep why {self.folder}")
 
     def _heal(self) -> None:
-        """It went on after all: what was written would be wrong from now on."""
+        """The run continued after all: what was written would be wrong from now on."""
         with contextlib.suppress(OSError):
             (self.folder / self.source).unlink(missing_ok=True)
         self._say("the run continues")
         self._told = None
 
     def _tell_late(self, living: list[OpenBox]) -> None:
-        """A rank that keeps the others waiting, once it was so twice in a row."""
+        """Report a rank that keeps the others waiting, once it has done so twice in a row."""
         from keepstep.core.pace import late_ranks
 
         late = late_ranks(recent_of(living))
@@ -234,12 +234,12 @@ def _name(box: OpenBox) -> str:
 
 
 def pid_file(folder: Path) -> Path:
-    """Where the companion of this host writes its number, and what it locks."""
+    """Where this host's companion writes its process number, and what it locks."""
     return folder / f".companion-{_host()}"
 
 
 def main() -> int:
-    if os.fork():  # whoever started it waits for this one only, and has no child that it does not know
+    if os.fork():  # the program that started it waits for this process only, and gets no unknown child
         os._exit(0)
     folder = Path(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):

@@ -9,6 +9,7 @@ from enum import Enum
 from keepstep.core.finding import Finding, Severity
 from keepstep.core.report import Report
 from keepstep.core.wording import count, shorten
+from keepstep.supervise.progress import Progress
 from keepstep.supervise.returning import Returns, returns
 
 
@@ -31,11 +32,8 @@ class Happened(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """What is known of one attempt when it is decided upon. Unknown parts are None.
-
-    ``steps`` to ``resumed`` are what :func:`keepstep.supervise.progress.progress_of` finds.
-    """
+class Situation(Progress):
+    """How far an attempt came, and what else is known when something must be decided. Unknown parts are None."""
 
     number: int
     happened: Happened
@@ -45,18 +43,6 @@ class Situation:
     code: int | None = None
     """Its exit code (None when a signal ended it, or when it still lives)."""
     signal: str | None = None
-    steps: int | None = None
-    """Training steps that the rank which got furthest did in this attempt, by the guard; None without a guard."""
-    shown_step: int | None = None
-    """The last step number that the training itself printed."""
-    shown_every: int | None = None
-    """How many steps lie between two printed numbers."""
-    saved: bool | None = None
-    """A checkpoint was saved in this attempt."""
-    resumed: bool | None = None
-    """It began by restoring a checkpoint."""
-    restored_from: tuple[str, ...] = ()
-    """What it named when it did."""
     lived_s: float = 0.0
     stopped_s: float | None = None
     """How long nothing has moved (STOPPED, SUSPECTED)."""

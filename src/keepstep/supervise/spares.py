@@ -32,12 +32,12 @@ from keepstep.sources import capacity
 
 PROGRAM = "from keepstep.guard.spare import main; main()"
 AMPLE = 0.15
-"""The part of the memory that must stay free after all spares of the run are there."""
+"""The share of memory that must stay free after all spares of the run are there."""
 SHORT = 0.05
-"""Below this part of free memory the spares are given up."""
+"""Below this share of free memory, the spares are given up."""
 LONGEST_IMPORT_S = 600.0
 ALL_THERE_S = 10.0
-"""After so long no further rank will want a spare (an evaluator may import no framework)."""
+"""After this long, no further rank will need a spare (an evaluator may import no framework)."""
 MOST_ORDER = 128 << 10
 
 
@@ -53,7 +53,7 @@ class Launch:
     limits: tuple[tuple[str, int], ...] = ()
     """Soft limits by name (``("RLIMIT_CORE", -1)``), set in the new process."""
     reads: bool = False
-    """It is the only one: what we get on standard input is for it."""
+    """It is the only process: our standard input is for it."""
 
 
 Start = Callable[[Launch, int, int, tuple[int, ...]], "subprocess.Popen[bytes]"]
@@ -107,7 +107,7 @@ class Pool:
     def tick(self, launches: Mapping[int, Launch], pids: Mapping[int, int], training: bool) -> None:
         """Start the next spare when it is time: ``training`` is whether every rank has done a few steps.
 
-        One at a time, never more than one a rank, only while memory is ample. Takes a millisecond or two.
+        One at a time, at most one per rank, and only while memory is ample. Takes a millisecond or two.
         """
         if self._folder is None:
             return
@@ -130,7 +130,7 @@ class Pool:
     def take(self, launch: Launch, out: int, err: int) -> subprocess.Popen[bytes] | None:
         """Let this rank's spare become it: with this environment, command and folder, and output to these descriptors.
 
-        None where there is no fitting spare. What comes back is the spare's own process: wait for it as for any rank.
+        None if there is no fitting spare. What is returned is the spare's own process: wait for it as for any rank.
         """
         found = self._spares.pop(launch.rank, None)
         if found is None:
@@ -148,7 +148,7 @@ class Pool:
         return None
 
     def pids(self) -> tuple[int, ...]:
-        """The waiting spares (for the status line, the metrics and whoever ends what is left)."""
+        """The waiting spares (for the status line, the metrics, and those that end what is left)."""
         return tuple(each.process.pid for each in self._spares.values())
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class Pool:
     # --- one spare
 
     def _fit(self, launch: Launch, pid: int | None) -> bool:
-        """Whether it is known how this rank imports, and a spare could do the same."""
+        """Whether we know how this rank imports, and a spare could do the same."""
         record = self._records.get(launch.rank)
         if record is None and pid is not None and self._folder is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -224,7 +224,7 @@ class Pool:
             self._newest = time.monotonic()
 
     def _tell_cost(self) -> None:
-        """Once a run."""
+        """Said once per run."""
         if self._cost_told:
             return
         self._cost_told = True
@@ -243,7 +243,7 @@ class Pool:
         )
 
     def _differs(self, found: _Spare, launch: Launch) -> str | None:
-        """Why this spare is not what a cold start would be; None: it is."""
+        """How this spare differs from a cold start; None if it does not."""
         if found.process.poll() is not None:
             return "it has ended"
         if launch.command != found.launch.command:
@@ -285,7 +285,7 @@ class Pool:
 
 
 def _unfit(record: dict[str, Any], launch: Launch) -> str | None:
-    """Why no spare can do what this rank did; None: one can."""
+    """Why no spare can do what this rank did; None if one can."""
     if spare.split_command(record["argv"]) is None:
         return "the command is not a Python script with its arguments"
     if list(launch.command[1:]) != record["argv"][1:]:
@@ -337,7 +337,7 @@ def _end(found: _Spare) -> None:
 
 
 def _remove_old() -> None:
-    """What supervisors that were killed have left behind."""
+    """Remove what supervisors that were killed have left behind."""
     for path in MEMORY.glob("keepstep-warm-*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             if path.lstat().st_uid == os.getuid() and not Path(f"/proc/{int(path.name.split('-')[2])}").exists():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts: what was observed, typed, without judgement. One file a subject.
+"""Facts: what was observed, typed, without judgement. One file per subject.
 
-``Fact.rank`` is the rank that the observed text itself speaks of (``[Rank 3] ...``);
-who *printed* the text is a matter of the evidence around the fact.
+``Fact.rank`` is the rank that the observed text itself names (``[Rank 3] ...``); which rank *printed* the text is part
+of the evidence around the fact.
 """
 
 from __future__ import annotations

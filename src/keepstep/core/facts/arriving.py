@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank knew of the others while it waited for them to form a world. Written by keepstep.guard."""
+"""What a rank knew about the others while it waited for them to form a world. Written by keepstep.guard."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from keepstep.core.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RanksArriving(Fact):
-    """A rank waits for the others at the place where the framework lets them meet."""
+    """A rank waits for the others where the framework makes them meet."""
 
     framework: str
     size: int
-    """The world that this rank was told."""
+    """The world size that this rank was given."""
     index: int | None
     at: str
     """``host:port``, or a file."""
     seconds: float
     arrived: tuple[int, ...] = ()
-    """Ranks that wait at the same place on this host, this one among them."""
+    """Ranks that wait at the same place on this host, including this one."""
     missing: tuple[int, ...] = ()
     here: bool = False
-    """All ranks are on this host, so who is missing is known."""
+    """Whether all ranks are on this host, so the missing ones are known."""
     answers: bool | None = None
-    """Whether somebody listens at ``at``; None where that was not asked."""
+    """Whether a process listens at ``at``; None if not tested."""
     twice: tuple[int, ...] = ()
-    """Processes of this host that were given the same rank, this one among them."""
+    """Processes on this host that were given the same rank, including this one."""
     sizes: tuple[tuple[int, int], ...] = ()
-    """Ranks that were told another size of the world than this one, and that size."""
+    """Ranks that were given another world size than this one, and that size."""
     elsewhere: tuple[str, ...] = ()
     """Where other processes of the same program wait instead, in words."""
     starting: int = 0
-    """Processes of the same program that live and have not come yet."""
+    """Live processes of the same program that have not arrived yet."""

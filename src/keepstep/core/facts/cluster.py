@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launcher's variables say of the cluster, process by process, and what the hosts say to it."""
+"""What a launcher's variables say about the cluster, process by process, and what the hosts show."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from keepstep.core.lazy_dataclass import dataclass
 
 
 class Fault(Enum):
-    """In which way a variable cannot mean what it should."""
+    """What is wrong with a variable."""
 
-    TOO_LARGE = "is too large to be one"
+    TOO_LARGE = "is too large to be valid"
     NOT_JSON = "is not JSON"
     NOT_AN_OBJECT = "is not a JSON object"
     NO_CLUSTER = "has no cluster"
     NO_TASK = "has no task"
-    BAD_CLUSTER = "has a cluster that is no map from task types to addresses"
+    BAD_CLUSTER = "has a cluster that does not map task types to addresses"
     NOBODY_TRAINS = "has neither a chief nor a worker"
-    UNKNOWN_ROLE = "has a task type that is none"
+    UNKNOWN_ROLE = "has an unknown task type"
     ROLE_NOT_IN_CLUSTER = "has a task type that its cluster lacks"
-    INDEX_NOT_A_NUMBER = "has a task index that is no number"
+    INDEX_NOT_A_NUMBER = "has a task index that is not a number"
     INDEX_OUT_OF_RANGE = "has a task index beyond its cluster"
     ADDRESS_WITHOUT_PORT = "has an address without a port"
-    PORT_OUT_OF_RANGE = "has a port that cannot be"
+    PORT_OUT_OF_RANGE = "has a port that is out of range"
     SCHEME_IN_ADDRESS = "has a URL where an address belongs"
-    ADDRESS_MALFORMED = "has an address that is none"
+    ADDRESS_MALFORMED = "has a malformed address"
     DUPLICATE_ADDRESS = "gives two tasks the same address"
     SEVERAL_CHIEFS = "has more than one chief"
     EVALUATOR_IN_CLUSTER = "counts the evaluator as a member of the cluster"
@@ -37,7 +37,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableFaulty(Fact):
-    """A variable that cannot mean what it should. ``better``: a whole value that would, as meant if ``sure``, else an example."""
+    """A variable with a wrong value. ``better``: a right one, certain if ``sure``, else an example."""
 
     variable: str
     fault: Fault
@@ -50,7 +50,7 @@ class VariableFaulty(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen(Fact):
-    """The cluster as one process was told it. ``members`` are ``role:index@address``, in order."""
+    """The cluster as one process's variables describe it. ``members`` are ``role:index@address``, in order."""
 
     said_by: str
     size: int
@@ -63,12 +63,12 @@ class ClusterSeen(Fact):
     own_host: str | None = None
     own_port: int | None = None
     local_size: int | None = None
-    """Ranks on this host, where the launcher says it."""
+    """Ranks on this host, if the launcher says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSeen(Fact):
-    """The host that a process runs on: ``machine`` tells hosts apart even where names are equal."""
+    """The host that a process runs on: ``machine`` distinguishes hosts even if their names are equal."""
 
     name: str
     machine: str
@@ -79,7 +79,7 @@ class HostSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameLookedUp(Fact):
-    """What a host of the cluster's description resolves to, here. No addresses: it does not resolve."""
+    """What one of the cluster's host names resolves to here. No addresses: it does not resolve."""
 
     name: str
     addresses: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class NameLookedUp(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortPrivileged(Fact):
-    """The job wants to listen on a port below 1024 and this process may not."""
+    """The job needs to listen on a port below 1024, and this process may not."""
 
     port: int
     variable: str
@@ -96,13 +96,13 @@ class PortPrivileged(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceWanted(Fact):
-    """A variable that chooses network interfaces. ``matches``: those of this host that it means."""
+    """A variable that chooses network interfaces. ``matches``: those on this host that it selects."""
 
     variable: str
     value: str
     matches: tuple[str, ...] = ()
     loopback_only: bool = False
-    """All that it means are loopback ones."""
+    """Whether all that it selects are loopback interfaces."""
     here: tuple[str, ...] = ()
     """The interfaces of this host that are up and have an address."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launcher and the environment said about the run's shape."""
+"""What the launcher and the environment say about the run's shape."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DuplicateMember(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressIsLocal(Fact):
-    """A loopback or wildcard address was given out for others to reach."""
+    """A loopback or wildcard address was given to others as the one to reach."""
 
     address: str | None = None
     certain: bool = True
@@ -55,7 +55,7 @@ class AddressIsLocal(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSeen(Fact):
-    """A process says how large the world is that it formed or joined, and who it is in it."""
+    """A process says how large the world it formed or joined is, and which rank it has there."""
 
     size: int | None = None
     index: int | None = None
@@ -65,7 +65,7 @@ class WorldSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessesStarted(Fact):
-    """How many processes a launcher was asked for, or says that it started."""
+    """How many processes a launcher was asked for, or says it started."""
 
     count: int
     by: str | None = None

@@ -15,7 +15,7 @@ class ShapeMismatch(Fact):
     right: str | None = None
     op: str | None = None
     supposed: bool = False
-    """Only that an argument was refused with talk of shapes tells it; exacter words on the same line are better."""
+    """Whether this only follows from an argument refused over its shape; a more exact message on the line is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class CorruptData(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataMissing(Fact):
-    """An input file was not there."""
+    """An input file does not exist."""
 
     path: str | None = None
 
@@ -76,7 +76,7 @@ class EmptyBatch(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOutOfRange(Fact):
-    """A class index or token id lies outside of its table."""
+    """A class index or token id lies outside its table."""
 
     label: str | None = None
     limit: str | None = None
@@ -86,6 +86,6 @@ class LabelOutOfRange(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadSeen(Fact):
-    """A process began to download a file; harmless unless another one does the same to the same place."""
+    """A process began to download a file; harmless unless another one downloads to the same place."""
 
     path: str

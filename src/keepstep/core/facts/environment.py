@@ -17,7 +17,7 @@ class LibraryMissing(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLibrariesMissing(Fact):
-    """TensorFlow found GPUs and not all libraries that it needs for them; it goes on without the GPUs."""
+    """TensorFlow found GPUs but not all libraries it needs for them; it continues without the GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,9 @@ class VersionSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionConflict(Fact):
-    """Two processes or hosts have different versions of what must agree; both where said.
+    """Two processes or hosts have different versions of what must agree; both, if given.
 
-    Not ``certain``: nobody compared the versions, but what came from the other side could not be read.
+    Not ``certain``: no versions were compared, but what came from the other side could not be read.
     """
 
     component: str | None = None

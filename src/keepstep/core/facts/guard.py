@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guard sees from inside a training process. Written by keepstep.guard as JSON lines, read back by their names."""
+"""What the guard sees inside a training process. keepstep.guard writes these as JSON lines, read back by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RankDoing(Fact):
     """``start``, ``compile``, ``input``, ``compute``, ``checkpoint``, ``evaluation`` or ``end``."""
     steps: int
     in_phase_s: float | None = None
-    """How long it had been in the phase when it was last seen alive (or now, of a living one)."""
+    """How long it had been in the phase when it was last seen alive (or now, if it is alive)."""
     silent_s: float | None = None
     """How long nothing but the guard's own thread had moved."""
     usual_step_s: float | None = None
@@ -30,33 +30,33 @@ class RankDoing(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnded(Fact):
-    """A rank's process is gone. ``goodbye``: it said so itself when it left; else its black box simply ends."""
+    """A rank's process ended. ``goodbye``: it said so itself when it exited; else its black box simply ends."""
 
     goodbye: bool
     steps: int = 0
     status: int | None = None
-    """What it left with, as far as it knew."""
+    """Its exit status, as far as it knew."""
     raised: str | None = None
     """The type of the exception that ended it."""
     phase: str | None = None
     """What it did before."""
     pid: int | None = None
     killed_as: str | None = None
-    """A parameter server, a Ray worker...: somebody else ends it when the work is done."""
+    """A parameter server, a Ray worker...: another process ends it when the work is done."""
     in_training: bool = False
-    """The work of such a process was known not to be done."""
+    """Whether the work of such a process was known to be unfinished."""
     world: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractStated(Fact):
-    """What one rank says of something on which all must agree: ``subject`` and the how-manieth of its kind."""
+    """What one rank states about something on which all must agree: ``subject``, and its number among its kind."""
 
     subject: str
     ordinal: int
     stated: tuple[tuple[str, str], ...]
     certain: bool = False
-    """A difference surely hangs or spoils the run."""
+    """Whether a difference is certain to hang or spoil the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +69,11 @@ class ContractBroken(Fact):
     values: tuple[tuple[str, tuple[int, ...]], ...]
     certain: bool = False
     before: bool = False
-    """Found before the step ran."""
+    """Whether it was found before the step ran."""
     odd: tuple[int, ...] = ()
-    """The ranks that left what all had done, where that is known; else it goes by the majority."""
+    """The ranks that deviated from what all had done, if known; else the majority decides."""
     places: tuple[tuple[int, str], ...] = ()
-    """The line of the script, by rank, where it is known."""
+    """The line of the script, by rank, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class PeerSilent(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldFormed(Fact):
-    """The world that the framework really formed, beside the one that the launcher meant."""
+    """The world the framework really formed, and the one the launcher intended."""
 
     size: int
     index: int | None = None
@@ -96,25 +96,25 @@ class WorldFormed(Fact):
     meant_by: str | None = None
     framework: str | None = None
     at_step: bool = False
-    """The rank was already training in it."""
+    """Whether the rank was already training in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainsApart(Fact):
-    """A rank of a world of several took so many steps in which no gradient went from rank to rank."""
+    """A rank in a world of several took this many steps without exchanging gradients."""
 
     framework: str
     world: int
     steps: int
     scoped: bool = False
-    """The strategy made variables: the model is in its scope, but the step is not run by it."""
+    """Whether the strategy made variables: then the model is in its scope, but the strategy does not run the step."""
     over: bool = False
-    """It was told before, and gradients are exchanged since."""
+    """Whether it was reported before and gradients have been exchanged since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOdd(Fact):
-    """A batch that breaks its declared or learned contract. ``kind`` is one of :class:`keepstep.guard.batches.BatchFault`."""
+    """A batch that breaks its declared or learned contract. ``kind``: a :class:`keepstep.guard.batches.BatchFault`."""
 
     kind: str
     part: str
@@ -126,7 +126,7 @@ class BatchOdd(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankLate(Fact):
-    """A rank that takes clearly longer than its peers, or than itself before, and in which phase."""
+    """A rank that takes clearly longer than its peers, or than it did before, and in which phase."""
 
     phase: str
     seconds: float
@@ -137,40 +137,40 @@ class RankLate(Fact):
     """Over how many steps."""
     step_s: float | None = None
     before_s: float | None = None
-    """What it took itself before."""
+    """How long it took before."""
     held: bool = False
-    """It waits for a processor: it is ready to run, and not let."""
+    """Whether it waits for a processor: ready, but not allowed to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeersWait(Fact):
-    """Ranks wait in a collective for others that are elsewhere. Of itself no fault: somebody is always the last."""
+    """Ranks wait in a collective for others that are elsewhere. No fault by itself: one rank is always the last."""
 
     waiting: tuple[int, ...]
     late: tuple[int, ...]
     seconds: float
     collective: int | None = None
     where: str | None = None
-    """What the first of the late ones does, and at which line."""
+    """What the first of the late ranks is doing, and at which line."""
     phase: str | None = None
     steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStopped(Fact):
-    """A rank made no progress for far longer than is usual for what it does."""
+    """A rank made no progress for far longer than usual for what it does."""
 
     phase: str
     steps: int
     seconds: float
     usual_s: float | None = None
     proven: bool = False
-    """Its stacks did not move either."""
+    """Whether its stacks did not change either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRaised(Fact):
-    """An exception in a rank, told by its guard when it was known; the process may still live."""
+    """An exception in a rank, reported by its guard at once; the process may still be alive."""
 
     type: str
     message: str
@@ -179,14 +179,15 @@ class RankRaised(Fact):
     function: str | None = None
     """The innermost line of the user's own code."""
     in_framework: bool = False
-    """Raised inside of a framework, not by the user's code."""
+    """Whether a framework raised it, not the user's code."""
     how: str = "uncaught"
-    """``uncaught``; ``leaving`` where a block that must end first is still at work; else the thread in which it was, which ends no rank."""
+    """``uncaught``; ``leaving`` if a block that must end first is still running; else the thread's name, which ends
+        no rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardPart(Fact):
-    """A part of the guard that could not look, or turned itself off."""
+    """A part of the guard that could not work, or turned itself off."""
 
     part: str
     why: str
@@ -195,7 +196,7 @@ class GuardPart(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectivesIssued(Fact):
-    """The last collectives that a rank issued on a group: number, what must be alike on all ranks, words, line of the script."""
+    """The last collectives a rank issued on a group: number, what must match on all ranks, description, script line."""
 
     group: str
     issued: tuple[tuple[int, str, str, str], ...]
@@ -212,7 +213,7 @@ class PlanNamed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverExchanged(Fact):
-    """Ranks of one world trained so many steps, and exchanged no gradient."""
+    """Ranks of one world trained for this many steps and exchanged no gradients."""
 
     framework: str
     world: int
@@ -220,21 +221,21 @@ class NeverExchanged(Fact):
     parameters: int | None = None
     """How many numbers each of them trains..."""
     exchanged: int | None = None
-    """... and how many all collectives together have moved; None: no program of these steps spans more than one rank."""
+    """... and how many all collectives together moved; None: no program of these steps spans more than one rank."""
     own: bool = False
-    """By what this rank knows of itself alone: the others were not asked."""
+    """Whether only this rank's own knowledge was used: the others were not asked."""
     over: bool = False
-    """It was told before, and they have exchanged something since."""
+    """Whether it was reported before and they have exchanged something since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossNotFinite(Fact):
-    """The loss became NaN or infinite. ``began``: the ranks where it did first; empty where that is not known."""
+    """The loss became NaN or infinite. ``began``: the ranks where it did so first; empty if unknown."""
 
     step: int | None = None
     world: int = 1
     began: tuple[int, ...] = ()
     own: bool = False
-    """It is the rank's own loss, before anything was exchanged: the rank with the earliest step began it."""
+    """Whether it is the rank's own loss, before any exchange: then the rank with the earliest step began it."""
     times: int | None = None
-    """In how many steps in a row so far; None: it has stayed so."""
+    """For how many steps in a row so far; None: it has stayed so."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host has to give: memory, disks, limits, devices. Sizes are bytes."""
+"""What a host offers: memory, disks, limits, devices. Sizes are bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keepstep.core.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySeen(Fact):
-    """Host memory; ``limit`` is the control group's, where it is below what the host has."""
+    """Host memory; ``limit`` is the control group's, if lower than what the host has."""
 
     total: int
     available: int
@@ -29,7 +29,7 @@ class SharedMemorySeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSeen(Fact):
-    """Room where the run will write. ``error``: why it could not."""
+    """Space where the run will write. ``error``: why it could not."""
 
     path: str
     free: int = 0
@@ -38,12 +38,12 @@ class DiskSeen(Fact):
     inodes_total: int | None = None
     error: str | None = None
     nearest: str | None = None
-    """The folder above that exists, where the path itself does not."""
+    """The nearest existing folder above, if the path itself does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSeen(Fact):
-    """A limit of this process or its user, and how much of it is used; ``soft`` None: without limit."""
+    """A limit of this process or its user, and how much of it is used; ``soft`` None: no limit."""
 
     name: str
     soft: int | None
@@ -53,24 +53,24 @@ class LimitSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoresSeen(Fact):
-    """CPU cores that this process may use, and what would run on them."""
+    """CPU cores this process may use, and what would run on them."""
 
     cores: int
     ranks_here: int = 1
     threads_each: int | None = None
-    """OMP_NUM_THREADS, where it is set."""
+    """OMP_NUM_THREADS, if set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSeen(Fact):
-    """One GPU, as its driver tells: its own memory, never the host's."""
+    """One GPU, as its driver reports it: its own memory, never the host's."""
 
     index: int
     name: str
     total: int
     used: int
     others: tuple[str, ...] = ()
-    """Processes that hold memory of it."""
+    """Processes that hold some of its memory."""
     uncorrected_errors: int = 0
     pending_repair: bool = False
     throttled: str | None = None
@@ -78,7 +78,7 @@ class GpuSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockFileSeen(Fact):
-    """A lock that a TPU's driver leaves; ``holder``: the process that holds it, None where nobody does."""
+    """A lock that a TPU's driver leaves; ``holder``: the process that holds it, None if no process does."""
 
     path: str
     holder: str | None = None
@@ -86,7 +86,7 @@ class LockFileSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubleBefore(Fact):
-    """How often a host began a failure, of the last ones that were looked at from here."""
+    """How often a host failed first, among the last failures examined here."""
 
     host: str
     began: int

@@ -9,25 +9,25 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.lazy_dataclass import dataclass
 
 SMALL = 4
-"""Hosts up to which a cluster is small."""
+"""A cluster of at most this many hosts is small."""
 
 
 class Reached(Enum):
-    """What became of one attempt to open a connection, as the kernel told it."""
+    """The result of one attempt to open a connection, as the kernel reported it."""
 
     CONNECTED = "connected"
     REFUSED = "refused"
     """A reset, or an ICMP message that means the same, came back at once."""
     REJECTED = "rejected"
-    """An ICMP message said that the host or network cannot or must not be reached."""
+    """An ICMP message said that the host or network is unreachable or forbidden."""
     NO_ANSWER = "no answer"
-    """Nothing came back: something on the way drops the packets, or nobody is there."""
+    """Nothing came back: something on the way drops the packets, or no host is there."""
     RESET = "reset"
-    """The connection stood and was cut before a word could be exchanged."""
+    """The connection was made, and cut before anything could be exchanged."""
     SILENT = "silent"
-    """The connection stood and not even small messages came through."""
+    """The connection was made, and not even small messages got through."""
     STRANGER = "stranger"
-    """Somebody else answered."""
+    """Another program or host answered."""
     UNRESOLVED = "unresolved"
     """The name has no address here."""
 
@@ -41,27 +41,27 @@ class LinkProbed(Fact):
     source_rank: int | None = None
     target_rank: int | None = None
     name: str = ""
-    """What the job calls the target: a name or an address."""
+    """The job's name for the target: a host name or an address."""
     address: str = ""
     """What that resolved to on the source."""
     port: int = 0
     of_the_job: bool = False
-    """The port is one that the job will use; otherwise one that happened to be free."""
+    """Whether the job will use this port; otherwise it happened to be free."""
     owned: bool = True
-    """The target says that it has this address."""
+    """Whether the target says it has this address."""
     reached: Reached = Reached.CONNECTED
     said: str = ""
-    """The kernel's words, or who answered."""
+    """The kernel's message, or who answered."""
     latency_s: float | None = None
-    """Median of several small exchanges; ``quickest_s`` is the quickest."""
+    """The median of several small exchanges; ``quickest_s`` is the quickest."""
     quickest_s: float | None = None
     rate_bytes_s: float | None = None
     again: bool = False
-    """Measured a second time, with few others on the network."""
+    """Whether it was measured a second time, with few others on the network."""
     full_size: int | None = None
     """Bytes of the largest packet that both ends agreed on."""
     passed_size: int | None = None
-    """The largest packet that passed, where the full size did not. 0: none of those tried."""
+    """The largest packet that got through, if the full size did not. 0: none of those tried."""
     resent: int | None = None
     """Segments that TCP had to send again."""
 
@@ -71,9 +71,9 @@ class LinkProbed(Fact):
 
 
 def usual_rate(rates: list[float], hosts: int) -> float:
-    """What a link of the cluster carries: the median, in small clusters the upper quartile.
+    """What a link of the cluster carries: the median, or in small clusters the upper quartile.
 
-    One slow host of four is an end of half of all links, one of three of two thirds.
+    One slow host of four is at one end of half of all links; one of three, of two thirds.
     """
     ordered = sorted(rates)
     share = 0.75 if hosts <= SMALL else 0.5
@@ -82,7 +82,7 @@ def usual_rate(rates: list[float], hosts: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockCompared(Fact):
-    """By how much the clock of ``target`` is ahead of that of ``source``, as of the quickest exchange."""
+    """By how much ``target``'s clock is ahead of ``source``'s, in the quickest exchange."""
 
     source: str
     target: str
@@ -94,7 +94,7 @@ class ClockCompared(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounters(Fact):
-    """Packets of one interface, in all and during the check."""
+    """Packets of one interface, in total and during the check."""
 
     host: str
     interface: str
@@ -129,13 +129,13 @@ class MemberMissing(Fact):
     arrived: int = 0
     expected: int = 0
     reached: Reached | None = None
-    """What an attempt to reach its host gave, where its host is known. REFUSED: the host itself answers."""
+    """The result of trying to reach its host, if known. REFUSED: the host itself answers."""
     said: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLeft(Fact):
-    """A process of the check went away in the middle of it. ``rank`` says which."""
+    """A process of the check disconnected during it. ``rank`` says which."""
 
     host: str
     during: str
@@ -144,7 +144,7 @@ class MemberLeft(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeetingFailed(Fact):
-    """A process could not get to rank 0's check."""
+    """A process could not reach rank 0's check."""
 
     where: str
     reached: Reached

@@ -20,59 +20,59 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectFailed(Fact):
-    """An attempt to reach a peer failed. ``final``: the one who tried gave up."""
+    """An attempt to reach a peer failed. ``final``: the caller gave up."""
 
     why: Why
     peer: str | None = None
     peer_rank: int | None = None
     final: bool = True
     given_out: bool = False
-    """The address is one that the peer itself gave out (gloo, NCCL), not one of the configuration."""
+    """Whether the peer itself gave this address (gloo, NCCL), not the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerLost(Fact):
-    """A connection that stood was broken, or heartbeats of a peer stopped coming."""
+    """An open connection broke, or a peer's heartbeats stopped."""
 
     how: str
     peer: str | None = None
     peer_rank: int | None = None
     final: bool = True
-    """False where a healthy end of a run prints the same."""
+    """False if a healthy end of a run prints the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStuck(Fact):
-    """A connection of a live process whose peer's host does not answer: its packets were sent ``tries`` times again."""
+    """A live process's connection whose peer does not answer: its packets were sent again ``tries`` times."""
 
     peer: str
     tries: int
     connecting: bool = False
-    """It was never answered; otherwise it stood before."""
+    """Whether it was never answered; otherwise it was open before."""
     unsent: int = 0
     """Bytes that wait to be acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerAwaited(Fact):
-    """A process says that it is still waiting for another one to come."""
+    """A process says it is still waiting for another."""
 
     peer: str | None = None
     peer_rank: int | None = None
     connected: bool = False
-    """The cluster answers; what is awaited is work that this peer has to do first."""
+    """Whether the cluster answers, and this peer's work is awaited."""
     world: int | None = None
-    """How many have to come, where the line says it."""
+    """How many must come, if the line says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened(Fact):
-    """A process opened a session with its cluster; one that does so again and again does not find it ready."""
+    """A process opened a session with its cluster; one that does so repeatedly does not find it ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousTimeout(Fact):
-    """The members did not all arrive in time. ``joined`` of ``expected``, where said."""
+    """Not all members arrived in time. ``joined`` of ``expected``, if given."""
 
     joined: int | None = None
     expected: int | None = None
@@ -82,14 +82,14 @@ class RendezvousTimeout(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousClosed(Fact):
-    """An agent found the rendezvous closed, or of another round."""
+    """An agent found the rendezvous closed, or in another round."""
 
     how: str = "closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortTaken(Fact):
-    """Binding to an address failed because somebody listens there."""
+    """Binding to an address failed because another process listens there."""
 
     port: int | None = None
     address: str | None = None
@@ -104,7 +104,7 @@ class NameUnresolved(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceMissing(Fact):
-    """A library found no (usable) network interface, or not the one it was told to use."""
+    """A library found no (usable) network interface, or not the configured one."""
 
     name: str | None = None
 
@@ -119,7 +119,7 @@ class InterfaceUsed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportUsed(Fact):
-    """A communication library says by what means two ranks exchange data (``P2P``, ``SHM``, ``NET``)."""
+    """A communication library says how two ranks exchange data (``P2P``, ``SHM``, ``NET``)."""
 
     name: str
     peer_rank: int | None = None
@@ -127,7 +127,7 @@ class TransportUsed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressMisled(Fact):
-    """An address that a peer gave out for itself led nowhere, or to another process."""
+    """An address that a peer gave as its own led nowhere, or to another process."""
 
     address: str | None = None
     how: str | None = None
@@ -147,7 +147,7 @@ class AddressMap(Fact):
     job: str
     addresses: tuple[str, ...]
     dense: bool = True
-    """They are told of all tasks, from 0 on."""
+    """Whether it lists all tasks, from 0 on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class RdmaTrouble(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MtuTrouble(Fact):
-    """Packets of full size do not pass."""
+    """Full-size packets do not get through."""
 
     detail: str | None = None
 
@@ -195,4 +195,4 @@ class CommunicationFailed(Fact):
 
     code: str
     one_host: bool = False
-    """It was between devices of one process."""
+    """Whether it was between devices of one process."""

@@ -11,8 +11,8 @@ from keepstep.core.lazy_dataclass import dataclass
 class DeviceFault(Fact):
     """A GPU reported a fault of its own (Xid, ECC, fallen off the bus, launch failure).
 
-    ``hardware``: the device or driver itself says so; False where a program's own
-    error (illegal address, assert) gives the same words.
+    ``hardware``: the device or driver itself says so; False if a program's own error (illegal address, assert) gives
+    the same message.
     """
 
     what: str
@@ -81,12 +81,12 @@ class MemberRestarted(Fact):
 
     member: str | None = None
     sure: bool = True
-    """False where a member that was never reached gives the same words."""
+    """False if a member that was never reached gives the same message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterServerLost(Fact):
-    """A parameter server went away. ``how``: the words of the lost connection."""
+    """A parameter server was lost. ``how``: the message of the lost connection."""
 
     member: str | None = None
     how: str | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How processes ended, or were told to."""
+"""How processes ended, or were asked to."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class ProcessExited(Fact):
     local_rank: int | None = None
     node: str | None = None
     first: bool = False
-    """The reporter says that this one was the first to fail."""
+    """Whether the reporter says that this one failed first."""
     failed_at: float | None = None
-    """When it failed, by the reporter's clock, in seconds: to compare with other reports only."""
+    """When it failed, in seconds by the reporter's clock: only for comparison with other reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReplaced(Fact):
-    """A worker of a parameter server training ended and was started again alone, at its address; the others went on."""
+    """A worker of a parameter-server training ended and was restarted alone, at its address; the others continued."""
 
     index: int
     code: int | None = None
     signal: str | None = None
     pid: int | None = None
     times: int = 1
-    """The how-manieth time in a row."""
+    """How many times in a row."""
     steps: int | None = None
     """How many steps the coordinator had handed out by then."""
     left_in: str | None = None
@@ -58,26 +58,26 @@ class WorkerReplaced(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedWith(Fact):
-    """What every rank was started with, by the word of whoever started them."""
+    """What every rank was started with, according to its launcher."""
 
     variables: tuple[str, ...] = ()
-    """``NAME=VALUE``, of those that change how Python and the frameworks behave."""
+    """``NAME=VALUE`` of the variables that change how Python and the frameworks behave."""
     limits: tuple[tuple[str, int], ...] = ()
     """Soft limits by their names in the module ``resource``, without RLIMIT_; -1: unlimited."""
     ranks: int | None = None
-    """How many were started; None where the user's own launcher does that."""
+    """How many were started; None if the user's own launcher does that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatalSignal(Fact):
-    """A process was struck by a signal: its own handler, faulthandler, MPI or the kernel said so."""
+    """A signal hit a process: its own handler, faulthandler, MPI or the kernel said so."""
 
     signal: str
     pid: int | None = None
     library: str | None = None
     frames: tuple[Frame, ...] = ()
     extensions: tuple[str, ...] = ()
-    """Extension modules that were loaded, where the report lists them."""
+    """The loaded extension modules, if the report lists them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class NativeAbort(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminationRequested(Fact):
-    """Somebody told a process or job to end. ``by``: agent, scheduler, user, or None."""
+    """A process or job was asked to end. ``by``: agent, scheduler, user, or None."""
 
     signal: str | None = None
     by: str | None = None
@@ -110,17 +110,17 @@ class ExceptionRaised(Fact):
     chained: bool = False
     """Another exception followed it (``The above exception...``/``During handling...``)."""
     place: str | None = None
-    """thread, loader worker, remote task... where the text says so; None for the main program."""
+    """thread, loader worker, remote task... if the text says so; None for the main program."""
     logged: bool = False
-    """Printed by a logger (or "Exception ignored in"), so that the program may have gone on."""
+    """Whether a logger (or "Exception ignored in") printed it, so the program may have continued."""
     caught: bool = False
-    """Raised under a function that logs whatever is raised there and goes on."""
+    """Whether it was raised under a function that logs any exception and continues."""
     code: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The source lines of its innermost frames, as far as printed; the last is where it was raised."""
 
 
 class Loudness(Enum):
-    """How loudly a line complains: by a level that its writer gave it, or by its words where there is none."""
+    """How severe a line is: by its level, or by its words if it has none."""
 
     WARNED = 1
     COMPLAINED = 2
@@ -130,19 +130,19 @@ class Loudness(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSaid(Fact):
-    """One of the last lines of a stream looks like an error, whatever it says; with the lines that go on with it."""
+    """One of a stream's last lines looks like an error, whatever it says; with the lines that continue it."""
 
     text: str
     loudness: Loudness
     below: int = 0
-    """How many lines its stream has after it."""
+    """How many more lines its stream has."""
     share: float = 1.0
-    """What part of the last lines of its stream are errors: a log may be little else, or have one among many."""
+    """The share of errors among its stream's last lines: a log may be little else, or have one among many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeFrameSeen(Fact):
-    """A line of a native stack among the last lines of a log, whoever was struck."""
+    """A line of a native stack among the last lines of a log, whichever process crashed."""
 
     function: str | None = None
     library: str | None = None
@@ -151,12 +151,12 @@ class NativeFrameSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskNamed(Fact):
-    """An error names the task on which it arose, as TensorFlow does below its message (``rank``: which)."""
+    """An error names the task where it arose, as TensorFlow does below its message (``rank``: which)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracebackCut(Fact):
-    """A Python traceback of which the log ends before the exception itself is named."""
+    """A Python traceback that the log cuts off before the exception itself."""
 
     frames: tuple[Frame, ...] = ()
 
@@ -170,7 +170,7 @@ class StackDump(Fact):
     pid: int | None = None
     holds_gil: bool | None = None
     current: bool = False
-    """The thread that was struck or that was doing the work (main thread)."""
+    """Whether this thread crashed or was doing the work (main thread)."""
     living: bool = False
 
 
@@ -186,7 +186,7 @@ class CoreDump(Fact):
     address: int | None = None
     readable: bool = True
     sent_by: int | None = None
-    """The other process that sent the signal: then nothing crashed. 0: one that cannot be seen from there."""
+    """The process that sent the signal: then nothing crashed. 0: one that is invisible from there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,13 +199,13 @@ class ProcessSeen(Fact):
     waits_in: str | None = None
     age_s: float | None = None
     watched_s: float | None = None
-    """How long it was watched; the next two tell what it did in that time."""
+    """How long it was watched; the next two say what it did in that time."""
     cpu_s: float | None = None
     switches: int | None = None
-    """How often its main thread went to sleep again; 0 is a thread that never woke up."""
+    """How often its main thread went back to sleep; 0: it never woke up."""
     still: bool | None = None
-    """Its main thread was in the same place each time."""
+    """Whether its main thread was at the same place each time."""
     job: str | None = None
     """What the processes of one job have in common (its address, cluster or session)."""
     world: int | None = None
-    """How many ranks its launcher told it that there are."""
+    """The number of ranks, according to its launcher."""

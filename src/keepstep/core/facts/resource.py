@@ -16,9 +16,9 @@ class DeviceMemoryExhausted(Fact):
     requested: str | None = None
     capacity: str | None = None
     fatal: bool = True
-    """False where the framework may go on with less, or where the words only usually mean this."""
+    """False if the framework may continue with less, or if the message only usually means this."""
     library: str | None = None
-    """The CUDA library that could not make its handle, which is all that was said."""
+    """The CUDA library that could not create its handle, with no further reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +40,14 @@ class HostAllocationFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationAbsurd(Fact):
-    """One allocation of so many bytes that the number itself is at fault: a damaged or uninitialised value."""
+    """One allocation so large that the number itself must be wrong: a damaged or uninitialised value."""
 
     requested: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemoryExhausted(Fact):
-    """Shared memory (``/dev/shm``) could not be had."""
+    """Shared memory (``/dev/shm``) was not available."""
 
     size: str | None = None
     path: str | None = None
@@ -70,7 +70,7 @@ class LimitReached(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderWorkerDied(Fact):
-    """A data loader's worker process ended unexpectedly. ``signal`` where said."""
+    """A data loader's worker process ended unexpectedly. ``signal``, if given."""
 
     pid: int | None = None
     signal: str | None = None
@@ -85,14 +85,14 @@ class MemoryGrew(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRead(Fact):
-    """One reading of memory that the run printed as it went: of what, and how much (bytes, or percent)."""
+    """One memory reading that the run printed: of what, and how much (bytes or percent)."""
 
     what: str
     value: float
     free: bool = False
-    """What is left, instead of what is used."""
+    """Whether it is what is left, instead of what is used."""
     on_device: bool = False
-    """Of the accelerator, or not said of what."""
+    """Whether it is of the accelerator, or unspecified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +108,9 @@ class MemoryRose(Fact):
     epochs: int = 0
     """Epochs that began in it."""
     others_bytes: int | None = None
-    """By how much the memory of another rank rose in the same time, at most; None: there is no other."""
+    """The largest rise of any other rank in the same time; None: there is no other."""
     left_bytes: int | None = None
-    """Memory that the host, or the control group, still had at its end."""
+    """Memory that the host or control group had left at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class Contention(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLow(Fact):
-    """The last reading of the host's (or its control group's) memory before the end showed next to nothing left."""
+    """The last reading of the host's (or its control group's) memory before the end showed almost nothing left."""
 
     left_bytes: int
     total_bytes: int

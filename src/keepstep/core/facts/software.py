@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software of a process and of its host, as a whole, so that processes can be compared."""
+"""The software of a process and its host as a whole, to compare processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SoftwareSeen(Fact):
     system: Pairs = ()
     """Python, glibc, kernel, driver, CUDA, CPU."""
     cpu_flags: tuple[str, ...] = ()
-    """Of the instruction sets that frameworks are built for, those that this CPU has."""
+    """The instruction sets this CPU has, of those that frameworks are built for."""
     variables: Pairs = ()
     script: str | None = None
     script_hash: str | None = None
@@ -34,5 +34,5 @@ class ScriptCalls(Fact):
     script: str
     strategies: tuple[str, ...] = ()
     fits: bool = False
-    """It calls ``fit`` of a model."""
+    """Whether it calls a model's ``fit``."""
     loader_workers: int | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives, barriers, replicas: where ranks have to agree."""
+"""Collectives, barriers, replicas: where ranks must agree."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class CollectiveTimeout(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommMember(Fact):
-    """A process says which member of a communicator it is (of the whole run's, or of a part of it)."""
+    """A process says which member of a communicator it is (the whole run's, or part of it)."""
 
     index: int
     size: int
     device: str = ""
     """Where its device is on the host's bus."""
     comm: str = ""
-    """The communicator, as all of its members call it."""
+    """The communicator's name, the same on all members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCalled(Fact):
-    """A rank hands a collective to its library, which prints what it was given."""
+    """A rank hands a collective to its library, which prints what it got."""
 
     op: str
     number: str
@@ -55,14 +55,14 @@ class CollectiveProgress(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutHeardOf(Fact):
-    """A rank did not time out itself but heard of another rank's time-out (``of``, where said)."""
+    """A rank did not time out itself but learned of another rank's time-out (``of``, if given)."""
 
     of: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveMismatch(Fact):
-    """Ranks ran different collectives at the same place; both sides where said."""
+    """Ranks ran different collectives at the same place; both sides, if given."""
 
     what: str | None = None
     left: str | None = None
@@ -84,7 +84,7 @@ class RecordedCollective(Fact):
     frame: Frame | None = None
     world: int | None = None
     members: tuple[int, ...] = ()
-    """The ranks of the group, where the dump lists them."""
+    """The ranks of the group, if the dump lists them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +133,14 @@ class ModelsDiffer(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideScope(Fact):
-    """A variable, optimizer or model was made or used outside of its strategy's scope."""
+    """A variable, optimizer or model was made or used outside its strategy's scope."""
 
     what: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOrThread(Fact):
-    """A library complained of fork after start, or of use from several threads. ``fatal``: it refused."""
+    """A library complained about a fork after start, or about use from several threads. ``fatal``: it refused."""
 
     what: str
     fatal: bool = True

@@ -29,15 +29,15 @@ class StepSeen(Fact):
     of: int | None = None
     loss: float | None = None
     waiting: float | None = None
-    """The part of the step's time that went into waiting for its batch, where both are printed."""
+    """The share of the step spent waiting for its batch, if both are printed."""
     seconds: float | None = None
     """How long the step took."""
     own: float | None = None
-    """How long this rank itself was at work (its batch and its forward pass), where the parts are printed."""
+    """How long this rank itself worked (its batch and its forward pass), if the parts are printed."""
     exchanging: float | None = None
-    """The part of the step's time that went into communication, where both are printed."""
+    """The share of the step spent on communication, if both are printed."""
     rate: float | None = None
-    """Images, samples, tokens or steps a second."""
+    """Images, samples, tokens or steps per second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class PhaseSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEnded(Fact):
-    """The last words of one stream of output, and its size."""
+    """The last lines of one stream of output, and its size."""
 
     last: str
     lines: int | None = None
@@ -67,7 +67,7 @@ class NonFinite(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plateau(Fact):
-    """A metric stopped moving where the run expected it to."""
+    """A metric stopped changing when the run expected it to."""
 
     detail: str | None = None
 
@@ -89,7 +89,7 @@ class CheckpointMismatch(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStorage(Fact):
-    """A read or write took so long that somebody said so."""
+    """A read or write took so long that a program complained."""
 
     detail: str | None = None
 
@@ -117,9 +117,9 @@ class Recompiling(Fact):
     count: int | None = None
     reason: str | None = None
     seconds: float | None = None
-    """How long one compilation took, where each is reported, the first one too."""
+    """How long one compilation took, if each is reported, including the first."""
     storm: bool = False
-    """Whoever counted says that it goes on, step after step."""
+    """Whether the program that counts says it continues, step after step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class Slowness(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput(Fact):
-    """How much a run did in a second, over so many devices together, or ``each`` of them."""
+    """How much a run did per second, over this many devices together or on ``each`` of them."""
 
     rate: float
     devices: int = 0
@@ -142,6 +142,6 @@ class Throughput(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesNamed(Fact):
-    """A benchmark is about to run over so many devices."""
+    """A benchmark is about to run over this many devices."""
 
     count: int

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What :mod:`keepstep.core.redact` knows about secrets: their shapes, their names, and the places where they stand."""
+"""What :mod:`keepstep.core.redact` knows about secrets: their shapes, their names and their places."""

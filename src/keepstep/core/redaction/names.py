@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets that are known by the name before them: settings, headers, flags, and sentences such as ``password is ...``."""
+"""Secrets recognised by the name before them: settings, headers, flags, sentences such as ``password is ...``."""
 
 from __future__ import annotations
 
@@ -20,18 +20,28 @@ from keepstep.core.redaction.values import (
     looks_random,
 )
 
-_MORE = r"(?:[_-]?(?:\d{1,3}|hash|b64|base64|enc|encrypted|plain|plaintext|text|value|str|string|raw|old|new|prod|dev|test))?"
+_MORE = (
+    r"(?:[_-]?(?:\d{1,3}|hash|b64|base64|enc|encrypted|plain|plaintext|text|value|str|string|raw|old|new|prod|dev"
+    r"|test))?"
+)
 PASSWORDS = (
-    rf"(?:(?:password|passwd|passphrase|passwort|passcode|kennwort|contrase(?:ñ|n)a|senha|mot[_ ]de[_ ]passe|store_?pass){_MORE}"
-    r"|(?:db|smtp|mail|user|mysql|pg|postgres|redis|mongo|ftp|ssh|admin|root|http|proxy|ldap|registry|key|store|database|sudo|vpn|bind|become)[_-]?pass"
+    rf"(?:(?:password|passwd|passphrase|passwort|passcode|kennwort|contrase(?:ñ|n)a|senha|mot[_ ]de[_ ]passe"
+    rf"|store_?pass){_MORE}"
+    r"|(?:db|smtp|mail|user|mysql|pg|postgres|redis|mongo|ftp|ssh|admin|root|http|proxy|ldap|registry|key|store"
+    r"|database|sudo|vpn|bind|become)[_-]?pass"
     r"|пароль|密码|パスワード|비밀번호|암호)"
 )
 KEYS = (
-    r"(?:api|access|secret|secret[ _.-]?access|private|priv|auth|account|shared[_.-]?access|encryption|signing|master|client|app|db|database"
-    r"|subscription|storage|license|service|session|ssh|hmac|consumer|deploy|instrumentation|certificate|write|ingest|admin|webhook|shared|fernet|decryption)"
+    r"(?:api|access|secret|secret[ _.-]?access|private|priv|auth|account|shared[_.-]?access|encryption|signing"
+    r"|master|client|app|db|database"
+    r"|subscription|storage|license|service|session|ssh|hmac|consumer|deploy|instrumentation|certificate|write"
+    r"|ingest|admin|webhook|shared|fernet|decryption)"
     rf"[ _.-]?key(?:[_.-]?id|[^\S\n]provided)?{_MORE}"
 )
-SECRETS = rf"(?:secret{_MORE}|private[_-]?exponent|mnemonic|(?:seed|recovery)[_ -]?phrase|recovery[_ -]?codes?|(?:one[ -]time|verification|2fa|mfa)[ _-]code)"
+SECRETS = (
+    rf"(?:secret{_MORE}|private[_-]?exponent|mnemonic|(?:seed|recovery)[_ -]?phrase|recovery[_ -]?codes?"
+    rf"|(?:one[ -]time|verification|2fa|mfa)[ _-]code)"
+)
 CREDENTIALS = r"(?:credentials?(?:_?\d{1,3})?|shared_?access_?signature|connection_?string|conn_?str)"
 _TOKENS = r"(?:auth|access|hf|api|hub|bearer|github|user|session|refresh|id|bot|personal|deploy|service)[_.-]?token"
 
@@ -40,7 +50,8 @@ _BEGIN = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=(?-i:[A-Z])))"
 _SECRET_KIND = lazy_pattern(
     _BEGIN + r"(?:auth|access|api|bearer|refresh|session|security|secret|private|personal|login|user|bot|app|csrf|xsrf"
     r"|oauth|hf|hub|hugging_?face|github|gh|gitlab|gl|slack|wandb|neptune|comet|clearml|mlflow|databricks|ngc|jupyter"
-    r"|notebook|vault|kube|k8s|docker|registry|npm|pypi|deploy|job|service|account|sas|join|bootstrap|id|sts|identity|device|push|reset)"
+    r"|notebook|vault|kube|k8s|docker|registry|npm|pypi|deploy|job|service|account|sas|join|bootstrap|id|sts"
+    r"|identity|device|push|reset)"
     r"[\s_.-]?\Z",
     re.IGNORECASE,
 )
@@ -55,9 +66,12 @@ _SPOKEN_OF = 24
 
 # A "key" of these kinds finds something; it opens nothing.
 _FINDING_KIND = lazy_pattern(
-    r"(?:cache|store|hash|lookup|sort|partition|primary|foreign|group|state|weight|param|parameter|tensor|module|metric|dict|index|idx|rng|prng|jax|random"
-    r"|public|pub|tag|message|routing|kv|rendezvous|rdzv|compile|compilation|kernel|executable|program|fingerprint|checkpoint|ckpt|object|s3|file"
-    r"|sharding|mesh|attention|query|value|config|hparam|dedup|chunk|block|shard|ssh|host|map|map|tree|unique|missing|unexpected|bucket|op|plan|jit|event)"
+    r"(?:cache|store|hash|lookup|sort|partition|primary|foreign|group|state|weight|param|parameter|tensor|module"
+    r"|metric|dict|index|idx|rng|prng|jax|random"
+    r"|public|pub|tag|message|routing|kv|rendezvous|rdzv|compile|compilation|kernel|executable|program|fingerprint"
+    r"|checkpoint|ckpt|object|s3|file"
+    r"|sharding|mesh|attention|query|value|config|hparam|dedup|chunk|block|shard|ssh|host|map|map|tree|unique"
+    r"|missing|unexpected|bucket|op|plan|jit|event)"
     r"[\s_.-]?\Z",
     re.IGNORECASE,
 )
@@ -75,7 +89,7 @@ def _token(match: re.Match[str]) -> str:
 
 
 def _key_like(match: re.Match[str]) -> str:
-    """A name that often stands before a secret: only a value that looks random is taken for one."""
+    """A name that often precedes a secret: only a value that looks random counts as one."""
     before = match.string[max(0, match.start() - _SPOKEN_OF) : match.start()]
     value = match["value"]
     if not looks_random(value) or (match["name"].lower() == "key" and _FINDING_KIND.search(before)):
@@ -90,7 +104,7 @@ def _random_only(match: re.Match[str]) -> str:
 
 
 def _short(match: re.Match[str]) -> str:
-    """``pass=``, ``token=`` and the like with a value of letters and digits: no count, no word, no path."""
+    """``pass=``, ``token=`` and the like with a value of letters and digits: not a count, a word or a path."""
     word = match["value"].strip("\"'`\\")
     before = match.string[max(0, match.start() - _SPOKEN_OF) : match.start()]
     if len(word) < 6 or "/" in word or word.startswith(("<", "$", "{")) or _TEXT_KIND.search(before):
@@ -131,7 +145,7 @@ def _said(match: re.Match[str]) -> str:
 
 
 def _column(match: re.Match[str]) -> str:
-    """A row of a table: the value has to look like one, since headings have two blanks as well."""
+    """A row of a table: the value must look like one, since headings also have two blanks."""
     value = match["value"]
     return keep_name(match) if re.search(r"\d|[!#$%^&*]", value) and not _PIECE_OF_TEXT.fullmatch(value) else match[0]
 
@@ -146,14 +160,17 @@ def _docker_auth(match: re.Match[str]) -> str:
 
 
 def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> Row:
-    """A row for a name that ends in a word and has a value: that word has to be followed by a sign."""
+    """A row for a name that ends in a word and has a value: a sign must follow that word."""
     gate = rf"""{word}[\w-]{{0,12}}(?: provided)?[\\"'`\]]*[^\S\n]{{0,40}}(?:[:=,>：＝]|->|%3[ad]|\\u003|&#61)"""
     return Row((word,), lazy_pattern(pattern, re.IGNORECASE), put, lazy_pattern(gate))
 
 
 _AFTER_FLAG = r"""\\{0,8}["']?(?:[^\S\n]{0,4},[^\S\n]{0,4}(?=\\{0,8}["'])|[^\S\n]{1,4}|=)"""
 _ANY_NAME = rf"(?:{PASSWORDS}|{KEYS}|{SECRETS}|{CREDENTIALS}|{_TOKENS})"
-_SAYS = r"(?:[^\S\n]{1,4}(?P<verb>is|was|are|will be|would be|set to|changed to|reset to|equals|of)(?:[^\S\n]{0,4}:)?)?[^\S\n]{1,4}"
+_SAYS = (
+    r"(?:[^\S\n]{1,4}(?P<verb>is|was|are|will be|would be|set to|changed to|reset to|equals|of)"
+    r"(?:[^\S\n]{0,4}:)?)?[^\S\n]{1,4}"
+)
 
 NAMES = (
     # headers
@@ -224,7 +241,8 @@ NAMES = (
         rf"(?P<name>key|auth|creds?|pat|salt|signature|sid|jwt|otp|hmac|pw|dsn|license|cookie|_sk){EQUALS}{SIMPLE}",
         _key_like,
         re.IGNORECASE,
-        gate=r"""(?:key|auth|creds?|pat|salt|signature|sid|jwt|otp|hmac|pw|dsn|license|cookie|_sk)[\\"'`\]]{0,4}[^\S\n]{0,40}(?:[:=,>-]{1,3}|%3[ad]|\\u003|&#61)[^\S\n]{0,40}[^\s]{14}""",
+        gate=r"""(?:key|auth|creds?|pat|salt|signature|sid|jwt|otp|hmac|pw|dsn|license|cookie"""
+        r"""|_sk)[\\"'`\]]{0,4}[^\S\n]{0,40}(?:[:=,>-]{1,3}|%3[ad]|\\u003|&#61)[^\S\n]{0,40}[^\s]{14}""",
     ),
     row("psk", rf"\bpsk{EQUALS}{VALUE}", keep_name, re.IGNORECASE),
     row(
@@ -236,7 +254,8 @@ NAMES = (
     row("token=", rf"(?<![A-Za-z])token={SIMPLE}", _short),
     row(
         "password_ secret_ token_ key_",
-        rf"(?:PASSWORD|SECRET|TOKEN|API_?KEY)_(?!FILE|PATH|NAME|URL|URI|ENV|ID\b|TYPE|TTL|VERSION|COUNT|LEN)[A-Z0-9_]{{1,40}}{EQUALS}{SIMPLE}",
+        rf"(?:PASSWORD|SECRET|TOKEN|API_?KEY)_(?!FILE|PATH|NAME|URL|URI|ENV|ID\b|TYPE|TTL|VERSION|COUNT"
+        rf"|LEN)[A-Z0-9_]{{1,40}}{EQUALS}{SIMPLE}",
         _short,
     ),
     after(
@@ -248,30 +267,35 @@ NAMES = (
     # several values: lists, before and after a change
     after(
         "passwords secrets api_keys tokens",
-        rf"""((?:passwords|secrets|api_?keys|(?:access|auth)_?tokens)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}[\[(]){NOT_YET}(?=[^\S\n]{{0,4}}\\{{0,8}}["'])[^\])\n]{{6,4000}}""",
+        rf"""((?:passwords|secrets|api_?keys|(?:access|auth)_?tokens)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=]"""
+        rf"""[^\S\n]{{0,4}}[\[(]){NOT_YET}(?=[^\S\n]{{0,4}}\\{{0,8}}["'])[^\])\n]{{6,4000}}""",
         re.IGNORECASE,
     ),
     after(
         "-> =>",
-        rf"""((?:{PASSWORDS}|{KEYS}|{SECRETS}|token)[^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}"?\[redacted\]"?[^\S\n]{{1,4}}[-=]>[^\S\n]{{1,4}}"){NOT_YET}[^"\n]+""",
+        rf"""((?:{PASSWORDS}|{KEYS}|{SECRETS}|token)[^\S\n]{{0,4}}[=:]"""
+        rf"""[^\S\n]{{0,4}}"?\[redacted\]"?[^\S\n]{{1,4}}[-=]>[^\S\n]{{1,4}}"){NOT_YET}[^"\n]+""",
         re.IGNORECASE,
     ),
     row(
         "pass",
-        rf"{PASSWORDS}[^\S\n]{{1,4}}(?:was[^\S\n])?(?:changed|rotated|updated|reset)[^\S\n]{{1,4}}from[^\S\n]{{1,4}}(?P<value>\S{{4,200}})[^\S\n]{{1,4}}to[^\S\n]{{1,4}}\S{{4,200}}",
+        rf"{PASSWORDS}[^\S\n]{{1,4}}(?:was[^\S\n])?(?:changed|rotated|updated"
+        rf"|reset)[^\S\n]{{1,4}}from[^\S\n]{{1,4}}(?P<value>\S{{4,200}})[^\S\n]{{1,4}}to[^\S\n]{{1,4}}\S{{4,200}}",
         lambda match: f"{match[0][: match.start('value') - match.start()]}{MARK} to {MARK}",
         re.IGNORECASE,
         gate=r"pass(?:word|wd|phrase|wort|code)[^\n]{1,30}from[^\S\n]",
     ),
     after(
         "pass",
-        rf"({PASSWORDS}[^\S\n]{{1,4}}for[^\S\n]{{1,4}}[^\n:]{{1,80}}:[^\S\n]{{1,4}}){NOT_YET}(?=\S{{0,80}}[\d!#$%^&*~])\S{{6,}}",
+        rf"({PASSWORDS}[^\S\n]{{1,4}}for[^\S\n]{{1,4}}[^\n:]{{1,80}}:[^\S\n]{{1,4}}){NOT_YET}(?=\S{{0,80}}"
+        rf"[\d!#$%^&*~])\S{{6,}}",
         re.IGNORECASE,
         gate=r"pass[a-z]{0,8}[^\S\n]for[^\S\n]",
     ),
     after(
         "code otp pin",
-        r"(\b(?:(?:verification|one-time|security|2fa|mfa|login)[ _-]?code|otp|totp|pin)(?:[^\S\n]is|[^\S\n]?[:=])[^\S\n]{1,4})\d{4,10}\b",
+        r"(\b(?:(?:verification|one-time|security|2fa|mfa|login)[ _-]?code|otp|totp|pin)(?:[^\S\n]is"
+        r"|[^\S\n]?[:=])[^\S\n]{1,4})\d{4,10}\b",
         re.IGNORECASE,
     ),
     row(
@@ -284,20 +308,24 @@ NAMES = (
     after("kty", r"""("(?:d|p|q|dp|dq|qi|k)"[^\S\n]{0,4}:[^\S\n]{0,4}")[\w-]{20,}"""),
     after(
         "identified",
-        rf"(\bIDENTIFIED[^\S\n](?:WITH[^\S\n]\w{{1,40}}[^\S\n])?(?:BY|AS)[^\S\n](?:PASSWORD[^\S\n])?['\"]){NOT_YET}[^'\"\n]+",
+        rf"(\bIDENTIFIED[^\S\n](?:WITH[^\S\n]\w{{1,40}}[^\S\n])?(?:BY"
+        rf"|AS)[^\S\n](?:PASSWORD[^\S\n])?['\"]){NOT_YET}[^'\"\n]+",
         re.IGNORECASE,
     ),
     # tables and shells: a blank between name and value
     row(
         "pass key secret credential token",
-        rf"(?:^|[|│┃:\]])[^\S\n]{{0,20}}[\w.-]{{0,40}}?{_ANY_NAME}[^\S\n]{{0,60}}(?:[|│┃]|\t|[^\S\n]{{2}})[^\S\n]{{0,60}}{VALUE}",
+        rf"(?:^|[|│┃:\]])[^\S\n]{{0,20}}[\w.-]{{0,40}}?{_ANY_NAME}[^\S\n]{{0,60}}(?:[|│┃]|\t"
+        rf"|[^\S\n]{{2}})[^\S\n]{{0,60}}{VALUE}",
         _column,
         re.IGNORECASE,
-        gate=r"(?:pass|key|secret|credential|token|phrase|mnemonic|string|signature)[\w-]{0,20}[^\S\n]{0,60}(?:[|│┃]|\t|[^\S\n]{2})",
+        gate=r"(?:pass|key|secret|credential|token|phrase|mnemonic|string|signature)[\w-]{0,20}[^\S\n]{0,60}(?:["
+        r"|│┃]|\t|[^\S\n]{2})",
     ),
     row(
         "setenv env set",
-        rf"\b(?:setenv|env|set(?:[^\S\n]-[a-zA-Z]{{1,4}}){{0,3}}|config(?:ure)?[^\S\n]set)[^\S\n]{{1,4}}[\w./:-]{{0,80}}?(?:{_ANY_NAME}|token)[^\S\n]{{1,4}}(?=\S{{4}}){VALUE}",
+        rf"\b(?:setenv|env|set(?:[^\S\n]-[a-zA-Z]{{1,4}}){{0,3}}|config(?:ure)?[^\S\n]set)[^\S\n]{{1,4}}"
+        rf"[\w./:-]{{0,80}}?(?:{_ANY_NAME}|token)[^\S\n]{{1,4}}(?=\S{{4}}){VALUE}",
         keep_name,
         re.IGNORECASE,
         gate=r"(?:env|set)[^\S\n][^\n]{0,100}(?:pass|key|secret|cred|token)",
@@ -315,6 +343,7 @@ NAMES = (
         rf"(?P<name>{KEYS}|{_TOKENS}|\bsecret|\btoken)\b{_SAYS}(?P<value>{QUOTED}|[^\s\"'`]{{14,4000}})",
         _said,
         re.IGNORECASE,
-        gate=r"""(?:secret|key|token)\w{0,16}[^\S\n]{1,4}(?:(?:is|was|are|be|will be|would be|\w{3,7} to|equals|of|provided)[^\S\n]{0,4}:?[^\S\n]{1,4})?["'`]?[^\s"'`]{14}""",
+        gate=r"""(?:secret|key|token)\w{0,16}[^\S\n]{1,4}(?:(?:is|was|are|be|will be|would be|\w{3,7} to"""
+        r"""|equals|of|provided)[^\S\n]{0,4}:?[^\S\n]{1,4})?["'`]?[^\s"'`]{14}""",
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row of a table of secrets: a pattern, and cheap questions that spare most of its searches."""
+"""One row of a table of secrets: a pattern, and cheap tests that save most of its searches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Row:
 
 
 def vocabulary(text: str) -> str:
-    """Each word of the text once, in lower case: all hints are in it that are in the text, and logs repeat themselves."""
+    """Each word of the text once, in lower case: it holds every hint the text holds, and logs repeat themselves."""
     folded = text.lower()
     return folded if len(folded) < 2000 else "\n".join(set(folded.split()))
 
@@ -50,5 +50,5 @@ def row(hints: str, pattern: str, put: Put = MARK, flags: int = 0, gate: str | N
 
 
 def after(hints: str, pattern: str, flags: int = 0, gate: str | None = None) -> Row:
-    """A row whose pattern has the lead in its first group, which stays, and then the secret."""
+    """A row whose pattern has the lead, which stays, in its first group, followed by the secret."""
     return row(hints, pattern, rf"\g<1>{MARK}", flags, gate)

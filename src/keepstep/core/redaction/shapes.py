@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets that are known by their shape, wherever they stand.
+"""Secrets recognised by their shape, wherever they occur.
 
-Most issuers begin their tokens with a prefix of their own, so that scanners can find them. The prefixes are those that
-gitleaks and detect-secrets know, and those of the services that trainings talk to. Bodies may be shorter than what is issued
-today: a log line may cut a token off, and formats change.
+Most issuers begin their tokens with a prefix of their own, which scanners can find. The prefixes are those that
+gitleaks and detect-secrets know, and those of the services that trainings talk to. Bodies may be shorter than what is
+issued today: a log line may cut a token off, and formats change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from keepstep.core.redaction.row import Row, row
 
 _B = r"(?<![A-Za-z0-9])"
-"""Where a token may begin: not in the middle of a word. An underscore or a dash may stand before it."""
+"""Where a token may begin: not in the middle of a word. An underscore or a dash may precede it."""
 
 
 def _prefixed(prefixes: str, body: str) -> Row:
@@ -83,7 +83,7 @@ SHAPES = (
     ),
     row("pat", rf"{_B}pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{32,64}}", gate=r"\.[0-9a-f]{32}"),
     row("pat. sat.", rf"{_B}[ps]at\.[\w-]{{20,24}}\.[0-9A-Za-z]{{20,26}}\.[A-Za-z0-9]{{18,22}}"),
-    # secrets of secret keepers
+    # secret managers
     _prefixed("hvs. hvb. hvr.", r"[\w-]{20,}"),
     row(
         "s.",
@@ -98,7 +98,8 @@ SHAPES = (
     row(".atlasv1.", rf"{_B}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{30,}}"),
     row(
         "$",
-        r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,60}|(?:[1567y]|apr1)\$[./A-Za-z0-9$=,]{8,200}|argon2\w{1,3}\$[\w$=,+/.-]{20,400})",
+        r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,60}|(?:[1567y]|apr1)\$[./A-Za-z0-9$=,]{8,200}"
+        r"|argon2\w{1,3}\$[\w$=,+/.-]{20,400})",
     ),
     row("pbkdf2 scrypt:", rf"{_B}(?:pbkdf2|scrypt)[:_][\w:-]{{1,40}}\$[\w$=+/.-]{{16,300}}"),
     _prefixed("xprv yprv zprv tprv", r"(?=[A-Z]{0,40}[a-z])[A-Za-z0-9]{90,120}\b"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets that take several lines: keys in armour, blocks of YAML, and what a terminal wrapped. Lines stay as many as they were."""
+"""Secrets over several lines: armoured keys, YAML blocks, and what a terminal wrapped. The number of lines stays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _BEGIN = lazy_pattern(r"-{4,5} ?BEGIN [A-Z0-9 _-]{0,60}PRIVATE KEY(?: BLOCK)? ?-
 _END = lazy_pattern(r"-{4,5} ?END [A-Z0-9 _-]{0,60}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9a-f]{0,128}")
 _BODY = lazy_pattern(r"(?:\\[nr]|[A-Za-z0-9+/=\s])*")
 LONGEST_KEY = 64 << 10
-SPEAKER = r"(?:[\[(<][^\])>\n]{1,60}[\])>][:|>]? ?|\d{1,5}: |[\w.-]{1,40} \| |\d{4}-\d\d-\d\d[T ][\d:.,]{5,15}[Z+\d:]{0,6} (?:[A-Z]{4,8} )?)?"
-"""Who wrote the line, as launchers put it before each: ``[rank0]: ``, ``(Worker pid=12) ``, ``0: ``, ``worker-0 | ``."""
+SPEAKER = (
+    r"(?:[\[(<][^\])>\n]{1,60}[\])>][:|>]? ?|\d{1,5}: |[\w.-]{1,40} \| |\d{4}-\d\d-\d\d[T ][\d:.,]{5,15}"
+    r"[Z+\d:]{0,6} (?:[A-Z]{4,8} )?)?"
+)
+"""Launchers' prefixes of a line: ``[rank0]: ``, ``(Worker pid=12) ``, ``0: ``, ``worker-0 | ``."""
 _SEAM = rf"[^\S\n]{{0,4}}\\?\n{SPEAKER}[^\S\n]{{0,40}}"
 _NAME = rf"(?:{PASSWORDS}|{KEYS}|{SECRETS}|{CREDENTIALS}|token)"
 
 
 def without_armour(text: str) -> str:
-    """Private keys in PEM, PGP and PuTTY form gone, whole or cut off."""
+    """Remove private keys in PEM, PGP and PuTTY form, whole or cut off."""
     if "PRIVATE KEY" not in text and "PuTTY-User-Key-File" not in text:
         return text
     out: list[str] = []
@@ -36,7 +39,7 @@ def without_armour(text: str) -> str:
         end = ends[later] if later < len(ends) and ends[later] <= begin.end() + LONGEST_KEY else None
         body = _BODY.match(text, begin.end())
         stop = end if end else body.end() if body else begin.end()
-        if not end:  # blank lines after what was cut off are none of it
+        if not end:  # blank lines after a cut-off key are not part of it
             stop = begin.end() + len(text[begin.end() : stop].rstrip())
         out += [text[at : begin.start()], _marks(text[begin.start() : stop])]
         at = stop
@@ -48,7 +51,7 @@ def _marks(gone: str) -> str:
 
 
 def _next_line(match: re.Match[str]) -> str:
-    """``password:`` and its value on the next line: not where that begins a list or another setting."""
+    """``password:`` and its value on the next line, unless that begins a list or another setting."""
     value = match["value"]
     if is_nothing(value) or (value.isalpha() and value.islower() and match["block"] is None):
         return match[0]
@@ -60,55 +63,67 @@ def _next_line(match: re.Match[str]) -> str:
 SPANNING = (
     row(
         "</",
-        rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}(?P<value>[^<]{{1,4096}})(?=</(?P=tag)>)",
+        rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}"
+        rf"(?P<value>[^<]{{1,4096}})(?=</(?P=tag)>)",
         lambda match: match[1] + _marks(match["value"]),
         re.IGNORECASE,
     ),
     after(
         "</",
-        rf"(<(?:name|key|td|th|dt|string[^\S\n]name=)[\"'>]{{1,2}}[\w .-]{{0,60}}?(?:{_NAME})[\"']?(?:</(?:name|key|td|th|dt)>\s{{0,40}}<(?:value|string|td|dd))?>){NOT_YET}[^<\n]{{4,4096}}(?=</)",
+        rf"(<(?:name|key|td|th|dt|string[^\S\n]name=)[\"'>]{{1,2}}[\w .-]{{0,60}}?(?:{_NAME})[\"']?(?:</(?:name"
+        rf"|key|td|th|dt)>\s{{0,40}}<(?:value|string|td|dd))?>){NOT_YET}[^<\n]{{4,4096}}(?=</)",
         re.IGNORECASE,
         gate=r"pass|secret|key|credential|token",
     ),
     row(
         "username",
-        r"""("username\\{0,8}"\s*:\s*\\{0,8}"[^"\n]{0,128}",\s*\\{0,8}"key\\{0,8}"\s*:\s*)(?P<value>\\{0,8}"[^"\n]*")""",
+        r"""("username\\{0,8}"\s*:\s*\\{0,8}"[^"\n]{0,128}",\s*\\{0,8}"key\\{0,8}"\s*:\s*)"""
+        r"""(?P<value>\\{0,8}"[^"\n]*")""",
         keep_name,
     ),
     after(
         "password",
-        rf"(\b(?:machine\s{{1,4}}\S{{1,256}}|default)\s{{1,8}}login\s{{1,4}}\S{{1,256}}\s{{1,8}}password\s{{1,4}}){NOT_YET}\S+",
+        rf"(\b(?:machine\s{{1,4}}\S{{1,256}}"
+        rf"|default)\s{{1,8}}login\s{{1,4}}\S{{1,256}}\s{{1,8}}password\s{{1,4}}){NOT_YET}\S+",
     ),
     # name and value as a pair of settings: environments in Kubernetes, ECS, XML
     row(
         "pass secret key cred token _pat",
-        rf"""\b(?:name|key)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}\\{{0,8}}["']?[\w.-]{{0,60}}?(?:{_NAME}|_PAT)\\{{0,8}}["']?[^\S\n]{{0,4}},?(?:{_SEAM}|[^\S\n]{{0,8}})"""
-        rf"""\\{{0,8}}["']?value\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}(?P<value>{QUOTED}|\\"[^"\n]*|[^\s"'\\{{][^\s"'\\]*)""",
+        rf"""\b(?:name|key)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}\\{{0,8}}"""
+        rf"""["']?[\w.-]{{0,60}}?(?:{_NAME}|_PAT)\\{{0,8}}["']?[^\S\n]{{0,4}},?(?:{_SEAM}|[^\S\n]{{0,8}})"""
+        rf"""\\{{0,8}}["']?value\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}(?P<value>{QUOTED}|\\"[^"\n]*"""
+        rf"""|[^\s"'\\{{][^\s"'\\]*)""",
         keep_name,
         re.IGNORECASE,
-        gate=r"""(?:name|key)\\{0,8}["']?[^\S\n]{0,4}[:=][^\S\n]{0,4}\\{0,8}["']?[\w.-]{0,80}\\{0,8}["']?[^\S\n]{0,4}(?:,|\n|\Z|\\{0,8}["']?value)""",
+        gate=r"""(?:name|key)\\{0,8}["']?[^\S\n]{0,4}[:=][^\S\n]{0,4}\\{0,8}["']?[\w.-]{0,80}\\{0,8}"""
+        r"""["']?[^\S\n]{0,4}(?:,|\n|\Z|\\{0,8}["']?value)""",
     ),
     # the value on the next line
     row(
         "pass secret key credential token phrase mnemonic",
-        rf"""(?P<name>{_NAME})\\{{0,8}}["']?(?:[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}(?P<block>[|>][-+]?)?|(?P<flag>[^\S\n]{{1,4}}\\)){_SEAM}{NOT_YET}(?P<value>[^\s:"'\[\]{{}}#,<>-][^\s:"'\[\]{{}},<>]{{3,4000}})(?(flag)(?=\s|\Z)|(?=[^\S\n]*(?:\n|\Z|\\)))""",
+        rf"""(?P<name>{_NAME})\\{{0,8}}["']?(?:[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}(?P<block>[|>][-+]?)?"""
+        rf"""|(?P<flag>[^\S\n]{{1,4}}\\)){_SEAM}{NOT_YET}(?P<value>[^\s:"'\[\]{{}}#,<>-]"""
+        rf"""[^\s:"'\[\]{{}},<>]{{3,4000}})(?(flag)(?=\s|\Z)|(?=[^\S\n]*(?:\n|\Z|\\)))""",
         _next_line,
         re.IGNORECASE,
-        gate=r"""(?:pass|secret|key|credential|token|phrase|mnemonic)[a-z0-9_-]{0,20}\\{0,8}["']?[^\S\n]{0,4}(?:[:=][^\S\n]{0,4}(?:[|>][-+]?)?|\\)[^\S\n]{0,4}\\?\n""",
+        gate=r"""(?:pass|secret|key|credential|token|phrase|mnemonic)[a-z0-9_-]{0,20}\\{0,8}["']?[^\S\n]{0,4}"""
+        r"""(?:[:=][^\S\n]{0,4}(?:[|>][-+]?)?|\\)[^\S\n]{0,4}\\?\n""",
     ),
 )
 
 _WRAP = lazy_pattern(
-    rf"""(?P<seam>\n{SPEAKER}[^\S\n]{{0,40}}(?P<quote>[bu]?["'])?)(?P<rest>[\w+/.~%-]{{4,4096}}={{0,2}})(?P<alone>[\\"'`,;)\]}}]{{0,4}}[^\S\n]*(?=\n|\Z))?(?=[\s"'`,;)\]}}\\]|\Z)"""
+    rf"""(?P<seam>\n{SPEAKER}[^\S\n]{{0,40}}(?P<quote>[bu]?["'])?)(?P<rest>[\w+/.~%-]{{4,4096}}={{0,2}})"""
+    rf"""(?P<alone>[\\"'`,;)\]}}]{{0,4}}[^\S\n]*(?=\n|\Z))?(?=[\s"'`,;)\]}}\\]|\Z)"""
 )
 _BROKEN = lazy_pattern(r"[\w+/=.~%-]\Z")
 WIDE = 60
-"""A terminal that wraps lines has at least so many columns; a shorter line was not wrapped, unless what follows looks random."""
+"""A terminal that wraps lines has at least this many columns; a shorter line was wrapped only if the rest looks
+random."""
 MOST_LINES = 60
 
 
 def unwrapped(text: str, clean: Callable[[str], str]) -> str:
-    """The rest of a secret that was broken over lines gone, and its beginning where that alone was too short to be known."""
+    """Remove the rest of a secret broken over lines, and its beginning if that was too short to recognise alone."""
     at = 0
     out: list[str] = []
     for wrap in _WRAP.finditer(text):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has a form of its own, whoever leaves it: cores, tracebacks, stacks, dumps of the flight recorder."""
+"""Formats that are the same whichever program writes them: cores, tracebacks, stacks, flight-recorder dumps."""

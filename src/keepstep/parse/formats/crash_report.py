@@ -33,7 +33,8 @@ _STACK = (
     lazy_pattern(
         r"^ *#\d+ 0x[\da-f]+ in (?P<function>.{1,600}?) (?:\((?P<library>/[^\s+)]{1,300})[^)]{0,60}\)|(?P<source>/\S{1,300}))\s{0,20}$"
     ),
-    # c10: '  File "<unknown>", line 0, in gloo::allreduce(...)', newer: "frame #1: c10::foo() + 0x1 (0x7f in /usr/lib/libc10.so)"
+    # c10: '  File "<unknown>", line 0, in gloo::allreduce(...)'
+    # newer: "frame #1: c10::foo() + 0x1 (0x7f in /usr/lib/libc10.so)"
     lazy_pattern(r'^ *File "(?P<source>[^"]*)", line \d+, in (?P<function>.*\S)\s*$'),
     lazy_pattern(r"^ *frame #\d+: (?P<function>.+?) \+ 0x[\da-f]+ \(0x[\da-f]+ in (?P<library>[^)]+)\)"),
 )
@@ -97,7 +98,7 @@ _WHAT = lazy_pattern(r"what\(\): +(?P<what>.*)")
 
 
 def _terminate(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """``terminate called after throwing an instance of 'X'`` and its ``what()``, which may take lines."""
+    """``terminate called after throwing an instance of 'X'`` and its ``what()``, which may span several lines."""
     kind = match["kind"]
     words: list[str] = []
     for _, line in zip(range(6), lines, strict=False):
@@ -130,12 +131,12 @@ def _java(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _java_frame(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The frame of the JVM's report, where the line that names the signal is not there."""
+    """The frame of the JVM's report, where the line that names the signal is missing."""
     for _, line in zip(range(3), lines, strict=False):
         found = re.search(rf"# C{_IN_LIBRARY}", line)
         if found:
             frame = Frame(function=found["function"] or "???", library=found["library"])
-            yield NativeAbort(what="the JVM was struck in native code", where=found["library"], frames=(frame,))
+            yield NativeAbort(what="the JVM crashed in native code", where=found["library"], frames=(frame,))
             return
 
 
@@ -203,7 +204,7 @@ SIGNATURES = (
         rf"(?:^|[\s:\[(])F0000 00:00:\d+\.\d+ +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
     ),
-    # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
+    # one line of a stack whose beginning is missing; glog: @     0x7fa3d072f46c do_rallocx
     signature(
         r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",
         NativeFrameSeen,
@@ -216,7 +217,7 @@ SIGNATURES = (
     ),
 )
 
-# A fatal line of glog and absl ends its process, so it stands near the end; its beginning is too short to be searched for.
+# A fatal line of glog and absl ends its process, so it is near the end. Its beginning is too short to search for.
 LAST_WORDS = (
     # F0607 10:10:14.749000 1234 foo.cc:12] Check failed: ...
     signature(
@@ -224,7 +225,7 @@ LAST_WORDS = (
         _fatal_line,
         anchors=by_hand("a time of day: absl prints this one before its clock is known", "F0000 00:00:"),
     ),
-    # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
+    # one line of a stack whose beginning is missing; glog: @     0x7fa3d072f46c do_rallocx
     signature(
         r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",
         NativeFrameSeen,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core files: what their ELF notes say. Pure over a buffer (bytes or a memory map), bounded.
 
-Only headers, notes and the top of the main stack are read, so that a core of many
-gigabytes costs what a small one does.
+Only headers, notes and the top of the main stack are read, so a core of many
+gigabytes costs no more than a small one.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ MOST_FILES = 50_000
 STACK_TOP = 4 << 20
 
 _MACHINES = {
-    2: "sparc", 3: "i386", 8: "mips", 20: "ppc", 21: "ppc64", 22: "s390x", 40: "arm", 43: "sparc64", 50: "ia64", 62: "x86_64",
-    183: "aarch64", 243: "riscv64", 258: "loongarch64",
+    2: "sparc", 3: "i386", 8: "mips", 20: "ppc", 21: "ppc64", 22: "s390x", 40: "arm", 43: "sparc64", 50: "ia64",
+    62: "x86_64", 183: "aarch64", 243: "riscv64", 258: "loongarch64",
 }  # fmt: skip
 _SIGNALS = {
-    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
-    10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ",
-    31: "SIGSYS",
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+    9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+    24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
 }  # fmt: skip
 _WITH_ADDRESS = {4, 5, 7, 8, 11}
 _SENT = {0, -1, -6}
-"""kill, sigqueue, tkill: a process sent the signal. Other codes below 0 are of timers and queues, and name no process."""
+"""kill, sigqueue, tkill: a process sent the signal. Other negative codes (timers, queues) name no process."""
 _PT_LOAD, _PT_NOTE = 1, 4
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV = 1, 3, 6
 _NT_SIGINFO, _NT_FILE = 0x53494749, 0x46494C45
@@ -62,18 +62,18 @@ class Core:
     code: int | None = None
     address: int | None = None
     sender: int | None = None
-    """The process that sent the signal, where one did; 0: one that this process's namespace does not show."""
+    """The process that sent the signal, if one did; 0: a process outside this one's namespace."""
     pid: int | None = None
     thread: int | None = None
-    """The thread that was struck: the kernel writes it first."""
+    """The thread that crashed: the kernel writes it first."""
     counter: int | None = None
-    """Where it was struck: the program counter."""
+    """Where it crashed: the program counter."""
     program: str | None = None
     arguments: str | None = None
     executable: str | None = None
     files: list[Mapped] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
-    """Only the variables that tell who the process was."""
+    """Only the variables that say which rank the process was."""
     truncated: bool = False
 
     @property
@@ -82,7 +82,7 @@ class Core:
 
     @property
     def sent_by(self) -> int | None:
-        """The other process that sent the signal; None where this process was struck, or gave up by itself."""
+        """The other process that sent the signal; None where this process crashed or aborted by itself."""
         return None if self.sender == self.pid else self.sender
 
     def file_at(self, address: int) -> str | None:

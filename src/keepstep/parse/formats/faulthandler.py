@@ -16,7 +16,7 @@ from keepstep.parse.scan.block import block
 MOST_LINES = 400
 MOST_FRAMES = 150
 MOST_STRANGERS = 6
-"""Other lines that may stand between (a second writer without a prefix)."""
+"""How many other lines may come in between (a second writer without a prefix)."""
 
 SIGNALS = {
     "Segmentation fault": "SIGSEGV",
@@ -77,13 +77,13 @@ def _fatal(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _likely(threads: list[list[Frame]]) -> list[Frame]:
-    """The thread that was struck, where none is called current: one that was inside a framework, else the main one."""
+    """The thread that crashed, where none is marked current: one inside a framework, else the main thread."""
     inside = (frames for frames in threads if frames and whose(frames[0]) is Whose.FRAMEWORK)
     return next(inside, threads[-1] if threads else [])
 
 
 def _thread(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The stack of one thread, of a crash or of a living process that was asked for it."""
+    """The stack of one thread, of a crash or of a live process that was asked for it."""
     frames: list[Frame] = []
     strangers = 0
     for _, line in zip(range(MOST_FRAMES + MOST_STRANGERS), lines, strict=False):

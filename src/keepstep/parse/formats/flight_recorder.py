@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch flight-recorder dumps (``nccl_trace_rank_0``, ``comm_lib_trace_rank_0``), pickled or JSON.
 
-A pickle is a program; a hostile one must not run. So it is read by a reader of our own
-that knows containers, strings and numbers and nothing else: there is no opcode in it that
+A pickle is a program; a hostile one must not run. So we read it with a reader of our own
+that knows only containers, strings and numbers: it has no opcode that
 looks up, calls or builds anything. Sizes and depth are bounded, and so is what is made of a value: lists that
 hold each other are small in the file and endless when they are written out.
 """
@@ -33,7 +33,7 @@ MOST_PARTS = 10_000_000
 MOST_ENTRIES, MOST_GROUPS, MOST_MEMBERS = 200_000, 1000, 2_000_000
 DEEPEST = 12
 LAST = 50
-"""Entries kept of each group: what a rank did long ago does not tell where it stands."""
+"""Entries kept per group: what a rank did long ago does not show where it is now."""
 
 _NAMED = lazy_pattern(r"(?:nccl|comm_lib|fr|flight_?recorder)_?(?:trace|dump)", re.I)
 _RANK = lazy_pattern(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]{0,60}?[_\-.](\d{1,9})(?:\.\w+)?$", re.I)
@@ -56,7 +56,7 @@ def looks_like_dump(name: str, head: bytes) -> bool:
 
 
 def rank_of(name: str) -> int | None:
-    """The rank that a dump's file name tells: ``nccl_trace_rank_3``, ``nccl_trace_3``."""
+    """The rank in a dump's file name: ``nccl_trace_rank_3``, ``nccl_trace_3``."""
     match = _RANK.search(name)
     digits = (match[1] or match[2]) if match else ""
     return int(digits) if digits and len(digits) < 8 else None
@@ -169,7 +169,7 @@ def _put(value: Any, out: list[str], room: int, depth: int) -> int | None:
 
 
 def _text(value: Any, most: int) -> str:
-    """A name, a number; whatever else stands there has no words."""
+    """A name or a number; anything else is left out."""
     return str(value)[:most] if isinstance(value, (str, int, float)) else ""
 
 
@@ -384,7 +384,7 @@ def _set(target: Any, items: list[Any]) -> None:
         raise NotADump("its pickle is cut off or damaged")
     for n in range(0, len(items), 2):
         key = items[n]
-        if not (key is None or isinstance(key, (str, int, float, bytes))):  # to hash tuples of tuples may take for ever
+        if not (key is None or isinstance(key, (str, int, float, bytes))):  # hashing tuples of tuples may take for ever
             raise NotADump("its pickle is cut off or damaged")
         target[key] = items[n + 1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torchfrtrace``, PyTorch's own analyser of flight-recorder dumps: people post what it prints instead of the dumps."""
+"""``torchfrtrace``, PyTorch's analyser of flight-recorder dumps: people post its output instead of the dumps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keepstep.parse.scan.signature import signature
 
 
 def _culprit(match: re.Match[str]) -> Fact | None:
-    """A state that differs is a rank that has not come so far: that is no mismatch."""
+    """A different state means a rank that has not got that far, which is no mismatch."""
     if match["kind"] == "COLLECTIVE_STATE_MISMATCH":
         return RanksMissing(missing=(int(match["rank"]),), what="flight recorder")
     return CollectiveMismatch(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gdb prints of a crash: in a log where somebody ran under it, or of a core when we ask it."""
+"""What gdb prints about a crash: in the log of a program run under it, or about a core when we ask it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambd
             if _FIRST.match(line):
                 found = []
             frame = _frame(line, library_at)
-            if _HANDLED.match(line):  # what stands above only handled the signal; this is the thread that was struck
+            if _HANDLED.match(line):  # the frames above only handled the signal; this is the thread that crashed
                 found = struck = []
             elif frame is not None and len(found) < MOST_FRAMES:
                 found.append(frame)
@@ -58,7 +58,7 @@ def believed(
 ) -> tuple[list[str], str | None]:
     """The frames that can be believed of a backtrace for which not all libraries were read, and the next one to read.
 
-    gdb steps out of a function by its library's tables; without them what follows is guessed.
+    gdb unwinds a function with its library's tables; without them, what follows is a guess.
     """
     kept: list[str] = []
     for line in lines:
@@ -99,7 +99,7 @@ class _Told(NamedTuple):
 
 
 def _told(line: str) -> _Told | None:
-    """``#3  0x00007f12 in name (arguments) at name.c:12 from /lib/name.so``: read from its beginning, then from its end."""
+    """``#3  0x00007f12 in name (arguments) at name.c:12 from /lib/name.so``, read from both ends."""
     line = line[:LONGEST_LINE]
     begin = _FRAME.match(line)
     if begin is None:
@@ -117,7 +117,7 @@ def _told(line: str) -> _Told | None:
 
 
 def _last(text: str, word: str) -> tuple[str, str | None]:
-    """What follows the word, if that is the last but one, and what stands before it."""
+    """What follows the word, if it is the last but one, and what comes before it."""
     before, _, last = text.rpartition(" ")
     return (
         (before.removesuffix(word), last)

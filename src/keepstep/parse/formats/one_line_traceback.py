@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracebacks that a service put on one line: Google's managed training joins them with blanks, JSON logs with ``\\n``."""
+"""Tracebacks on one line: Google's managed training joins the lines with blanks, JSON logs with ``\\n``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REPLICA = lazy_pattern(r"The replica (?P<role>[a-z][\w\-]*?)[ \-](?P<index>\d+)
 
 
 def is_in_one_line(rest: str) -> bool:
-    """Whether the frames stand on the very line of the head."""
+    """Whether the frames are on the same line as the head."""
     return _FRAME.search(rest[:400]) is not None
 
 

@@ -11,11 +11,11 @@ from keepstep.core.facts.network import ConnectionStuck
 _ESTABLISHED, _SYN_SENT = "01", "02"
 _RETRANSMITTING = "01"
 TRIES = 2
-"""A packet that is sent once more is usual; twice in a row is not."""
+"""One retransmission is normal; two in a row are not."""
 
 
 def stuck_connections(table: str, inodes: Set[int]) -> Iterator[ConnectionStuck]:
-    """The sockets among ``inodes`` that wait for an answer and have asked again and again."""
+    """The sockets among ``inodes`` that wait for an answer and keep retransmitting."""
     for line in table.splitlines()[1:]:
         words = line.split()
         if len(words) < 10 or words[3] not in (_ESTABLISHED, _SYN_SENT):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``py-spy dump`` and ``pystack`` print of a living process: the stack of every thread.
+"""What ``py-spy dump`` and ``pystack`` print about a live process: the stack of every thread.
 
 ``Thread 1234 (active+gil): "MainThread"`` and lines as ``all_reduce (torch/distributed/distributed_c10d.py:3252)``,
 innermost first, with paths that are cut at the folder that Python found them in; or ``Traceback for thread 1234
@@ -20,7 +20,7 @@ from keepstep.parse.scan.block import block
 
 MOST_FRAMES = 150
 MOST_STRANGERS = 4
-"""Other lines that may stand between, such as the arguments that ``--locals`` shows."""
+"""How many other lines may come in between, such as the arguments that ``--locals`` shows."""
 
 LONGEST_FRAME = 600
 _FRAME = lazy_pattern(

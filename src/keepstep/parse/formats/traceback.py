@@ -20,7 +20,7 @@ LINES_AFTER_A_CUT = 4
 INNERMOST = 3
 LONGEST_CODE = 240
 CATCHES = ("_exit_barrier", "safe_import", "safe_import_from")
-"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end, optional modules."""
+"""Functions that log any exception raised below them and go on: torchelastic's exit barrier, optional modules."""
 
 _FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")
@@ -29,11 +29,11 @@ _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
 _LAST = lazy_pattern(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(?: (?P<message>.*))?)?$")
 _ERROR_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 _GLUED = lazy_pattern(rf"^(?P<one>{_ERROR_NAME})(?P=one)+$")
-"""Processes that fail at once and write to one terminal leave the name twice: FileNotFoundErrorFileNotFoundError: ..."""
+"""Processes that fail at once and share a terminal leave the name twice: FileNotFoundErrorFileNotFoundError: ..."""
 # JAX raises its own exception again, with all frames, under this name
 _LONE = rf"^(?:E\s{{3,}})?(?:[\w.]*UnfilteredStackTrace: )?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
 _KERNEL_FAILED = lazy_pattern(KERNEL_FAILED)
-# torch's distributed checkpoint tells whose exception it passes on: Traceback (most recent call last): (RANK 3)
+# torch's distributed checkpoint says whose exception it passes on: Traceback (most recent call last): (RANK 3)
 _OF_RANK = lazy_pattern(r":? ?\(RANK (?P<rank>\d+)\)")
 _CHAINED = lazy_pattern(r"The above exception was the direct cause|During handling of the above exception")
 _STARTS_OTHER = lazy_pattern(
@@ -89,12 +89,12 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _ends_indented(line: str, deep: int) -> bool:
-    """Whether a line less deep than the frames names an exception: a traceback set into a table is indented as a whole."""
+    """Whether a line less indented than the frames names an exception: in a table the whole traceback is indented."""
     return deep > 2 and len(line) - len(line.lstrip()) <= deep - 2 and bool(re.match(_LONE, line.strip()))
 
 
 def _note(code: list[str], line: str) -> None:
-    """The source line below a frame; one drawn by rich bears a mark."""
+    """The source line below a frame; rich marks it."""
     drawn = line.partition("❱")[2]
     if drawn and code:
         code[-1] = drawn.rpartition("│   ")[2].strip(" │")[:LONGEST_CODE]
@@ -174,17 +174,17 @@ def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]
 
 
 def _read_lone(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The last line of a traceback whose head is not there."""
+    """The last line of a traceback whose beginning is missing."""
     yield from _ending(match["type"], match["message"] or "", (), 0, lines)
 
 
 def _read_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The first root error that TensorFlow lists, where the exception that lists it is not there."""
+    """The first root error that TensorFlow lists, where the exception that lists it does not exist."""
     yield ExceptionRaised(type=type_of(match["code"]), message=match["message"].strip())
 
 
 def _read_last_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """What a kernel of TensorFlow failed with, where the log says nothing more after it."""
+    """The error of a TensorFlow kernel, where the log says nothing after it."""
     for number, line in enumerate(lines):
         if number > MOST_MESSAGE_LINES or (line.strip() and "[[" not in line and not _KERNEL_FAILED.search(line)):
             return

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a log is read: which words to look for, where they stand, who wrote the line and when. It knows no tool by name."""
+"""How a log is read: what to look for, where it is, who wrote the line and when. No tool is known here by name."""

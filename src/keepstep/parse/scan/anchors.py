@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find which of many literals stand where in a large buffer: the fast first pass over logs.
+"""Finds where any of many literals occur in a large buffer: the fast first pass over logs.
 
-One Hyperscan database over all literals where that library is there, and, once there is much to read, one over
-fewer words before it (``coarse``); else one alternation of Python's ``re``: the same answers, slower.
+With Hyperscan, one database of all literals and, once there is much to read, one of fewer words before it
+(``coarse``). Without it, one alternation of Python's ``re``: the same answers, more slowly.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ except ImportError:  # no wheel for this platform
 HEAD = 4
 """No literal is shorter than this."""
 LARGE = 8 << 20
-"""From here on the coarse words are worth their preparation."""
+"""From this size on, the coarse words are worth preparing."""
 SMALL = 256
-"""Below, the coarse words are not asked. Above, they are quicker: their tables are in the processor's cache."""
+"""Below this size the coarse words are not used. Above, they are faster: their tables fit the processor's cache."""
 DENSE = 96
 """Marks in one buffer: with more of them all of it is searched for the literals."""
 PAUSE = 14
-"""Buffers, every other of which is a seam, for which the coarse words are not asked where every place they mark is one."""
+"""How many buffers (every other one is a seam) are searched without the coarse words after these did not help."""
 MOST_IDLE = 8_000
 """Marks without a literal: their cost is about that of another database."""
 NOISY = 100
@@ -62,7 +62,7 @@ class Finder(Protocol):
         ...
 
     def expect(self, size: int) -> None:
-        """So many bytes will be searched: what costs time to prepare may be worth it."""
+        """How many bytes will be searched: slow preparation may be worth it."""
         ...
 
 
@@ -75,17 +75,17 @@ class Keeper(Protocol):
 
 
 def finder(anchors: Sequence[Anchor], kept: Keeper | None = None) -> Finder:
-    """The fastest finder that this machine has."""
+    """The fastest finder on this machine."""
     return _Hyperscan(anchors, kept) if hyperscan is not None else _Regex(anchors)
 
 
 def accelerated() -> bool:
-    """Whether the fast library is there."""
+    """Whether the fast library is installed."""
     return hyperscan is not None
 
 
 class _Hyperscan:
-    """Where there is much to read, first for a few coarse words, then around these only for the literals themselves."""
+    """Where there is much to read, searches for a few coarse words first, and for the literals only around them."""
 
     def __init__(self, anchors: Sequence[Anchor], kept: Keeper | None = None) -> None:
         self._literals: list[Word] = [(literal.encode(), fold) for literal, fold in anchors]

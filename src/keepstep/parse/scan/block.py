@@ -2,7 +2,7 @@
 """Blocks: messages that take several lines (a traceback, a crash report, a failure table).
 
 A block begins where its pattern matches one logical line and is read from the lines of
-the same writer that follow, so that interleaved output of other ranks does not disturb it.
+the same writer that follow, so interleaved output of other ranks does not disturb it.
 A table of them is the ``BLOCKS`` of a parse module.
 """
 

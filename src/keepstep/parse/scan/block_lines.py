@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.prefix import Writer
+from keepstep.parse.scan.writer import Writer
 
 LONGEST_LINE = 64 << 10
 HALF_A_LINE = LONGEST_LINE // 2
 MOST_BYTES_OF_A_BLOCK = 256 << 10
 MOST_LINES_OF_A_BLOCK = 1500
-"""Of all writers: many ranks may fail at once, line by line."""
+"""Lines of all writers: many ranks may fail at once, line by line."""
 LONGEST_PREFIX = 200
 """Of what a log viewer puts before each line."""
 _TIMED = lazy_pattern(r"\d\d:\d\d:\d\d")
@@ -21,7 +21,7 @@ _TIMED = lazy_pattern(r"\d\d:\d\d:\d\d")
 ReadLine = Callable[[bytes, int, int], tuple[Writer, str]]
 """The writer and the text of the line between two places of a buffer."""
 IsOfAnother = Callable[[bytes, int, int, str], bool]
-"""Whether that line certainly is not of a writer, by the writer's key."""
+"""Whether that line is certainly not by this writer, given by key."""
 
 
 class BlockLines:

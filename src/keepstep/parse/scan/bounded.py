@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pattern of a table as it is compiled: it spans wrapped lines, and costs no more on a hostile line than on any other.
+"""Makes a pattern of a table span wrapped lines, and cost no more on a hostile line than on any other.
 
-Python's ``re`` tries every way to share characters out among repeats that stand side by side, from every place of a line.
+Python's ``re`` tries every way to divide characters among adjacent repeats, from every place of a line.
 So what a table leaves open is bounded here, once for all tables:
 
 - A blank is a run of white space, which may hold a line break: terminals and pagers wrap lines.
@@ -50,7 +50,7 @@ def bounded(pattern: str) -> str:
     closing = _closing(tokens)
     out: list[str] = []
     opened: list[tuple[bool, bool, bool]] = []
-    """What was so where each open group began: whether a match may begin there, behind what, and whether after a gap."""
+    """The state where each open group began: whether a match may begin there, after what, and after a gap or not."""
     first, behind = True, False
     gap_above = False
     place = 0
@@ -165,7 +165,7 @@ def _is_word(token: str) -> bool:
 
 
 def _takes_blank(token: str) -> bool:
-    """Whether a blank is in this class of characters. (To compile each of hundreds would cost more than to read them.)"""
+    """Whether a blank is in this class of characters. (Compiling hundreds of classes would take longer.)"""
     inside = token[1:-1]
     negated = inside.startswith("^")
     parts = _TOKEN.findall(inside.removeprefix("^"))

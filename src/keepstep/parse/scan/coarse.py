@@ -26,7 +26,7 @@ Word = tuple[bytes, bool]
 
 
 class Group(NamedTuple):
-    """Literals, by their numbers, and words each of which is in all of them. The search looks at the ends of words first."""
+    """Literals, by their numbers, and words that are in all of them. The search looks at the ends of words first."""
 
     literals: list[int]
     words: list[bytes]
@@ -75,7 +75,7 @@ def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
 def fit(
     groups: Sequence[Group], literals: Sequence[Word], log: bytes, plain: Collection[int] = ()
 ) -> Iterator[tuple[int, Word]]:
-    """What to look for in such a log, each with the number of its group: the word made of pairs of bytes that are rare there.
+    """What to look for in such a log, each with the number of its group: the word whose pairs of bytes are rare there.
 
     Where all words of a group stand there, and in groups that are ``plain``, the literals themselves.
     """
@@ -94,7 +94,7 @@ def fit(
 
 
 def _with_what_is_before(word: bytes, texts: Sequence[bytes]) -> bytes:
-    """The word with whatever stands before it in all of the texts: it costs nothing to look for, and marks fewer places."""
+    """The word with whatever precedes it in all of the texts: that costs nothing, and marks fewer places."""
     before = [text[: text.find(word)] for text in texts]
     common = 0
     while all(len(each) > common and each[-common - 1] == before[0][-common - 1] for each in before):

@@ -14,7 +14,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.anchors import Anchor, Finder, Keeper, finder
 from keepstep.parse.scan.block import Block
 from keepstep.parse.scan.digits import numberless
-from keepstep.parse.scan.prefix import SPAWN_WORDS
+from keepstep.parse.scan.headings import SPAWN_WORDS
 from keepstep.parse.scan.signature import Signature
 
 MOST_SHAPES = 20_000

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of the last lines of a stream look like errors, whatever they say.
 
-Read only at the end of a stream, where no table need know the words. A level that the writer gave counts first;
-words of failure count where there is none. What healthy programs print so too is left out.
+Read only at the end of a stream, so no table needs to know the message. A level that the writer gave counts first;
+without one, words of failure count. What healthy programs print as well is left out.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _WORDY = lazy_pattern(
     r"|(?<![\[<])\bstderr\b|error_?file|--\w*(?:error|oom|nan|timeout)|log[ _-]?level\W{1,3}(?:error|critical|fatal|warn)"
     r"|(?:with|using|set|default) (?:a )?time-?out|time-?out (?:of|is|set)\b"
 )
-"""Words of failure that tell of none, where no level says so."""
+"""Words of failure that mean none, where no level says so."""
 _FRAME = lazy_pattern(
     r'^\s*(?:File "|at [\w.$<>]+\(|frame #\d|@ +0x|#\d+ |\[[^\]]*\] +(?:/|\[0x)|raise |return |self\.|\^+|~+|/\S+\.(?:so|py)[.\d]*(?:\(|:\d+))|^\s+(?!what\(\):)\w[\w.]*\(|^\s*\w[\w., ]* = \w[\w.]*\(|\+ 0x[0-9a-f]+'
 )
@@ -112,13 +112,13 @@ def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:
 
 
 def _ends_in_results(lines: Sequence[str]) -> bool:
-    """Whether a program came to print what it counted or measured, number by number: no error above has ended it."""
+    """Whether a program got as far as printing its counts or measurements: then no error above ended it."""
     last = [text for text in lines[-2 * RESULTS :] if _WORD.search(text)][-RESULTS:]
     return len(last) == RESULTS and all(_RESULT.search(text) for text in last)
 
 
 def _as_one_message(levels: list[Loudness | None], lines: Sequence[str]) -> list[Loudness | None]:
-    """A complaint without a level of its own, right below a warning or in the box that it opens, is the rest of that warning."""
+    """Whether a complaint without a level, right below a warning or in the box it opens, is the rest of it."""
     boxed = False
     for number, text in enumerate(lines[:-1]):
         if _RULER.match(text):
@@ -154,7 +154,7 @@ def loudness(text: str) -> Loudness | None:
 
 @lru_cache(maxsize=4096)
 def _loudness_of(head: str) -> Loudness | None:
-    """The same for all lines of one shape: thousands of ranks end in the same words with other numbers."""
+    """The same for all lines of one shape: thousands of ranks end with the same message and other numbers."""
     if _FRAME.search(head) or _OF_THE_SYSTEM.search(head):
         return None
     level = _loudness(head)
@@ -166,7 +166,7 @@ def _loudness(head: str) -> Loudness | None:
         return Loudness.FATAL
     complains = bool(_COMPLAINT.search(head)) and not _WORDY.search(head)
     if len(head) > LONGEST_QUOTED and _QUOTED.search(head):
-        return None  # a text that the program reads, not one that it says
+        return None  # a text that the program reads, not a message of its own
     if _ERROR_AS_WARNING.search(head):
         return Loudness.ERROR
     if _TOLD.search(head) or (_WARNED.search(head) and not _MARKED.search(head)):
@@ -189,7 +189,7 @@ _MADE_DO = lazy_pattern(
 _OF_THE_SYSTEM = lazy_pattern(
     r"^\s*(?:<\d+>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? |^\w{3} +\d+ [\d:]+ \S+ (?:kernel|systemd(?:-\w+)?(?:\[\d+\])?): "
 )
-"""The kernel complains of much that no run notices; what ends runs its own tables know."""
+"""The kernel complains about much that no run notices; what ends runs is in its own tables."""
 _RULER = lazy_pattern(r"^\s*(?:-{20,}|={20,}|\*{20,})\s*$")
 _WARNS = lazy_pattern(r"^\s*WARNING\b")
 _WORD = lazy_pattern(r"[A-Za-z]")

@@ -25,7 +25,7 @@ SHORTEST = 4
 MOST_TEXTS = 16
 """Of one run. A branch of a pattern may bring as many as it has."""
 LONG_ENOUGH = 12
-"""Letters that are not of a common word: no line has such a text by chance, so fewer texts are worth more than longer ones."""
+"""Letters that no common word has: no line has such a text by chance, so a few of them beat a longer text."""
 LONGEST = 32
 """Of a text only so much is looked for: terminals wrap lines, and a shorter text is less often broken in two."""
 MOST_CHARACTERS = 4
@@ -37,7 +37,7 @@ _COMMON = lazy_pattern(
     r"|world|size|version|checkpoints?|datasets?|saved|shapes?|program|computation|memory|mem|exit(?:ed)?|code|status|value|differ|unavailable|deadline_exceeded"
     r"|cc|cpp|h|cu|c|0+|0x|most|recent|call|last)\b"
 )
-"""Words that stand on the lines of any log."""
+"""Words that are on the lines of any log."""
 
 _ATOMIC, _POSSESSIVE = getattr(_ops, "ATOMIC_GROUP", None), getattr(_ops, "POSSESSIVE_REPEAT", None)
 _REPEATS = (_ops.MAX_REPEAT, _ops.MIN_REPEAT, _POSSESSIVE)

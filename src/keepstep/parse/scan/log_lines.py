@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw lines of a log as text, and what a look at some of them tells. Pure."""
+"""Raw lines of a log as text, and what a sample of them shows. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.prefix import Writer, heading
+from keepstep.parse.scan.headings import heading
+from keepstep.parse.scan.writer import Writer
 
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
@@ -56,13 +57,13 @@ def held(text: str) -> str:
 
 
 def head(raw: bytes) -> str:
-    """Where the time of a line stands: its beginning, or what its container noted of it."""
+    """Where the time of a line is: at its beginning, or in what its container noted."""
     noted = _NOTED.search(raw) if raw[:1] == b"{" else None
     return noted[1].decode() if noted else clean(raw[:HEAD])
 
 
 def stamped(raw: bytes, line: str, text: str) -> str:
-    """Where the time of a line stands, of which the text was told from what launchers put before it."""
+    """Where the time is in a line whose prefixes were split off."""
     return head(raw) if line[:1] == "{" or (text != line and _DATED.match(line)) else text
 
 

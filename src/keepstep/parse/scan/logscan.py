@@ -7,53 +7,46 @@ pass finds anchors in whole chunks; only lines that hold one are decoded and rea
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
-from typing import NamedTuple
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import StreamEnded
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.anchors import Hits, in_order
 from keepstep.parse.scan.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
 from keepstep.parse.scan.clock import Clock
+from keepstep.parse.scan.headings import spawned
 from keepstep.parse.scan.knowledge import Knowledge
-from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
 from keepstep.parse.scan.line_count import newlines
-from keepstep.parse.scan.log_lines import clean, find_headings, head, held, sample, stamped
+from keepstep.parse.scan.log_end import TAIL, TAIL_OF_ONE, LogEnd
+from keepstep.parse.scan.log_lines import clean, find_headings, head, held, sample
 from keepstep.parse.scan.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
 from keepstep.parse.scan.patience import Patience
 from keepstep.parse.scan.pieces import pieces, with_last
-from keepstep.parse.scan.prefix import NOBODY, Prefixes, Writer, spawned
+from keepstep.parse.scan.prefix import Prefixes
+from keepstep.parse.scan.sighting import QUOTE, Sighting
 from keepstep.parse.scan.signature import Signature
 from keepstep.parse.scan.wrapping import Unwrapped
-from keepstep.parse.tools.programs.memory_readings import read_memory
+from keepstep.parse.scan.writer import NOBODY, Writer
 from keepstep.parse.tools.tensorflow.status import as_raised, under_node
 
 PIECE = 256 << 10
 """Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
 BEHIND = 128 << 10
-"""How far above a hit is looked for what belongs to it: the beginning of its line, the words before, the time."""
+"""How far above a hit we look for what belongs to it: the beginning of its line, the words before, the time."""
 MOST_PER_STREAM = 40
-"""Equal messages of one writer kept; the rest only repeat it."""
+"""How many equal messages of one writer are kept."""
 MOST_PER_ANCHOR = 3_000
-"""Lines with one anchor that are read in a log; then only its last part is looked at again."""
+"""How many lines with one anchor are read; after that, only those in the last part of the log."""
 WRAPPED = PIECE
 """Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
-WHOLE = 128 << 10
-TAIL = 32 << 10
-TAIL_OF_ONE = 4 << 10
-"""How much of the end of a large log is read for progress: more where many ranks write into it."""
-LONGEST_TOLD = 4 << 10
-"""Of a line that may tell of progress or be the last words."""
-QUOTE = 400
 LONG = 1 << 10
-"""Lines from which on the time is taken between two searches."""
+"""Longer lines are timed between two searches."""
 _ANCHOR = itemgetter(0)
 
 _LOGGER = lazy_pattern(
@@ -62,16 +55,6 @@ _LOGGER = lazy_pattern(
     r"|\bfailed with: $",
     most=LONGEST_BEFORE,
 )
-
-
-class Sighting(NamedTuple):
-    """A fact and where it stood. ``line`` counts from 1."""
-
-    fact: Fact
-    line: int
-    writer: Writer
-    at: float | None
-    quote: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +67,7 @@ class _Piece:
     lines: int
     hits: Hits
     tells_of_spawned: bool
-    """Whether a parent may print the exception of a child here: then each line is asked whether it is such."""
+    """Whether a parent may print the exception of a child here; then each line is checked for that."""
 
 
 class LogScan:
@@ -133,7 +116,8 @@ class LogScan:
         self.lines = ended + (1 if here.data and not here.data.endswith(b"\n") else 0)
         enough = len(here.data) > TAIL and here.data.find(b"\n", -TAIL_OF_ONE) >= 0
         around = here.data if before is None or enough else before.data + here.data
-        yield from self._tail(around, ended, whole=before is None)
+        end = LogEnd(self._know, self._clock, self._prefixes, self._heading_at, self._line_shift)
+        yield from end.read(around, ended, whole=before is None)
 
     def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
         if above is None:
@@ -158,7 +142,7 @@ class LogScan:
         return _Piece(data, begin, line, lines, hits, not self._know.of_spawned.isdisjoint(map(_ANCHOR, hits)))
 
     def _forget_floods(self, here: _Piece | None, before: _Piece | None) -> _Piece | None:
-        """The last part of a log is read anew, however often its words came before."""
+        """Reads the last part of a log again, however often its messages came before."""
         left_out = bool(self._flooded)
         self._seen.clear()
         self._flood.clear()
@@ -168,7 +152,7 @@ class LogScan:
         return self._found(here.data, here.begin, here.line, here.lines, before)
 
     def _begin(self, piece: bytes, last: bool) -> bytes:
-        """Learn from the first piece who writes here; a small pasted log is unwrapped."""
+        """Learns from the first piece who writes here, and unwraps a small pasted log."""
         if last and len(piece) <= WRAPPED:
             self._unwrapped = Unwrapped(piece.replace(b"\r\n", b"\n"))
             piece = self._unwrapped.text
@@ -212,10 +196,8 @@ class LogScan:
             if stop - start > 2 * NEAR:
                 covered[anchor] = min(end + shift + NEAR // 2, stop)
             writer, text = self._line(buffer, start, stop, end + shift)
-            joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
-            yield from self._read(
-                anchor, buffer, with_the_rest, here.begin - shift, start, stop, number + joined, writer, text
-            )
+            line = number + self._line_shift(start)
+            yield from self._read(anchor, buffer, with_the_rest, here.begin - shift, start, stop, line, writer, text)
 
     def _is_wanted(self, anchor: int) -> bool:
         self._flood[anchor] += 1
@@ -240,6 +222,9 @@ class LogScan:
                 writer = spawned(buffer, start) or NOBODY
         return writer, text
 
+    def _line_shift(self, offset: int) -> int:
+        return self._unwrapped.line_shift(offset) if self._unwrapped else 0
+
     def _heading_at(self, offset: int) -> Writer:
         found = NOBODY
         for place, writer in self._headings:
@@ -260,7 +245,7 @@ class LogScan:
         writer: Writer,
         text: str,
     ) -> Iterator[Sighting]:
-        """What stands in a line with an anchor, and in the block that it begins: only blocks need the rest of the buffer."""
+        """What a line with an anchor states, and the block that it begins. Only blocks need the rest of the buffer."""
         at: float | None = None
         timed = False
         raised = as_raised(text, self._above(buffer, start) if under_node(buffer, start) else "")
@@ -306,14 +291,14 @@ class LogScan:
                     yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
 
     def _goes_on(self, each: Signature) -> bool:
-        """Whether the line may be searched for this, too. To compile it takes time once, which is not the line's."""
+        """Whether the line may be searched for this, too. Compiling a pattern is not counted against the line."""
         if not each.is_compiled:
             with self.patience.paused():
                 each.pattern  # noqa: B018
         return self.patience.goes_on()
 
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
-        """The words just before a block: same line, else the line above, if the same writer's."""
+        """The text just before a block: on the same line, else the line above, if by the same writer."""
         if column > 0 and text[:column].strip():
             return ends_of(text[:column])
         if start <= 1:
@@ -326,7 +311,7 @@ class LogScan:
         return clean(buffer[above_start:above_stop])
 
     def _wrapped(self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str) -> Fact | None:
-        """The same signature over a line break: with the line above (not one that only marks a place in it), then with the one below."""
+        """The same signature over a line break: with the line above (unless it only marks a place), then below."""
         if self._unwrapped is None:
             return None
         first, upper = start, text
@@ -359,46 +344,3 @@ class LogScan:
             at = self._clock.read(head(buffer[start:stop]))
             tries += 1
         return at
-
-    def _tail(self, buffer: bytes, ended: int, whole: bool) -> Iterator[Sighting]:
-        """Progress and last words: of a small log all of it, of a large one its end. ``ended``: lines, in the whole log."""
-        reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
-        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - reach)
-        if begin:
-            begin = buffer.find(b"\n", begin) + 1
-        number = ended + 1 - newlines(buffer, begin, len(buffer))
-        ends: dict[str, deque[tuple[int, Writer, str, str]]] = {}
-        position = begin
-        while position < len(buffer):
-            stop = buffer.find(b"\n", position)
-            stop = len(buffer) if stop < 0 else stop
-            piece = buffer[position:stop]
-            if b"\r" in piece:
-                piece = piece.rstrip(b"\r").rsplit(b"\r", 1)[-1]
-            if b"\x00" in piece:  # a hole that a crashed host left
-                piece = piece.replace(b"\x00", b"")
-            piece = piece[:LONGEST_TOLD]
-            if piece and not piece.isspace():
-                line = clean(piece)
-                writer, text = self._prefixes.split(held(line))
-                timed = stamped(piece, line, text)
-                if writer is NOBODY and self._headings:
-                    writer = self._heading_at(position)
-                words = text.strip()
-                if words:
-                    shown = number + (self._unwrapped.line_shift(position) if self._unwrapped else 0)
-                    for fact in (self._know.read_progress(text), read_memory(text)):
-                        if fact is not None:
-                            yield Sighting(fact, shown, writer, self._clock.read(timed), words[:QUOTE])
-                    if writer.key not in ends:
-                        ends[writer.key] = deque(maxlen=LAST_LINES)
-                    ends[writer.key].append((shown, writer, text, timed))
-            position = stop + 1
-            number += 1
-        for end in ends.values():
-            for index, said in read_errors([text for _, _, text, _ in end]):
-                shown, writer, text, timed = end[index]
-                yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
-            shown, writer, text, timed = end[-1]
-            words = text.strip()[:QUOTE]
-            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A part of a line that is too long to be read whole. What is cut is marked, so that no pattern takes it for a line's beginning or end."""
+"""A part of a line that is too long to read whole.
+
+Cuts are marked, so no pattern takes them for the beginning or end of a line.
+"""
 
 from __future__ import annotations
 
 LONGEST_BEFORE = 2 << 10
-"""Of what stands before a block, so much is looked at: the first half and the last of it."""
+"""How much of what precedes a block is looked at, half from each end."""
 NEAR = 4 << 10
-"""Of a line that is longer than twice this, so much is read before and after a hit."""
+"""How much of a line longer than twice this is read before and after a hit."""
 
 
 def ends_of(text: str) -> str:
@@ -16,6 +19,6 @@ def ends_of(text: str) -> str:
 
 
 def near(text: str, place: int) -> str:
-    """What stands around a place of a long line, marked where it was cut: no pattern takes that for a line's beginning or end."""
+    """What is around a place of a long line, with the cuts marked."""
     low, high = max(0, place - NEAR), place + NEAR
     return ("…" if low else "") + text[low:high] + ("…" if high < len(text) else "")

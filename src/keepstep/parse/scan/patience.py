@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a log, and a line of it, may take to be read: input may be hostile, and must not stall us.
+"""How long reading a log, and one line of it, may take: hostile input must not stall us.
 
-Counted in time of the processor, so that a busy machine gives up no sooner. What was given up is told, so
-that nobody takes it for read.
+Processor time counts, so a busy machine gives up no sooner. What was given up is reported, so it is not taken
+for read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PER_LINE_S = 0.02
-"""Between two searches it is asked whether a line took longer: the last one may take it beyond."""
+"""Checked between two searches, so the last search of a line may exceed it."""
 PER_FILE_S = 20.0
 PER_MEGABYTE_S = 1.0
 """More than the slowest way to read a log takes, on a slow machine."""

@@ -9,32 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
 from keepstep.core.lazy_pattern import lazy_pattern
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
-    """Who wrote a line, as far as its prefix tells. ``key`` names the stream.
-
-    ``own``: the process itself wrote the number of its rank; a launcher or viewer may number hosts instead.
-    ``by_words``: the rank is that of the only process of a log that told its own, somewhere in it.
-    """
-
-    key: str = ""
-    rank: int | None = None
-    local: int | None = None
-    role: str | None = None
-    node: str | None = None
-    name: str | None = None
-    own: bool = False
-    by_words: bool = False
-
-
-NOBODY = Writer()
+from keepstep.parse.scan.writer import NOBODY, Writer, as_rank, identify
 
 _STRONG = (
     # torch's own excepthook: [rank1]: — Determined: [rank=1] ||
@@ -74,7 +54,7 @@ _SPOKEN = lazy_pattern(
 _CLOUD = lazy_pattern(
     r"^(?:[DIWEF] {1,2})?(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?"
 )
-# DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text
+# DeepSpeed, Ascend and others put the rank into the line: it stays part of the text
 _INSIDE = lazy_pattern(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
 # written by programs: "Rank 3 got exception: ..."
 _TOLD = lazy_pattern(
@@ -82,7 +62,7 @@ _TOLD = lazy_pattern(
 )
 
 _NAMED_FIRST = lazy_pattern(r"(?:[DIWEF] )?\W{0,3}(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|master|evaluator)")
-"""How lines begin that any of these may match."""
+"""The beginning of every line that any of these may match."""
 
 _WEAK = (
     # srun --label, parallel --tag, xla_dist: "3: text"
@@ -107,15 +87,16 @@ _NCCL = lazy_pattern(
     r"(?<![\w.\-])(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)"
 )
 _NCCL_MIDDLE = lazy_pattern(r":\d+:\d+ \[\d+\] ")
-"""Asked first: a search for what may begin with any word is slow where it fails."""
+"""Searched first: a pattern that may begin with any word is slow where it fails."""
 
-# container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
+# container runtimes, docker logs -t, kubectl logs --timestamps: before every line; no rank
 _STAMP = lazy_pattern(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
 
 # logs quoted in mails and issues
 _QUOTED = lazy_pattern(r"^> ?")
 
-# the logger of a parent that passes on what its child wrote (Spark, launchers): "20/03/04 05:06:07 INFO PythonRunner: text"
+# the logger of a parent that passes on what its child wrote (Spark, launchers):
+# "20/03/04 05:06:07 INFO PythonRunner: text"
 _TIMES = r"\d{2,4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _LEVELS = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
 _RELAYED = lazy_pattern(
@@ -124,7 +105,7 @@ _RELAYED = lazy_pattern(
 _OF_CHILD = lazy_pattern(
     r"Traceback \(most recent call last|\s+File \"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |[IWEF]\d{4} \d\d:\d\d:\d\d"
 )
-"""What no logger writes behind its own time: then it is not the program's."""
+"""What no logger writes after its own time: then the time is not the program's."""
 
 # viewers number lines: "[80746] text", "  12: text", "12<tab>text"
 _COUNTED = lazy_pattern(r"^ *\[?(?P<number>\d{1,8})(?:\]:?|:|\t) ?")
@@ -134,7 +115,7 @@ _BRACKET = lazy_pattern(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]r
 
 
 def _is_marked(line: str) -> bool:
-    """Whether a line may hold a strong prefix: asked of every line, so it must be cheap."""
+    """Whether a line may hold a strong prefix. Every line is checked, so this must be cheap."""
     return "pid=" in line or ("[" in line and _BRACKET.search(line) is not None)
 
 
@@ -142,7 +123,7 @@ _IN_BRACKETS = frozenset({"rank", "defa", "trai", "work", "node", "agen", "pod/"
 
 
 def _are_marked(lines: list[str]) -> bool:
-    """Whether any of the lines is, all asked at once."""
+    """Whether any of the lines is, all checked at once."""
     text = "\n".join(lines)
     if "pid=" in text or "]<std" in text:
         return True
@@ -153,7 +134,7 @@ def _are_marked(lines: list[str]) -> bool:
 
 WEAK_SHARE = 0.6
 FEWEST = 3
-"""Lines from which a habit can be learned."""
+"""Fewest lines from which a habit can be learned."""
 
 
 _NEEDED = {
@@ -172,7 +153,7 @@ _NEEDED = {
 
 
 def _matches(pattern: re.Pattern[str], lines: list[str], share: float) -> list[re.Match[str]]:
-    """The matches where at least that share of the lines (and there are some) match, else none: most logs are given up soon."""
+    """The matches, if at least that share of the lines match, else none. Most logs are given up on soon."""
     most_misses = len(lines) - share * len(lines)
     needed = _NEEDED.get(pattern, "")
     if sum([needed not in line for line in lines]) > most_misses:
@@ -195,7 +176,7 @@ PAST_MOST_RANKS = 64
 
 
 def _are_counted(lines: list[str]) -> bool:
-    """Whether each line bears a number above that of the line before: no ranks, which speak in any order, do so for long.
+    """Whether each line has a higher number than the line before. Ranks write in any order, so theirs soon do not.
 
     Ranks that all say the same, each once, may come in order too.
     """
@@ -232,7 +213,7 @@ class Prefixes:
                 self._weak = pattern
                 break
         self.in_use = self._weak is not None or _are_marked(lines)
-        """Whether lines of this file tell who wrote them."""
+        """Whether lines of this file say who wrote them."""
 
     def _unstamped(self, line: str) -> str:
         match = self._stamp.match(line) if self._stamp is not None else None
@@ -248,7 +229,7 @@ class Prefixes:
                 writer = Writer(
                     key=writer.key,
                     rank=writer.rank,
-                    local=writer.local if writer.local is not None else _index(match["device"]),
+                    local=writer.local if writer.local is not None else as_rank(match["device"]),
                     role=writer.role,
                     node=writer.node or match["node"],
                     name=writer.name,
@@ -257,7 +238,7 @@ class Prefixes:
         return writer, text
 
     def is_of_another(self, buffer: bytes, start: int, stop: int, key: str) -> bool:
-        """Whether a raw line certainly was not written by whom ``key`` names; where it must be read to tell, it may be so."""
+        """Whether a raw line was certainly not written by ``key``. False where only reading the line would tell."""
         first = _ANY_STRONG_RAW.match(buffer, start, stop) if self._stamp is None else None
         if first is None:
             return False
@@ -286,8 +267,8 @@ class Prefixes:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line or "RankID:" in line else None
             if inside is None:
                 told = _TOLD.match(line) if named else None
-                return (Writer(rank=_index(told["rank"])) if told else NOBODY), line
-            return Writer(rank=_index(inside["rank"] or inside["id"])), line
+                return (Writer(rank=as_rank(told["rank"])) if told else NOBODY), line
+            return Writer(rank=as_rank(inside["rank"] or inside["id"])), line
         following = next((m.start() for m in found if m.start() >= best.end()), None)
         return _writer_of(best), line[best.end() : following]
 
@@ -308,101 +289,13 @@ def _writer_of(match: re.Match[str]) -> Writer:
     return _writer(groups.get("rank"), groups.get("name"), groups.get("node"), groups.get("pid"), groups.get("local"))
 
 
-def _index(text: str) -> int | None:
-    """A rank, or what may be one: no run has ten million."""
-    return int(text) if len(text) < 8 else None
-
-
 @lru_cache(maxsize=8192)
 def _writer(rank: str | None, name: str | None, node: str | None, pid: str | None, local: str | None) -> Writer:
     """The writer of a prefix, remembered: there are few of them and millions of lines."""
     name = (name or "").strip() or None
     by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
     if local is not None:
-        return Writer(key=f"{node}:{local}" if node else local, local=_index(local), node=node)
-    index = _index(rank) if rank is not None else by_name.rank
+        return Writer(key=f"{node}:{local}" if node else local, local=as_rank(local), node=node)
+    index = as_rank(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
     return Writer(key=key, rank=index, role=by_name.role if rank is None else None, node=node, name=name)
-
-
-_ROLE_WORDS = r"(?P<role>rank|worker|chief|master|ps|parameter[-_]?server|evaluator|task|proc(?:ess)?|trainer|node|host|replica|launcher|stdout|stderr|out|err|log)"
-_NAMED = (
-    # torchrun --log-dir: .../attempt_0/3/stderr.log
-    lazy_pattern(r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)(?:/|$)"),
-    # MPI: 1/rank.3/stdout
-    lazy_pattern(r"rank[._\-]?0*(?P<rank>\d+)(?!\d)", re.I),
-    lazy_pattern(r"(?<![a-z])" + _ROLE_WORDS + r"[._\-]?0*(?P<rank>\d+)(?![\d.]*\d)", re.I),
-    lazy_pattern(r"(?<![a-z])(?P<role>chief|master|evaluator)(?![a-z])", re.I),
-)
-
-
-def identify(name: str) -> Writer:
-    """The rank and role that a file, pod or actor name gives away: ``worker-1``, ``ps_0``, ``rank3.log``."""
-    for pattern in _NAMED:
-        match = pattern.search(name)
-        if match:
-            groups = match.groupdict()
-            role = (groups.get("role") or "").lower() or None
-            if role in ("stdout", "stderr", "out", "err", "log", "task", "proc", "process", "rank"):
-                role = None
-            if role in ("parameter_server", "parameter-server", "parameterserver"):
-                role = "ps"
-            if role in ("node", "host") or role == "launcher":
-                return Writer(key=name, node=match.group(0), role=None, name=name)
-            rank = groups.get("rank")
-            index = _index(rank) if rank is not None else 0
-            return Writer(key=name, rank=index, role=role, name=name)
-    return NOBODY
-
-
-_HEADINGS = (
-    # head, tail -n: ==> logs/rank0.log <==
-    lazy_pattern(r"^==> (?P<name>.+) <==$"),
-    lazy_pattern(r"^\$? ?kubectl logs .*?(?<![\w\-])(?P<name>[\w\-]+-\d+)\b"),
-    # Ray Train: [Rank 3 Error Snippet]:
-    lazy_pattern(r"^\[(?P<name>Rank \d+) Error Snippet\]:?$"),
-    # kubectl describe pod
-    lazy_pattern(r"^Name: +(?P<name>[\w.\-]+-(?:worker|chief|master|ps)-\d+)$"),
-    # typed by people: "Rank 0:", "worker 1", "### node 2 ###", "# process 3 output"
-    lazy_pattern(
-        r"^[#*=\-\s>\[(]*(?P<name>(?:rank|worker|chief|ps|process|proc|task|trainer|evaluator)[ _#\-]?\d+)"
-        r"(?: (?:log|logs|output|stderr|stdout|side))?[\s:#*=\-\])]*$",
-        re.I,
-    ),
-)
-
-
-_SPAWNED = (
-    # torch.multiprocessing.spawn, then the traceback of that process
-    lazy_pattern(rb"-- Process (\d+) terminated with the following error"),
-    # torch_xla's spawn
-    lazy_pattern(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
-)
-SPAWNED_REACH = 32 << 10
-SPAWN_WORDS = ("-- Process ", "Exception in device=")
-"""Where none of them is near, no line need be asked."""
-
-
-def spawned(buffer: bytes, place: int) -> Writer | None:
-    """The process whose exception a parent prints at a place, from the words above it."""
-    low = max(0, place - SPAWNED_REACH)
-    for literal, pattern in zip(SPAWN_WORDS, _SPAWNED, strict=True):
-        start = buffer.rfind(literal.encode(), low, place + 64)
-        match = pattern.match(buffer, start) if start >= 0 else None
-        if match:
-            rank = _index(match[1].decode())
-            return Writer(key=f"spawned {rank}", rank=rank)
-    return None
-
-
-def heading(line: str) -> Writer | None:
-    """The writer of the lines that follow, where a line is a heading of its own."""
-    for pattern in _HEADINGS:
-        match = pattern.match(line.strip())
-        if match:
-            writer = identify(re.sub(r"[ #]+", "", match["name"]))
-            if writer.rank is not None:
-                return Writer(
-                    key=f"heading {writer.rank} {writer.role or ''}".strip(), rank=writer.rank, role=writer.role
-                )
-    return None

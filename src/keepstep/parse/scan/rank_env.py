@@ -38,7 +38,7 @@ LARGEST_RANK = 10_000_000
 
 
 def member(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> Member | None:
-    """The process's rank, if a launcher's variables or its own arguments tell it."""
+    """The process's rank, if a launcher's variables or its own arguments say so."""
     found = _by_any(environment, arguments)
     return replace(found, job=_job(environment)) if found is not None else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message signatures: a pattern of a tool's own words, and the fact that it states.
+"""Message signatures: a pattern of a tool's message, and the fact that it states.
 
 A table of them is the ``SIGNATURES`` of a parse module. The pattern is searched in one
 logical line (writer's prefix, colours and progress bars already taken off). A blank
@@ -28,7 +28,7 @@ Make = Callable[[re.Match[str]], Fact | None]
 
 LONGEST_ADVICE = 80
 _ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]{0,80}$")
-"""What comes next has not happened: a text tells what to do if it should."""
+"""What comes next has not happened: it is advice for the case that it does."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Derived(NamedTuple):
 
 
 recalled: dict[str, Derived] = {}
-"""By pattern. What an earlier start derived spares this one the parsing of thousands, if it is there before the tables are."""
+"""By pattern, from an earlier start: it saves parsing thousands of patterns if it is here before the tables are."""
 derived: dict[str, Derived] = {}
 """By pattern, of this start."""
 
@@ -85,7 +85,7 @@ def _parse(pattern: str) -> Derived:
 
 
 def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
-    """A row of a table. ``anchors`` are derived from the pattern, but where these would be on many lines (``by_hand``)."""
+    """A row of a table. ``anchors`` are derived from the pattern, unless those would be too common (``by_hand``)."""
     its = _derive(pattern)
     if isinstance(fact, type):
         make = _maker(fact, constants, its.groups)
@@ -100,7 +100,7 @@ def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str
 
 
 def by_hand(why: str, *anchors: str) -> tuple[str, ...]:
-    """Anchors that are not derived from the pattern, and ``why`` not. Nothing of the pattern without one of them is ever found."""
+    """Anchors that are not derived from the pattern, and why. Only text with one of them is ever matched."""
     return anchors
 
 
@@ -134,7 +134,7 @@ def _converters(fact: type[Fact]) -> dict[str, Callable[[str], Any]]:
 
 
 def converter(hint: object) -> Callable[[str], Any]:
-    """By the words of a field's type: to evaluate the types of all facts would take longer than to read most logs."""
+    """By the text of a field's type: evaluating the types of all facts would take longer than reading most logs."""
     words = hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
     outside = words.partition("[")[0] + words.rpartition("]")[2] if "[" in words else words
     options = {option.strip() for option in outside.split("|")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines as healthy runs print them by the thousand: what to look for first in a log should not stand in these."""
+"""Lines that healthy runs print by the thousand: the first things to look for in a log should not be in them."""
 
 LINES = rb"""
 2026-03-01 12:45:07,318 - INFO - root - step: 1200, loss: 2.3456, lr: 3.000e-04, grad_norm: 0.981, throughput: 812.5 samples/s

@@ -18,7 +18,7 @@ SHORT_WORD = 3
 _DRAWN = lazy_pattern(rb"^(?:[-=+|*#_~.\s]*$|\s*[|+]|\s*\xe2[\x94\x95])|[|+]\s{0,200}$|\xe2[\x94\x95].$")
 
 
-# how a new line of a log begins: lines of equal length that stand under each other are not one broken line
+# how a new line of a log begins: adjacent lines of equal length need not be one broken line
 _BEGINS_ANEW = lazy_pattern(
     rb"\s*(?:\[|\(\w+ pid=|\d{4}[-/]\d\d|[IWEF]\d{4}|\d{1,4}: |Traceback|File \"|[\w.\-]+:\d+:\d+ \[|[A-Z][a-z]{2} +\d+ \d\d:|"
     rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|\$ |"
@@ -57,7 +57,7 @@ class Unwrapped:
 
 
 def _begins_anew(line: bytes, above: bytes) -> bool:
-    """Whether a line is one of its own: it starts as log lines do, or just as the line above does."""
+    """Whether a line is separate: it starts as log lines do, or just as the line above does."""
     if _BEGINS_ANEW.match(line) or _shape(line) == _shape(above):
         return True
     first, _, rest = above.lstrip().partition(b" ")

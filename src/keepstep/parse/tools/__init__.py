@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs print: a folder for each of them, or for its kin; a table of its messages in each file.
+"""What programs print: a folder per program or family of programs, a table of messages in each file.
 
-A file with ``SIGNATURES``, ``BLOCKS``, ``LAST_WORDS`` or ``PROGRESS`` is found by itself.
+A file with ``SIGNATURES``, ``BLOCKS``, ``LAST_WORDS`` or ``PROGRESS`` is discovered by walking the package.
 """

@@ -46,7 +46,7 @@ def clusters_differ(seen: EvidenceSet) -> Iterator[Found]:
         ranks = tuple(w for e in odd if (w := e.who) is not None)
         differs = [b for a, b in zip(usual, odd[0].fact.members, strict=False) if a != b] or ["its number of tasks"]
         yield Found(
-            title=f"{say_ranks(ranks) or 'a process'} was given another cluster than the rest ({said_by})",
+            title=f"{say_ranks(ranks)} got another cluster description than the rest ({said_by})",
             because=f"it has {listing(differs[:3])} where the others have something else, so they wait for each other",
             evidence=(*odd, first),
             ranks=ranks,

@@ -55,7 +55,7 @@ def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
     if fact.framework is None:  # several processes wrote to one folder, each as the only rank
         title = f"{fact.meant} processes trained side by side, each as rank 0 of a world of its own"
     else:
-        title = f"{say_ranks(ranks)} trains alone: {fact.meant_by} describes a world of {fact.meant}, "
+        title = f"{say_ranks(ranks)} trained alone: {fact.meant_by} describes a world of {fact.meant}, "
         title += f"{fact.framework} formed none"
     yield Found(
         title=title,

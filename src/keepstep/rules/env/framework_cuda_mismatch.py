@@ -21,7 +21,7 @@ DEVICES_LOST = "the driver is not loaded, or this container has lost its GPUs"
 FAILED_ON_IT = "cuBLAS has no program for this GPU"
 DRIVER_DOUBTED = "cuDNN could not start with the driver"
 """TensorFlow prints this whenever cuDNN does not start, also for lack of memory, which another message then shows."""
-NO_ALGORITHM = "no algorithm of cuDNN worked on this GPU"
+NO_ALGORITHM = "no cuDNN algorithm worked on this GPU"
 """XLA prints this; a lack of memory is the other reason here too."""
 COMPILER_OLD = "ptxas is too old for a GPU"
 A_FEW_STEPS = 3

@@ -18,7 +18,7 @@ from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 OF_CUDA = ("ptxas", "nvlink", "libdevice")
 """What XLA needs from CUDA's compiler; the dynamic loader does not find these."""
 HADOOP = "Hadoop's classes"
-NO_GPU_KNOWN = "TensorFlow knows of no GPU"
+NO_GPU_KNOWN = "TensorFlow sees no GPU"
 NO_HANDLE = lazy_pattern(r"^cu(solver|blas|sparse|fft|rand) could not start")
 
 

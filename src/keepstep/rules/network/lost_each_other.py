@@ -75,7 +75,7 @@ def _not_heard(deaf: list[Evidence[PeerLost]], missed: list[Evidence[PeerLost]])
     """The finding for a rank that was informed that it was silent."""
     who = tuple(dict.fromkeys(each.who for each in deaf if each.who is not None))
     return Found(
-        title=f"{say_ranks(who)} was alive and heard the other ranks, but they did not hear it",
+        title=f"{say_ranks(who)} stayed alive and heard the other ranks, but could not reach them",
         because="the coordinator could still inform it of its silence: only its path to the coordinator was cut",
         evidence=(*deaf, *missed[:2]),
         ranks=who,

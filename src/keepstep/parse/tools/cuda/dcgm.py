@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's DCGM: what its health watches and its diagnostics say of a GPU, an NVLink or an NVSwitch."""
+"""NVIDIA's DCGM: what its health watches and diagnostics report about a GPU, an NVLink or an NVSwitch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code for GPUs that the driver, ptxas or nvlink does not take: as XLA, TensorFlow and the linkers of CUDA and ROCm word it.
+"""Code that the driver, ptxas or nvlink rejects, as XLA, TensorFlow and the linkers of CUDA and ROCm word it.
 
-What the CUDA runtime says of it under ``CUDA error: ...`` is in ``cuda/errors``.
+What the CUDA runtime says about it under ``CUDA error: ...`` is in ``cuda/errors``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from keepstep.parse.scan.signature import signature
 
 _NOT_FOR_IT = "the kernels that were built or compiled do not fit this driver or GPU"
 _OF_TWO_KITS = "the tools of CUDA that were found are of another version than the framework's code"
+
+_STATUS = r"Error: [A-Z_]{2,30}: "
+
 
 SIGNATURES = (
     signature(
@@ -40,9 +43,6 @@ SIGNATURES = (
         CudaMismatch,
         what=_OF_TWO_KITS,
     ),
-    signature(
-        r"Error: [A-Z_]{3,30}: Couldn't get ptxas/nvlink version string",
-        LibraryMissing,
-        name="ptxas",
-    ),
+    signature(r"Error: [A-Z_]{3,30}: Couldn't get ptxas/nvlink version string", LibraryMissing, name="ptxas"),
+    signature(rf"{_STATUS}(?P<what>\S{{1,80}} ptxas too old|ptxas too old)", CudaMismatch),
 )

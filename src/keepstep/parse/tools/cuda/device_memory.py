@@ -11,7 +11,7 @@ from keepstep.parse.scan.signature import signature
 
 
 def _tensor_oom(match: re.Match[str]) -> Fact:
-    """TensorFlow's line names the allocator: a CPU one is the host's memory, not the device's."""
+    """TensorFlow's line names the allocator: a CPU allocator means host memory, not the device's."""
     place = match["place"] or ""
     what = f"tensor {match['shape']}" if match["shape"] else None
     if re.search(r"device:CPU|by allocator (?:mkl)?cpu", place):
@@ -26,7 +26,7 @@ def _tensor_oom(match: re.Match[str]) -> Fact:
 
 
 def _bfc(match: re.Match[str]) -> Fact | None:
-    """TensorFlow's allocator also says this where it then goes on with less."""
+    """TensorFlow's allocator also says this where it goes on with less."""
     if "not a failure" in match.string:
         return None
     if not match["allocator"].lower().startswith("gpu"):
@@ -41,8 +41,7 @@ SIGNATURES = (
     ),
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
-        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]{1,20}"
-        r" ?[KMGT]?i?B))?"
+        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]{1,20} ?[KMGT]?i?B))?"
         r"(?: \((?:GPU|NPU|XPU) (?P<device>\d+);|[^\n]{0,20}?(?:GPU|NPU|XPU) (?P<device2>\d+))?(?:[^\n]{0,60}?(?<![\d.])(?P<capacity>[\d.]{1,20}"
         r" ?[KMGT]i?B) total capacity)?",
         lambda m: DeviceMemoryExhausted(
@@ -57,28 +56,22 @@ SIGNATURES = (
     signature(r"CUDA error 2: out of memory", DeviceMemoryExhausted),
     signature(r"GPU Error: ?out of memory", DeviceMemoryExhausted),
     signature(
-        r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'",
-        DeviceMemoryExhausted,
+        r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'", DeviceMemoryExhausted
     ),
     signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
-    signature(
-        r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory",
-        DeviceMemoryExhausted,
-    ),
-    # jaxlib, ONNX Runtime, Caffe and others: the call, then what CUDA said of it
+    signature(r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory", DeviceMemoryExhausted),
+    # jaxlib, ONNX Runtime, Caffe and others: the call, then CUDA's answer
     signature(
         r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
         DeviceMemoryExhausted,
     ),
-    signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
     signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(r"[Cc]uda(?:Safe)?Check(?:Error)?\(\) failed[^\n]{0,120}out of memory", DeviceMemoryExhausted),
     signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),
     signature(r"MemoryError: std::bad_alloc: (?:CUDA error|out_of_memory: CUDA)", DeviceMemoryExhausted),
     signature(
-        r"OOM when allocating tensor(?: with shape ?(?P<shape>\[[\d,\s]*\]))?(?P<place>[^\n]{0,300})",
-        _tensor_oom,
+        r"OOM when allocating tensor(?: with shape ?(?P<shape>\[[\d,\s]*\]))?(?P<place>[^\n]{0,300})", _tensor_oom
     ),
     signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
     signature(
@@ -91,13 +84,11 @@ SIGNATURES = (
         DeviceMemoryExhausted,
     ),
     signature(
-        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"
-        r" ?[KMGT]?i?B)",
+        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+ ?[KMGT]?i?B)",
         _bfc,
     ),
     signature(
-        r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate"
-        r" (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
+        r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
         DeviceMemoryExhausted,
     ),
     signature(r"Out of memory allocating (?P<requested>\d+ bytes)", HostAllocationFailed),
@@ -110,15 +101,13 @@ SIGNATURES = (
         r"Failed to allocate (?P<requested>\d+) bytes? (?:for|on) (?:new constant|device|gpu|GPU)",
         DeviceMemoryExhausted,
     ),
-    # handles that cannot be made: the workspace did not fit any more
+    # handles that cannot be created: the workspace no longer fits
     signature(r"CUBLAS_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(
-        r"CUBLAS_STATUS_NOT_INITIALIZED when calling `?cublasCreate",
-        lambda m: DeviceMemoryExhausted(fatal=False),
+        r"CUBLAS_STATUS_NOT_INITIALIZED when calling `?cublasCreate", lambda m: DeviceMemoryExhausted(fatal=False)
     ),
     signature(
-        r"failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
-        lambda m: DeviceMemoryExhausted(fatal=False),
+        r"failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED", lambda m: DeviceMemoryExhausted(fatal=False)
     ),
     signature(r"CUDNN_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(
@@ -127,8 +116,7 @@ SIGNATURES = (
     ),
     signature(r"Failed to create cuSolver\w{1,4} instance", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(
-        r"Unable to find a valid cuDNN algorithm to run convolution",
-        lambda m: DeviceMemoryExhausted(fatal=False),
+        r"Unable to find a valid cuDNN algorithm to run convolution", lambda m: DeviceMemoryExhausted(fatal=False)
     ),
     signature(
         r"[Cc]ould not create cudnn handle: CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)"
@@ -144,8 +132,12 @@ SIGNATURES = (
         r"(?:ThenRnn|DoRnn)(?:Forward|Backward)|No algorithm worked!|GPU sync failed)",
         lambda m: DeviceMemoryExhausted(fatal=False),
     ),
+    signature(r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc", DeviceMemoryExhausted),
+    signature(r"Ran out of GPU memory when allocating (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
     signature(
-        r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",
-        DeviceMemoryExhausted,
+        r"^Out of memory while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))", DeviceMemoryExhausted
+    ),
+    signature(
+        r"Failed to (?:update|capture|instantiate) (?:gpu|CUDA) graph[^\n]{0,80}out of memory", DeviceMemoryExhausted
     ),
 )

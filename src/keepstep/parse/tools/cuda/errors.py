@@ -31,10 +31,17 @@ _INDEX_CHECK = lazy_pattern(
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
     r"|index out of bounds|indexAtDim|baseSizes|dst(?:Add|Copy|Fill)DimSize|linearIndex|\bidx >= ?0|0 <= tmp\d+|class_values|num_embeddings"
 )
-# probabilities that are none: binary cross entropy, sampling
+# invalid probabilities: binary cross entropy, sampling
 _PROBABILITY_CHECK = lazy_pattern(
     r"input_val >= zero && input_val <= one|\*input >= 0\.? && \*input <= 1|\bval >= zero|ge\(val, zero\)|cumdist\[size - 1\] > |sum > accZero"
 )
+
+_SAYS = (
+    r"(?:CUDA error: |(?:[Cc]uda|CUDA) failure (?:\S{1,60} )?'|cuda runtime error \(\d+\) ?: |[Ee]rror \d{3}: |cudaError\w{3,60}: |CUDA error\(\d+\),? "
+    r"|cudaSuccess \(\d+ vs\. 0\) |Error \(\S{1,80}:\d+\): |error=\d+ ?: )"
+)
+"""Who prints them: torch, NCCL and nccl-tests, torch up to 1.6, the driver's numbers, CuPy, Paddle, Caffe, gpu-burn."""
+
 
 _MISMATCH = (
     signature(
@@ -65,8 +72,7 @@ _MISMATCH = (
         what="the build holds no kernels for this GPU's compute capability",
     ),
     signature(
-        r"(?<![\w ()\-])(?P<gpu>[\w ()\-]{3,160}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current"
-        r" PyTorch",
+        r"(?<![\w ()\-])(?P<gpu>[\w ()\-]{3,160}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current PyTorch",
         lambda m: CudaMismatch(what=f"this PyTorch holds no kernels for sm_{m['sm']}", fatal=False),
     ),
     signature(
@@ -106,7 +112,7 @@ _MISMATCH = (
     signature(
         r"Error: (?:(?:UNIMPLEMENTED: )?DNN library is not found|cudaGet\w+ symbol not found)|\(\d+\) (?i:unimplemented): +DNN library is not found",
         CudaMismatch,
-        what="a library of CUDA that this build needs is missing or of another version",
+        what="a CUDA library that this build needs is missing or has the wrong version",
     ),
     signature(
         r"the provided PTX was compiled with an unsupported toolchain",
@@ -160,16 +166,15 @@ _MISMATCH = (
         r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|(?:[Cc]uda|CUDA) failure[^\n']{0,40}'|CUDA error: "
         r"|error=802 ?: |cudaError\w{3,60}: |CUDA error\(802\),? |cudaSuccess \(802 vs\. 0\) |Error \(\S{1,80}:\d+\): )system not yet initialized",
         CudaMismatch,
-        what="the GPUs' fabric manager does not run or does not fit the driver",
+        what="the fabric manager is not running or does not fit the driver",
     ),
     signature(
         r"CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady",
         CudaMismatch,
-        what="the GPUs' fabric manager does not run or does not fit the driver",
+        what="the fabric manager is not running or does not fit the driver",
     ),
     signature(
-        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled"
-        r" with:? (?P<there>[\d.]+)",
+        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled with:? (?P<there>[\d.]+)",
         lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
     ),
     signature(
@@ -197,16 +202,14 @@ _MISMATCH = (
         what="PyTorch and an extension were compiled with different CUDA versions",
     ),
     signature(
-        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with "
-        r"(?P<there>[\d.]+)",
+        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with (?P<there>[\d.]+)",
         lambda m: CudaMismatch(
             what=f"CUDA {m['here']} is installed but PyTorch was compiled with {m['there']}",
             fatal="Exception" in m.string or "Error" in m.string,
         ),
     ),
     signature(
-        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is"
-        r" False",
+        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is False",
         CudaMismatch,
         what="PyTorch sees no usable GPU on this host",
     ),
@@ -233,7 +236,7 @@ _MISMATCH = (
     signature(
         r"The application was compiled with too old version of NCCL",
         CudaMismatch,
-        what="the NCCL that was loaded is newer than the one compiled against",
+        what="the loaded NCCL is newer than the one compiled against",
     ),
     signature(
         r"(?:(?:CUDA|HIP) [Ee]rror|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
@@ -284,8 +287,7 @@ _MISMATCH = (
         what="NCCL's kernels do not fit this GPU or driver",
     ),
     signature(
-        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not"
-        r" found"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not found"
         r"|device function is not found|unrecognized error code)",
         CudaMismatch,
         what="the build's kernels do not fit this GPU or driver",
@@ -298,7 +300,7 @@ _MISMATCH = (
     signature(
         r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')operation not supported\b(?! on global)",
         UnsupportedCombination,
-        what="an operation that this GPU, or what is visible of it here, does not support",
+        what="an operation that this GPU, or the part of it visible here, does not support",
     ),
     signature(
         r"[Cc]uda failure (?:\d+ )?'initialization error'",
@@ -306,9 +308,7 @@ _MISMATCH = (
         what="CUDA could not be initialised in this process",
     ),
     signature(
-        r"FlashAttention only supports Ampere GPUs or newer",
-        CudaMismatch,
-        what="the GPU is older than the code needs",
+        r"FlashAttention only supports Ampere GPUs or newer", CudaMismatch, what="the GPU is older than the code needs"
     ),
     signature(
         r"Bfloat16 is only supported on GPUs with compute capability of at least",
@@ -320,13 +320,9 @@ _MISMATCH = (
         CudaMismatch,
         what="jax and jaxlib do not fit each other",
     ),
+    signature(r"failed: (?P<what>The (?:cu[A-Z]\w+|CUPTI|NCCL) library was not found)", CudaMismatch),
     signature(
-        r"failed: (?P<what>The (?:cu[A-Z]\w+|CUPTI|NCCL) library was not found)",
-        CudaMismatch,
-    ),
-    signature(
-        r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)",
-        CudaMismatch,
+        r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)", CudaMismatch
     ),
     signature(
         r"jaxlib version [\d.]+ (?:is newer than and )?(?:is )?(?:in)?compatible with jax",
@@ -334,8 +330,7 @@ _MISMATCH = (
         what="jax and jaxlib do not fit each other",
     ),
     signature(
-        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against"
-        r" version \d+",
+        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against version \d+",
         CudaMismatch,
         what="JAX was built against a newer CUDA library than is installed",
     ),
@@ -347,6 +342,19 @@ _MISMATCH = (
         r"Unable to load (?P<what>cu\w+|CUPTI|CUDA)\. Is it installed\?",
         lambda m: CudaMismatch(what=f"JAX could not load {m['what']}"),
     ),
+    signature(
+        rf"{_SAYS}system has unsupported display driver / cuda driver combination",
+        CudaMismatch,
+        what="the CUDA user libraries do not fit the driver",
+    ),
+    signature(
+        rf"{_SAYS}(?:CUDA driver is a stub library|shared object (?:symbol not found|initialization failed))",
+        CudaMismatch,
+        what="the loaded CUDA libraries are not the driver's own",
+    ),
+    signature(
+        rf"{_SAYS}a PTX JIT compilation failed", CudaMismatch, what="the driver could not compile the code for this GPU"
+    ),
 )
 
 _BUSY = (
@@ -357,6 +365,18 @@ _BUSY = (
     ),
     signature(
         r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE",
+        Contention,
+        what="the GPU was held by another process or is in exclusive mode",
+    ),
+    # Multi-process service
+    signature(
+        rf"{_SAYS}(?:the remote procedural call between the MPS server and the MPS client failed|MPS client terminated by the server"
+        r"|the (?:maximum number of MPS clients have|hardware resources required to support device connections have) been reached)",
+        Contention,
+        what="the service that shares a GPU between processes (MPS) failed",
+    ),
+    signature(
+        rf"{_SAYS}exclusive-thread device already in use by a different thread",
         Contention,
         what="the GPU was held by another process or is in exclusive mode",
     ),
@@ -377,8 +397,7 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_PC)|cudaErrorIllegal"
-        r"(?:Address|Instruction)",
+        r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_PC)|cudaErrorIllegal(?:Address|Instruction)",
         DeviceFault,
         what="illegal memory access",
         hardware=False,
@@ -403,8 +422,7 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"(?:CUDA|HIP) error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown"
-        r" error",
+        r"(?:CUDA|HIP) error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown error",
         lambda m: None if "cuInit" in m.string else DeviceFault(what="unknown CUDA error", hardware=False),
     ),
     signature(r"[Cc]uda failure (?:999 )?'unknown error'", DeviceFault, what="unknown CUDA error", hardware=False),
@@ -422,11 +440,7 @@ _FAULT = (
         what="a kernel ran too long for the display's watchdog",
         hardware=False,
     ),
-    signature(
-        r"(?P<what>hardware stack error|Hardware stack error)",
-        DeviceFault,
-        hardware=False,
-    ),
+    signature(r"(?P<what>hardware stack error|Hardware stack error)", DeviceFault, hardware=False),
     signature(
         r"(?:CUDNN_STATUS_EXECUTION_FAILED|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_MAPPING_ERROR"
         r"|CUBLAS_STATUS_INTERNAL_ERROR)",
@@ -435,30 +449,36 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`']"
-        r"(?P<text>[^`\n]{1,300}?)['`] failed",
+        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`'](?P<text>[^`\n]{1,300}?)['`] failed",
         _assert,
     ),
+    signature(r"Device-side assertion `(?P<text>[^`\n]{1,300}?)' failed", _assert),
     signature(r"device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"CUDA_ERROR_ASSERT|cudaErrorAssert\b", LabelOutOfRange, certain=False),
     signature(r"NVML_ERROR_GPU_IS_LOST|\bGPU is lost\b", DeviceFault, what="the GPU is lost"),
     signature(
         r"Unable to determine the device handle for GPU ?(?P<device>[\w:.]+)",
         DeviceFault,
-        what="the GPU does not answer any more",
+        what="the GPU no longer answers",
     ),
     signature(
-        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained"
-        r" (?:memory )?error",
+        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained (?:memory )?error",
         DeviceFault,
         what="the GPU reported a memory error",
+    ),
+    signature(
+        rf"{_SAYS}(?P<what>context is destroyed|invalid device context|driver shutting down|cannot set while device is active in this process"
+        r"|too many blocks in cooperative launch|external device error|invalid device symbol|invalid texture reference|invalid pitch argument"
+        r"|__global__ function call is not configured|resource already mapped|part or all of the requested memory range is already mapped"
+        r"|an exception occurred on the device while exiting a kernel[^\n]{0,40})",
+        DeviceFault,
+        hardware=False,
     ),
 )
 
 _ORDINAL = (
     signature(
-        r"(?:HIP error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(101\) ?|error=10\d? ?)[^\n]{0,60}invalid device"
-        r" ordinal",
+        r"(?:HIP error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(101\) ?|error=10\d? ?)[^\n]{0,60}invalid device ordinal",
         DeviceShared,
     ),
     signature(r"local_rank (?P<rank>\d+) exceeds available GPUs in CUDA_VISIBLE_DEVICES=(?P<device>\S*)", DeviceShared),
@@ -466,17 +486,12 @@ _ORDINAL = (
         r"device_id (?P<device>\S+) is out of range\. Please use a device index less than the number of accelerators",
         DeviceShared,
     ),
-    signature(
-        r"\w+ : \w+ allocated on device (?P<device>\d+) mismatchs? with NCCL device \d+",
-        DeviceShared,
-    ),
+    signature(r"\w+ : \w+ allocated on device (?P<device>\d+) mismatchs? with NCCL device \d+", DeviceShared),
 )
 
 _PEER = (
     signature(
-        r"peer access is not supported between these two devices",
-        PeerAccessFault,
-        what="peer access is not supported",
+        r"peer access is not supported between these two devices", PeerAccessFault, what="peer access is not supported"
     ),
     signature(
         r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's fabric manager, which brings the NVSwitches of HGX and DGX machines up: its journal and its log."""
+"""NVIDIA's fabric manager, which sets up the NVSwitches of HGX and DGX machines: its journal and its log."""
 
 from __future__ import annotations
 

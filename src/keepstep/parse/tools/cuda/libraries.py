@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA errors by way of others: its libraries (cuBLAS, cuSOLVER, cuFFT, cuSPARSE, NVRTC), THC of torch 0.x to 1.6, Triton, graphs.
+"""CUDA errors reported by others: cuBLAS, cuSOLVER, cuFFT, cuSPARSE, NVRTC, THC of torch 0.x to 1.6, Triton, graphs.
 
 What the runtime says under ``CUDA error: ...`` is in ``cuda/errors``; cuBLAS and cuDNN status names are there too.
 """
@@ -18,7 +18,7 @@ _FAILED_ON_IT = "cuBLAS has no program for this GPU, or it failed on it"
 
 
 def _with_free_memory(match: re.Match[str]) -> Fact | None:
-    """cuDNN's handle could not be made: for want of memory only where there was little."""
+    """cuDNN's handle could not be created: for lack of memory only where little was left."""
     if int(match["free"]) * 2 < int(match["total"]):
         return None
     return CudaMismatch(what="cuDNN did not start, though most of the device's memory was free")
@@ -26,15 +26,14 @@ def _with_free_memory(match: re.Match[str]) -> Fact | None:
 
 _THC = (
     signature(
-        r"cuda_dnn\.cc:\d+\] Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total",
-        _with_free_memory,
+        r"cuda_dnn\.cc:\d+\] Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total", _with_free_memory
     ),
     signature(
         r"cublas runtime error ?: (?:the GPU program failed to execute|an absent device architectural feature is required)",
         CudaMismatch,
         what=_FAILED_ON_IT,
     ),
-    # the same of TensorFlow: mostly a GPU that is newer than the CUDA of the build
+    # the same from TensorFlow: usually a GPU that is newer than the build's CUDA
     signature(
         r"failed to run cuBLAS routine[ \w]{0,40}: CUBLAS_STATUS_(?:EXECUTION_FAILED|ARCH_MISMATCH|NOT_SUPPORTED)",
         CudaMismatch,
@@ -66,7 +65,7 @@ _LIBRARIES = (
     signature(
         r"RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment",
         CudaMismatch,
-        what="CUDA could not be started: the driver, its devices or CUDA_VISIBLE_DEVICES are not in order",
+        what="CUDA did not start: something is wrong with the driver, its devices or CUDA_VISIBLE_DEVICES",
     ),
     signature(
         r"cuFFT error: CUFFT_INTERNAL_ERROR|cuFFT error: CUFFT_SETUP_FAILED",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``nvidia-smi`` shows of a GPU that is not well: its table, and the long form of ``-q``."""
+"""What ``nvidia-smi`` shows about an unhealthy GPU: its table, and the long form of ``-q``."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def _errors(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors),
-    signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows wait to be remapped: the GPU must be reset"),
+    signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows are pending a remap: the GPU must be reset"),
     signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped"),
     signature(
         r"^\s*Pending Page Blacklist\s+: Yes",
         DeviceFault,
-        what="memory pages wait to be retired: the GPU must be reset",
+        what="memory pages are pending retirement: the GPU must be reset",
     ),
     signature(r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault),
     signature(
         r"^\s*HW (?:Thermal |Power Brake )?Slowdown\s+: Active\b",
         Slowness,
         what="straggler",
-        detail="nvidia-smi: the hardware holds a GPU back (heat or power)",
+        detail="nvidia-smi: the hardware throttles a GPU (heat or power)",
     ),
 )

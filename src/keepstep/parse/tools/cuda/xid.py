@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xid reports of the NVIDIA driver in the kernel log, and the driver's other words on a lost GPU.
+"""Xid reports of the NVIDIA driver in the kernel log, and the driver's other messages about a lost GPU.
 
-Which Xid mean the device and which the program follows NVIDIA's Xid catalogue.
+NVIDIA's Xid catalogue says which Xids mean the device and which the program.
 """
 
 from __future__ import annotations
@@ -76,44 +76,25 @@ def _xid(match: re.Match[str]) -> Fact:
     if number in _OF_THE_LINK:
         return PeerAccessFault(what=f"Xid {number}: {meaning}")
     return DeviceFault(
-        what=f"Xid {number}: {meaning}",
-        xid=number,
-        device=match["device"],
-        hardware=number not in _OF_A_PROGRAM,
+        what=f"Xid {number}: {meaning}", xid=number, device=match["device"], hardware=number not in _OF_A_PROGRAM
     )
 
 
 SIGNATURES = (
-    signature(
-        r"NVRM: (?:GPU at [^\n]{1,60} )?Xid \((?P<device>[^)\n]{1,40})\): (?P<xid>\d+)\b",
-        _xid,
-    ),
-    signature(
-        r"\bXid[ :=#]{1,3}(?:\((?P<device>(?:PCI:)?[\da-fA-F:.]+)\):? ?)?(?:error )?(?P<xid>\d{1,3})\b",
-        _xid,
-    ),
+    signature(r"NVRM: (?:GPU at [^\n]{1,60} )?Xid \((?P<device>[^)\n]{1,40})\): (?P<xid>\d+)\b", _xid),
+    signature(r"\bXid[ :=#]{1,3}(?:\((?P<device>(?:PCI:)?[\da-fA-F:.]+)\):? ?)?(?:error )?(?P<xid>\d{1,3})\b", _xid),
     # DCGM's health watch
     signature(r"Detected XID (?P<xid>\d{1,3}) for GPU (?P<device>\d+)", _xid),
     signature(r"GPU has fallen off the bus", DeviceFault, what="GPU has fallen off the bus"),
-    signature(
-        r"NVRM: [^\n]{0,60}RmInitAdapter failed",
-        DeviceFault,
-        what="the driver could not initialise the GPU",
-    ),
+    signature(r"NVRM: [^\n]{0,60}RmInitAdapter failed", DeviceFault, what="the driver could not initialise the GPU"),
     signature(
         r"NVRM: [^\n]{0,80}(?:rm_init_adapter failed|GPU is probably locked|fallen off the bus)",
         DeviceFault,
         what="the driver lost the GPU",
     ),
-    signature(
-        r"nvidia-uvm: (?P<what>uvm encountered global fatal error 0x[\da-f]+)",
-        DeviceFault,
-    ),
+    signature(r"nvidia-uvm: (?P<what>uvm encountered global fatal error 0x[\da-f]+)", DeviceFault),
     signature(
         r"NVRM: knvlink\w{1,60}: [^\n]{0,120}(?:[Ff]ail|[Ee]rror|[Dd]egraded)", PeerAccessFault, what="NVLink error"
     ),
-    signature(
-        r"nvidia-nvswitch\d*: SXid \([^)]{1,40}\): (?P<what>\d+, [^\n]{1,100})",
-        PeerAccessFault,
-    ),
+    signature(r"nvidia-nvswitch\d*: SXid \([^)]{1,40}\): (?P<what>\d+, [^\n]{1,100})", PeerAccessFault),
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import MemberRestarted
-from keepstep.core.facts.sync import GroupShutDown, RanksMissing
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
@@ -33,7 +33,7 @@ def _indices(text: str) -> tuple[int, ...]:
 
 
 def _restarted(match: re.Match[str]) -> Fact:
-    """The task that came back: a name before the words, or in newer releases a bare number."""
+    """The task that came back: a name before the message, or a bare number in newer releases."""
     before = match.string[max(0, match.start() - 120) : match.start()]
     named = list(_TASK.finditer(before))
     if named:
@@ -91,7 +91,7 @@ def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _names_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The list of tasks alone, where the words on the barrier stand differently or were cut off."""
+    """The list of tasks alone, where the message about the barrier differs or was cut off."""
     if "Barrier timed out" in match.string or "The first task at" in match.string:
         return
     text = match.string[match.end() :]
@@ -132,14 +132,15 @@ def _unanswered_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fa
             return
 
 
+_STATUS = r"Error: [A-Z_]{2,30}: "
+
+
 SIGNATURES = (
     signature(r"unexpectedly tried to connect with a different incarnation", _restarted),
     signature(r"Leader incarnation ID mismatch", MemberRestarted, member="the coordination leader", rank=0),
     signature(r"Heartbeat: Incarnation ID mismatch", _restarted),
     signature(
-        r"must be registered before sending heartbeat messages",
-        MemberRestarted,
-        member="the coordination leader",
+        r"must be registered before sending heartbeat messages", MemberRestarted, member="the coordination leader"
     ),
     signature(r"Task with incarnation id \d+ is not connected", MemberRestarted),
     signature(
@@ -149,19 +150,13 @@ SIGNATURES = (
     ),
     signature(r"The task has restarted and likely crashed earlier", _restarted),
     signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
+    signature(r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)", _silent),
+    # inside an exception only the first of the list can be read
     signature(
-        r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)",
-        _silent,
-    ),
-    # inside of an exception only the first of the list can be read
-    signature(
-        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|"
-        r"$))",
-        _late,
+        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|$))", _late
     ),
     signature(
-        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|"
-        r"topology)[^\s,]*?)\.?"
+        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|topology)[^\s,]*?)\.?"
         r"(?=[\s,])[^\n]{0,400}?(?:reached the barrier: (?P<reached>\d+)/(?P<total>\d+)|\n|$)",
         _late,
     ),
@@ -169,14 +164,9 @@ SIGNATURES = (
         r"Waiting for (?P<missing>[1-9]\d*)/(?P<expected>\d+) tasks to connect",
         lambda match: PeerAwaited(peer=f"{match['missing']} of {match['expected']} tasks"),
     ),
+    signature(r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))", PeerAwaited),
     signature(
-        r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))",
-        PeerAwaited,
-    ),
-    signature(
-        r"Stopping coordination service as cluster registration failed",
-        RendezvousTimeout,
-        where="coordination service",
+        r"Stopping coordination service as cluster registration failed", RendezvousTimeout, where="coordination service"
     ),
     signature(
         r"RPC: /[\w.]*CoordinationService/RegisterTask",
@@ -191,14 +181,11 @@ SIGNATURES = (
         peer_rank=0,
     ),
     signature(
-        r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator "
-        r"detected missing heartbeats)",
+        r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator detected missing heartbeats)",
         GroupShutDown,
     ),
     signature(
-        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)",
-        PeerLost,
-        final=True,
+        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)", PeerLost, final=True
     ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
     signature(
@@ -207,9 +194,60 @@ SIGNATURES = (
         peer="the coordination leader",
         peer_rank=0,
     ),
+    signature(r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)", GroupShutDown),
     signature(
-        r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)",
+        r"Barrier failed be(?:ca|ac)use a task is in error\. Barrier Id: [^\n]{0,160}?Task: (?P<peer>\S{0,60}?/task:(?P<peer_rank>\d+))",
+        PeerLost,
+        how="a task is in error",
+    ),
+    signature(
+        r"Barrier failed because a task has disconnected\. Barrier Id: (?P<what>[^\s,]{1,160}), Task: (?:\S{0,60}?/task:)?(?P<missing>\d+)",
+        RanksMissing,
+    ),
+    signature(
+        r"Barrier failed because service is shutting down|Barrier requested after coordination service has shut down",
+        PeerLost,
+        how="the coordination service ended",
+        peer="the coordination leader",
+        peer_rank=0,
+    ),
+    signature(
+        r"Conflicting tasks specified for the same barrier|A (?:non-participating )?task \([^)\n]{0,80}\) (?:that is not in the cluster )?called the barrier",
+        CollectiveMismatch,
+        what="the members of a barrier",
+    ),
+    signature(
+        r"(?P<op>Barrier [^\n]{1,160}) failed\. This suggests that the workers are out of sync", CollectiveTimeout
+    ),
+    signature(
+        rf"{_STATUS}(?P<how>Coordination service (?:has been shut down|is shutting down\. Cancelling|has stopped\. \w{{3,30}}\(\) failed))",
+        PeerLost,
+        peer="the coordination leader",
+        peer_rank=0,
+    ),
+    signature(
+        rf"{_STATUS}(?P<how>Agent must be in CONNECTED state\. It is currently (?:in state: |in )?ERROR|Coordination service agent is already in error state"
+        r"|(?:Nccl|Rccl)Communicator (?:already )?(?:aborted|cancelled))",
         GroupShutDown,
+    ),
+    signature(r"(?P<where>Cluster registration) failed with error: ", RendezvousTimeout),
+    # it watches the other tasks while they train, and goes on asking after the leader has ended
+    signature(
+        r"WatchTasksAsync failed for task \d+: (?:UNAVAILABLE|CANCELLED|ABORTED|FAILED_PRECONDITION|DEADLINE_EXCEEDED)",
+        PeerLost,
+        how="the coordination leader does not answer",
+        peer="the coordination leader",
+        peer_rank=0,
+    ),
+    signature(
+        r"Error: [^\n]{0,60}?Unexpected (?:heartbeat )?request from (?:an already-in-error )?task: (?P<peer>/job:\S{1,80}?)[.,]?(?:\s|$)",
+        PeerLost,
+        how="the coordination service no longer knew a task",
+    ),
+    signature(
+        r"Conflicting tasks specified by different processes for the same barrier",
+        CollectiveMismatch,
+        what="the members of a barrier",
     ),
 )
 

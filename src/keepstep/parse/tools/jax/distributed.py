@@ -13,7 +13,7 @@ from keepstep.core.facts.config import (
 )
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.network import NameUnresolved, RendezvousTimeout
+from keepstep.core.facts.network import NameUnresolved, PortTaken, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
@@ -53,22 +53,15 @@ SIGNATURES = (
         r"Different local topology for node (?P<member>\d+) (?:already exists|has been set previously)", DuplicateMember
     ),
     signature(r"Aborted connect attempt as there is a request from a newer incarnation", DuplicateMember),
-    signature(
-        r"there's a more recent barrier call for [^\n]{0,120}from the same task",
-        DuplicateMember,
-    ),
+    signature(r"there's a more recent barrier call for [^\n]{0,120}from the same task", DuplicateMember),
     signature(r"Config key \S{0,80}local_topology/\w{1,20}/(?P<member>\d+) already exists", MemberRestarted),
     signature(r"Duplicate node (?:ID|id):? (?P<member>\d+)", DuplicateMember),
     signature(
-        r"/task:(?P<member>\d+) unexpectedly tried to connect while it is already connected|"
-        r"Duplicate task registration with task_name=\S{0,60}",
+        r"/task:(?P<member>\d+) unexpectedly tried to connect while it is already connected|Duplicate task registration with task_name=\S{0,60}",
         DuplicateMember,
     ),
     signature(r"(?P<detail>[Uu]nexpected task registered with task(?:_name)?=\S{0,80})", ClusterSpecInvalid),
-    signature(
-        r"(?P<where>Connect\(\)) timed out after \S{1,20} with \d+ attempts",
-        RendezvousTimeout,
-    ),
+    signature(r"(?P<where>Connect\(\)) timed out after \S{1,20} with \d+ attempts", RendezvousTimeout),
     signature(
         r"GetKeyValue\(\) timed out with key: \S{0,40}(?P<where>local_topology)/\w{1,20}/(?P<missing>\d+)",
         RendezvousTimeout,
@@ -129,8 +122,7 @@ SIGNATURES = (
         what="replicas",
     ),
     signature(
-        r"(?P<detail>create_device_mesh cannot create contiguous submeshes for [^\n]{0,120})",
-        ClusterSpecInvalid,
+        r"(?P<detail>create_device_mesh cannot create contiguous submeshes for [^\n]{0,120})", ClusterSpecInvalid
     ),
     signature(
         r"(?P<detail>No default mesh for this configuration: specify config\.model_parallel_submesh explicitly)",
@@ -147,7 +139,7 @@ SIGNATURES = (
         r"Initializing distributed JAX client[^\n]{0,20}|Connecting to JAX distributed service on (?P<role>\S+)",
         WorldSeen,
     ),
-    # meshes and clusters that cannot be
+    # impossible meshes and clusters
     signature(
         r"Failed to find assignment for logical_axis_index \d+ of size (?P<expected>\d+) with remaining assignable mesh|Constructed mesh contains a \"hole\"|"
         r"Provided devices do not have any local devices",
@@ -162,7 +154,7 @@ SIGNATURES = (
     signature(r"(?P<name>coordinator_bind_address) should be defined", RankVariableMissing),
     signature(r"expected (?P<name>HOSTNAME) env variable to be defined", RankVariableMissing),
     signature(
-        r"Backend '(?P<what>cuda|gpu|rocm)' (?:failed to initialize|is not in the list of known backends|provides no devices)",
+        r"Backend '(?P<what>cuda|gpu|rocm)' (?:failed to initialize|is not in the list of known backends)",
         CudaMismatch,
     ),
     # arrays over processes
@@ -193,13 +185,9 @@ SIGNATURES = (
         BatchNotDivisible,
     ),
     signature(
-        r"Cannot (?:divide|split|shard) evenly[^\n]{0,80}?(?P<batch>\d+)?[^\n]{0,60}?(?P<parts>\d+)?",
-        BatchNotDivisible,
+        r"Cannot (?:divide|split|shard) evenly[^\n]{0,80}?(?P<batch>\d+)?[^\n]{0,60}?(?P<parts>\d+)?", BatchNotDivisible
     ),
-    signature(
-        r"Shape \[(?P<batch>[\d, ]+)\] cannot be sharded (?P<parts>\d+) ways along dimension",
-        BatchNotDivisible,
-    ),
+    signature(r"Shape \[(?P<batch>[\d, ]+)\] cannot be sharded (?P<parts>\d+) ways along dimension", BatchNotDivisible),
     signature(
         r"Only evenly sharding across devices is currently supported\. Got (?:shape|vocab size) (?P<batch>[^\n]{1,40}?) and (?P<parts>\d+)",
         BatchNotDivisible,
@@ -254,10 +242,7 @@ SIGNATURES = (
         r"AssertionError: (?P<detail>(?!sync_global_devices)[^\n]{1,120}?)\. Expected: [^\n]{1,200}; got: ",
         ReplicasDiffer,
     ),
-    signature(
-        r"(?P<detail>[^\n]{0,80}) passed to device_put is not the same on each process",
-        ReplicasDiffer,
-    ),
+    signature(r"(?P<detail>[^\n]{0,80}) passed to device_put is not the same on each process", ReplicasDiffer),
     signature(r"(?P<what>[Ff]etching value for `jax\.Array` that spans non-addressable)", UnsupportedCombination),
     signature(r"(?P<what>Multiprocess computations aren't implemented on the \w+ backend)", UnsupportedCombination),
     signature(r"(?P<what>Received incompatible devices for (?:p?jitted|pmapped) computation)", UnsupportedCombination),
@@ -291,4 +276,37 @@ SIGNATURES = (
         code=1,
     ),
     # fork
+    signature(
+        r"Failed to connect to distributed JAX controller: waited too long for some tasks to show up",
+        RendezvousTimeout,
+        where="the JAX controller",
+    ),
+    signature(r"GetKeyValue\(\) timed out with key: \S{0,40}(?P<where>global_topology)", RendezvousTimeout),
+    signature(r"RuntimeError: (?:(?:UNKNOWN|INTERNAL): )?Failed to start RPC server", PortTaken),
+    signature(r"GlobalTopologyProto contains multiple processes with the same process ID", DuplicateMember),
+    signature(
+        r"Error: Please initialize the (?P<detail>distributed system via `jax\.distributed\.initialize\(\)`)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>Either all of or none of the local topologies should explicitly set \w{3,20})", ClusterSpecInvalid
+    ),
+    signature(
+        r"Error: (?P<what>device_put's (?:first|second) argument must be a (?:fully addressable array|Device or a Sharding which represents addressable)"
+        r"|When the second argument to `device_put` is a Device, the first argument must be a fully addressable array"
+        r"|(?:For a cross-host reshard in multi-controller JAX, i|I)nput and target sharding should have the same set of devices)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>Please set jax_cross_host_transfer_socket_address|Cannot copy array to non-addressable device|Cross-host transfers are"
+        r" currently supported only if every shard requires)",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<detail>Unable to compute global_shape due to non-uniform sharding)", UnevenShards),
+    signature(
+        r"Unable to put to devices shape \((?P<batch>[\d, ]{1,60})\) with local device count (?P<parts>\d+)",
+        BatchNotDivisible,
+    ),
+    signature(r"(?P<detail>Hash mismatch across replicas for shards [^\n]{0,60})", ReplicasDiffer),
+    signature(r"(?P<detail>Could not parse coordinator IP address from Open MPI environment)", ClusterSpecInvalid),
 )

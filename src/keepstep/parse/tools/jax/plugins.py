@@ -3,10 +3,22 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.core.facts.platform import TpuInitFailed
+from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _APART = "the plugin for the device and jaxlib are of different versions"
+
+
+def _no_handle(match: re.Match[str]) -> Fact:
+    if match["built"] and "alloc" not in match["why"].lower():
+        return CudaMismatch(what=f"cu{match['library']} could not start: {match['why'].strip()}")
+    return DeviceMemoryExhausted(library=match["library"])
+
 
 SIGNATURES = (
     signature(
@@ -24,7 +36,7 @@ SIGNATURES = (
         CudaMismatch,
         what="jax and jaxlib are of different versions",
     ),
-    # said by a logger; JAX goes on with what is left, mostly the CPU
+    # logged; JAX goes on with what is left, usually the CPU
     signature(
         r"Jax plugin configuration error: (?:Exception when calling \S{1,60}\.initialize|Plugin module \S{1,60} (?:could not be loaded"
         r"|does not have an `?initialize))",
@@ -38,4 +50,21 @@ SIGNATURES = (
         what=_APART,
         fatal=False,
     ),
+    signature(
+        r"RuntimeError: Could not initialize backend '(?:cuda|gpu|rocm)'",
+        CudaMismatch,
+        what="JAX could not start its GPU backend",
+    ),
+    signature(r"RuntimeError: Could not initialize backend '(?P<what>tpu)'", TpuInitFailed),
+    signature(
+        r"(?P<what>JAX requires ml_dtypes version \S{1,20} or newer; installed version is \S{1,20})",
+        UnsupportedCombination,
+    ),
+    # when a program runs, memory is short; when one is built, at a library's first use, the library does not fit
+    signature(
+        r"(?P<built>\bRuntimeError: (?:[\w./]{1,60}:\d+: )?)?operation (?:gpu|cu|hip|roc)(?P<library>solver|blas|sparse|fft|rand)(?:Dn)?Create\(&handle\)"
+        r" failed: (?P<why>[^\n]{1,80})",
+        _no_handle,
+    ),
+    signature(r"Backend '(?P<what>cuda|gpu|rocm|tpu)' provides no devices", CudaMismatch),
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numpy's and JAX's refusals to reshape: a batch over devices, devices into a mesh, plain mistakes.
+"""Shapes that NumPy and JAX cannot reshape: a batch over devices, devices into a mesh, plain mistakes.
 
 ``shard`` of flax and its many copies reshape ``(devices, -1, ...)``; a mesh is made by reshaping the list
-of devices. So the numbers, and the line of source above the message, tell what was to be split.
+of devices. So the numbers, and the source line above the message, show what was to be split.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ NEXT_LINES = 12
 """From the line of source to the message: notebooks print some of its neighbours."""
 
 _REFUSED = lazy_pattern(
-    r"cannot reshape array of (?:size (?P<size>\d+)|shape \([^)\n]{0,80}\) \(size (?P<size2>\d+)\))"
-    r" into shape [(\[](?P<shape>[^)\]\n]{0,80})[)\]]"
+    r"cannot reshape array of (?:size (?P<size>\d+)|shape \([^)\n]{0,80}\) \(size (?P<size2>\d+)\)) into shape [(\[](?P<shape>[^)\]\n]{0,80})[)\]]"
 )
 _OF_DATA = lazy_pattern(r"fromfile|frombuffer|fromstring|memmap|loadtxt|\.read\(|\bopen\(")
 
 
 def _refusal(match: re.Match[str]) -> Fact | None:
-    """What the numbers alone tell: ``(8, -1, 77)`` of a size that 77 divides, but not 8 times 77."""
+    """What the numbers alone show: ``(8, -1, 77)`` of a size that 77 divides, but not 8 times 77."""
     refused = _REFUSED.search(match.string)
     if refused is None or _OF_DATA.search(match.string):
         return None
@@ -58,7 +57,7 @@ def _mesh(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         return
     seen, expected = refused["size"] or refused["size2"], f"({refused['shape']})"
     if match["rest"] and "axis_names" in match["rest"]:
-        yield CheckpointMismatch(detail=f"it was saved over devices of shape {expected}, and there are {seen}")
+        yield CheckpointMismatch(detail=f"it was saved on devices of shape {expected}, but there are {seen}")
     yield WorldSizeConflict(seen=seen, expected=expected, what="devices of the mesh")
 
 
@@ -74,8 +73,7 @@ BLOCKS = (
         _mesh,
     ),
     block(
-        r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)",
-        _batch,
+        r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)", _batch
     ),
 )
 
@@ -98,8 +96,5 @@ SIGNATURES = (
         r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)[^\n]{0,120}\n *\w*Error: cannot reshape array of",
         _batch_above,
     ),
-    signature(
-        r"cannot reshape array of (?:size|shape)[^\n]{0,120}into shape",
-        _refusal,
-    ),
+    signature(r"cannot reshape array of (?:size|shape)[^\n]{0,120}into shape", _refusal),
 )

@@ -19,24 +19,9 @@ def _unknown(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(
-        r"error: unknown (?P<what>vhlo (?:type|attribute) code: \d{1,6})",
-        _unknown,
-    ),
-    signature(
-        r"unregistered operation '(?P<what>(?:vhlo|stablehlo|mhlo|chlo|sdy)\.\w{1,80})'",
-        _unknown,
-    ),
-    signature(
-        r"(?P<what>failed to deserialize portable artifact using StableHLO_v[\d.]{1,12})",
-        _unknown,
-    ),
-    signature(
-        r"failed to legalize operation '(?P<what>vhlo\.\w{1,80})' that was explicitly marked illegal",
-        _unknown,
-    ),
-    signature(
-        r"error: (?P<what>bytecode version \d{1,4}) is newer than the current version \d",
-        _unknown,
-    ),
+    signature(r"error: unknown (?P<what>vhlo (?:type|attribute) code: \d{1,6})", _unknown),
+    signature(r"unregistered operation '(?P<what>(?:vhlo|stablehlo|mhlo|chlo|sdy)\.\w{1,80})'", _unknown),
+    signature(r"(?P<what>failed to deserialize portable artifact using StableHLO_v[\d.]{1,12})", _unknown),
+    signature(r"failed to legalize operation '(?P<what>vhlo\.\w{1,80})' that was explicitly marked illegal", _unknown),
+    signature(r"error: (?P<what>bytecode version \d{1,4}) is newer than the current version \d", _unknown),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker, Apptainer (Singularity), Podman and enroot: containers that could not be started; and the devices that a kubelet would not give them."""
+"""Docker, Apptainer (Singularity), Podman, enroot: containers that did not start, devices the kubelet refused them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SIGNATURES = (
         r"\[ERROR\] (?P<detail>(?:No such file or directory: \S{1,200}\.(?:sqsh|sif)|Could not process JSON input|URL \S{1,200} returned error code: (?:401|403|404)[^\n]{0,40}))",
         ClusterSpecInvalid,
     ),
-    # a kubelet that has no sound device to give
+    # a kubelet that has no healthy device to give
     signature(
         r"no healthy devices present; cannot allocate unhealthy devices (?P<device>[\w.\-/]+)",
         DeviceFault,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a container ended, in the words of Docker Compose, Determined, TonY and the batch services of clouds."""
+"""How a container ended, as reported by Docker Compose, Determined, TonY and the batch services of clouds."""
 
 from __future__ import annotations
 

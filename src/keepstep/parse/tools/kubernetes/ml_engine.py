@@ -43,10 +43,7 @@ SIGNATURES = (
             by="the training service", rank=_rank(m), process=f"{m['role']} {m['index'] or ''}".strip()
         ),
     ),
-    signature(
-        rf"{_REPLICA} exited with a non-zero status of (?P<status>-?\d+)(?P<rest>\(SIG\w+\))?",
-        _ended,
-    ),
+    signature(rf"{_REPLICA} exited with a non-zero status of (?P<status>-?\d+)(?P<rest>\(SIG\w+\))?", _ended),
     signature(
         r"Command '\[?[^\n]{1,2000}' returned non-zero exit status -9\b",
         lambda m: ProcessExited(reporter="the launcher", signal="SIGKILL"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that Kubernetes does not start: events of the scheduler and the kubelet that speak of what was asked, not of room for it.
+"""Pods that Kubernetes does not start, because of what they ask for and not for lack of room.
 
-Want of room, evictions and ends of containers are in ``kubernetes/pods``.
+Lack of room, evictions and containers that ended are in ``kubernetes/pods``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,5 @@ SIGNATURES = (
         Preempted,
         by="Kubernetes",
         reason="preemption",
-    ),
-    signature(
-        r"Job was active longer than specified deadline",
-        Preempted,
-        by="Kubernetes",
-        reason="time limit",
     ),
 )

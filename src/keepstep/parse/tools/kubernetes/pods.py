@@ -40,7 +40,7 @@ MOST_PODS = 512
 
 
 def _pods(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
-    """The table of ``kubectl get pods``. Where a job has a master or chief, that is rank 0 and the workers follow it."""
+    """The table of ``kubectl get pods``. Where a job has a master or chief, it is rank 0 and the workers follow."""
     rows = [row for line in takewhile(str.strip, islice(lines, MOST_PODS)) if (row := _POD.match(line))]
     before = sum(row["role"] in ("master", "chief") for row in rows)
     for row in rows:
@@ -62,8 +62,7 @@ SIGNATURES = (
     signature(r"\"?OOMKilled\"?: ?true", OomKilled, by="Docker"),
     signature(r"The node was low on resource: \[?(?P<what>[\w.\-]+)", _evicted),
     signature(
-        r"\bMPIJobEvicted\b|\d+/\d+ workers are evicted",
-        lambda match: Preempted(by="Kubernetes", reason="evicted"),
+        r"\bMPIJobEvicted\b|\d+/\d+ workers are evicted", lambda match: Preempted(by="Kubernetes", reason="evicted")
     ),
     signature(
         r"The node had condition: \[(?P<what>DiskPressure|MemoryPressure|PIDPressure)\]",
@@ -158,11 +157,7 @@ SIGNATURES = (
         r"(?P<code>[1-9]\d{0,2})\b",
         _of_replica,
     ),
-    signature(
-        r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$",
-        ProcessExited,
-        reporter="Kubernetes",
-    ),
+    signature(r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$", ProcessExited, reporter="Kubernetes"),
     signature(
         r"AlgorithmError: [^\n]{0,60}?[Ee]xit [Cc]ode: (?P<code>[1-9]\d{0,2})\b", ProcessExited, reporter="container"
     ),

@@ -9,20 +9,8 @@ from collections.abc import Iterator
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import (
-    AddressMisled,
-    ConnectFailed,
-    InterfaceMissing,
-    PeerLost,
-    Why,
-)
-from keepstep.core.facts.process import (
-    FatalSignal,
-    Frame,
-    ProcessExited,
-    TaskNamed,
-    TerminationRequested,
-)
+from keepstep.core.facts.network import AddressMisled, ConnectFailed, InterfaceMissing, PeerLost, Why
+from keepstep.core.facts.process import FatalSignal, Frame, ProcessExited, TaskNamed, TerminationRequested
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -83,16 +71,11 @@ def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         if frame and ("/" in frame["library"] or ".so" in frame["library"]):
             frames.append(
                 Frame(
-                    function=frame["function"] or "",
-                    library=frame["library"].rpartition("/")[2],
-                    file=frame["library"],
+                    function=frame["function"] or "", library=frame["library"].rpartition("/")[2], file=frame["library"]
                 )
             )
     if number is not None:
-        top = next(
-            (f.library for f in frames if f.library and not re.match(r"lib(?:c|pthread)[.\-]", f.library)),
-            None,
-        )
+        top = next((f.library for f in frames if f.library and not re.match(r"lib(?:c|pthread)[.\-]", f.library)), None)
         yield FatalSignal(
             signal=_SIGNALS.get(number, f"signal {number}"),
             pid=int(match["pid"]) if match["pid"] else None,
@@ -124,13 +107,7 @@ def _bad_termination(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fac
         signal = _SIGNALS.get(code) if code in (4, 6, 7, 8, 9, 11, 15) else _SIGNALS.get(code - 128)
     if code is not None or signal is not None:
         yield ProcessExited(
-            reporter="mpiexec",
-            rank=rank,
-            pid=pid,
-            node=node,
-            code=None if signal else code,
-            signal=signal,
-            first=True,
+            reporter="mpiexec", rank=rank, pid=pid, node=node, code=None if signal else code, signal=signal, first=True
         )
 
 
@@ -178,8 +155,7 @@ SIGNATURES = (
         _noticed,
     ),
     signature(
-        r"mpi(?:run|exec) has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on(?: node "
-        r"(?P<node>\S+))?",
+        r"mpi(?:run|exec) has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on(?: node (?P<node>\S+))?",
         lambda m: ProcessExited(reporter="mpirun", rank=int(m["rank"]), node=m["node"], first=True),
     ),
     signature(
@@ -196,8 +172,7 @@ SIGNATURES = (
     ),
     signature(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)", ProcessExited, reporter="horovodrun"),
     signature(
-        r"PRTE (?:has lost|lost) communication with a remote daemon|ORTE has lost communication with a"
-        r" remote daemon",
+        r"PRTE (?:has lost|lost) communication with a remote daemon|ORTE has lost communication with a remote daemon",
         TerminationRequested,
         by="mpirun",
         reason="a launcher daemon on another node went away",
@@ -216,7 +191,7 @@ SIGNATURES = (
     signature(
         r"An (?:ORTE|PRTE) daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False
     ),
-    # sshd of the other node hangs up: too many sessions begin at once, or it does not take this host
+    # sshd of the other node hangs up: too many sessions start at once, or it does not accept this host
     signature(
         r"(?:ssh|kex)_exchange_identification: (?:read: )?Connection (?:closed|reset) by (?:remote host|peer)",
         ConnectFailed,
@@ -228,8 +203,7 @@ SIGNATURES = (
         why=Why.FAILED,
     ),
     signature(
-        r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already"
-        r" in progress)",
+        r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already in progress)",
         lambda m: TerminationRequested(
             signal=_SIGNALS.get(int(m["signal"])) if m["signal"] else "SIGINT",
             by=None,
@@ -249,7 +223,7 @@ SIGNATURES = (
     signature(
         r"btl: tcp: Match incoming connection from \S{1,40} (?P<address>[\w.:]{1,45}) with locally known IP [\w.:]{1,45} failed",
         AddressMisled,
-        how="it connected from another address than those",
+        how="it connected from an address that is not listed",
     ),
     signature(r"btl:tcp: host (?P<peer>\S{1,120}), process \S{1,40} UNREACHABLE", ConnectFailed, why=Why.UNREACHABLE),
     signature(
@@ -267,14 +241,12 @@ SIGNATURES = (
     signature(r"PML add procs failed|--> Returned \"Unreachable\" \(-12\)", ConnectFailed, why=Why.FAILED),
     signature(r"An MPI communication peer process has unexpectedly disconnected", PeerLost, how="it disconnected"),
     signature(
-        r"MPI_INIT has failed because at least one MPI process is unreachable|At least one pair of MPI processes are "
-        r"unable to reach each other",
+        r"MPI_INIT has failed because at least one MPI process is unreachable|At least one pair of MPI processes are unable to reach each other",
         ConnectFailed,
         why=Why.FAILED,
     ),
     signature(
-        r"None of the TCP networks specified to be included for out-of-band|No network interfaces were found for "
-        r"out-of-band communications",
+        r"None of the TCP networks specified to be included for out-of-band|No network interfaces were found for out-of-band communications",
         InterfaceMissing,
     ),
     signature(
@@ -292,7 +264,7 @@ SIGNATURES = (
         VersionConflict,
         component="Open MPI",
     ),
-    # messages that another version lays out otherwise: what the daemons of two nodes, or PMIx, cannot unpack
+    # messages laid out differently by another version: the daemons of two nodes, or PMIx, cannot unpack them
     signature(
         r"ORTE_ERROR_LOG: (?:Data unpack (?:would read past end of buffer|failed|had inadequate space)|Pack data mismatch|Unpack data pass end of buffer"
         r"|Unknown data type) in file (?:\S*/)?(?:grpcomm|plm|odls|ess|routed|rml|oob|util|regx|orted)\w*"
@@ -353,11 +325,7 @@ SIGNATURES = (
             "': No such file",
         ),
     ),
-    signature(
-        r"MCA parameter \"plm_rsh_agent\" was set to a path that could not be found",
-        LibraryMissing,
-        name="ssh",
-    ),
+    signature(r"MCA parameter \"plm_rsh_agent\" was set to a path that could not be found", LibraryMissing, name="ssh"),
     signature(
         r"(?:mpi(?:run|exec)|prterun|orterun|prun) was unable to (?:launch the specified application as it could not (?:access|find an executable)|find the "
         r"specified executable file(?:, and therefore did not launch the job\. This error was first reported for process rank (?P<rank>\d+))?)",
@@ -366,10 +334,7 @@ SIGNATURES = (
     ),
     signature(r"^(?P<rank>\d+); it may have occurred for other processes", TaskNamed),
     signature(
-        r"OPAL ERROR: Unreachable in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
-        ConnectFailed,
-        why=Why.FAILED,
-        final=True,
+        r"OPAL ERROR: Unreachable in file (?:\S*/)?(?:pmix|ext)\w*_client\.c", ConnectFailed, why=Why.FAILED, final=True
     ),
     signature(
         r"OPAL ERROR: (?!Unreachable)[\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
@@ -384,8 +349,7 @@ SIGNATURES = (
     # How many processes where
     signature(
         r"There are no allocated resources for the application|All nodes which are allocated for this job are already "
-        r"filled|Your job has requested a conflicting number of processes|Your job has requested more processes than the "
-        r"ppr",
+        r"filled|Your job has requested a conflicting number of processes|Your job has requested more processes than the ppr",
         WorldSizeConflict,
         what="processes and MPI slots",
     ),
@@ -398,11 +362,14 @@ SIGNATURES = (
         what="ranks",
     ),
     signature(
-        r"(?P<what>MPI_ERR_TRUNCATE: message truncated)|Message truncated; (?P<left>\d+) bytes received but buffer size is "
-        r"(?P<right>\d+)",
+        r"(?P<what>MPI_ERR_TRUNCATE: message truncated)|Message truncated; (?P<left>\d+) bytes received but buffer size is (?P<right>\d+)",
         CollectiveMismatch,
     ),
     signature(r"mpirun failed with exit code (?P<code>-?\d+)", ProcessExited, reporter="mpirun"),
+    signature(
+        r"MPItrampoline: (?:ERROR: The environment variable (?P<name>MPITRAMPOLINE_LIB) is not set|Could not dlopen library \"(?P<file>[^\"\n]{1,200})\")",
+        lambda match: LibraryMissing(name=match["name"] or match["file"]),
+    ),
 )
 
 
@@ -423,9 +390,6 @@ BLOCKS = (
     ),
     block(r"Open MPI detected a mismatch in versions between two processes", _versions),
     block(r"Process name: \[(?:\[\d+,\d+\]|[\w.\-]{1,120}@\d+),(?P<rank>\d+)\](?P<rest>[^\n]{0,40})", _named),
-    block(
-        r"(?:\[[\w.\-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",
-        _report,
-    ),
+    block(r"(?:\[[\w.\-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*", _report),
     block(r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", _bad_termination),
 )

@@ -30,8 +30,7 @@ SIGNATURES = (
         lambda m: ProcessExited(reporter="MPI", rank=int(m["rank"]), code=1),
     ),
     signature(
-        r"\bOFI (?P<what>[\w/() ]{2,60}?) failed \([\w./\-]{1,60}:\d+:\w{1,60}:(?P<why>[A-Z][^)\n]{2,60})\)",
-        _ofi,
+        r"\bOFI (?P<what>[\w/() ]{2,60}?) failed \([\w./\-]{1,60}:\d+:\w{1,60}:(?P<why>[A-Z][^)\n]{2,60})\)", _ofi
     ),
     signature(
         r"MPIDI_OFI_mpi_init_hook\(\d+\)\.*: *$|MPIDI_OFI_mpi_init_hook\(\d+\)\.*: +\(unknown\)",
@@ -45,10 +44,7 @@ SIGNATURES = (
         what="message sizes of a collective",
     ),
     signature(r"Communication error with rank (?P<peer_rank>\d+)", PeerLost, how="a connection between ranks broke"),
-    signature(
-        r"system msg for (?:write_line|read_line) failure ?: (?P<how>[A-Z][a-z ]{5,60})",
-        PeerLost,
-    ),
+    signature(r"system msg for (?:write_line|read_line) failure ?: (?P<how>[A-Z][a-z ]{5,60})", PeerLost),
     # Hydra cannot start the program, or a server of its own
     signature(
         r"HYDU?_(?:create_process|spawn) \([^)\n]{1,200}\): execvp error on file (?P<name>[^\n(]{1,200}?) \((?:No such file or directory"

@@ -53,12 +53,8 @@ SIGNATURES = (
         r" pmix_init_server\(\) failed\. This may be due to your system's restriction)",
         ClusterSpecInvalid,
     ),
-    # Parts of Open MPI that are not there, or are not the same everywhere
-    signature(
-        r"was not able to find the executable \"orted\" in your PATH",
-        LibraryMissing,
-        name="orted",
-    ),
+    # Parts of Open MPI that are missing, or not the same everywhere
+    signature(r"was not able to find the executable \"orted\" in your PATH", LibraryMissing, name="orted"),
     signature(r"unable to locate a usable \"srun\" command", LibraryMissing, name="srun"),
     signature(
         r"We were unable to find any usable plugins for the (?P<framework>\w{2,20}) framework",
@@ -74,11 +70,7 @@ SIGNATURES = (
         VersionConflict,
         component="PMIx",
     ),
-    signature(
-        r"does not currently support multi-endian operations",
-        VersionConflict,
-        component="CPU architecture",
-    ),
+    signature(r"does not currently support multi-endian operations", VersionConflict, component="CPU architecture"),
     signature(
         r"The application appears to have been direct launched using \"aprun\",? but OMPI was not built",
         UnsupportedCombination,
@@ -97,7 +89,7 @@ SIGNATURES = (
     signature(
         r"Open MPI detected an inbound MPI TCP connection request from a peer",
         AddressMisled,
-        how="it connected from another address than those",
+        how="it connected from an address that is not listed",
     ),
     signature(
         r"Open MPI accepted a TCP connection from what appears to be a another Open MPI process but cannot find a",
@@ -117,10 +109,7 @@ SIGNATURES = (
         how="heartbeats stopped",
     ),
     signature(
-        r"ORTE does not know how to route a message to the specified daemon",
-        ConnectFailed,
-        why=Why.FAILED,
-        final=False,
+        r"ORTE does not know how to route a message to the specified daemon", ConnectFailed, why=Why.FAILED, final=False
     ),
     signature(
         r"gethostbyname failed, (?P<host>[\w.\-]{1,80}) \(errno|unable to get host address for (?P<host2>[\w.\-]{1,80})(?: \(|\s*$)",
@@ -131,10 +120,7 @@ SIGNATURES = (
         r"pml_ucx\.c:\d+ +Error: (?P<what>[A-Za-z][^\n]{5,100})",
         lambda m: RdmaTrouble(what=f"UCX in Open MPI: {m['what'].strip()}"),
     ),
-    signature(
-        r"(?P<what>The InfiniBand retry count between two MPI processes has been exceeded)",
-        RdmaTrouble,
-    ),
+    signature(r"(?P<what>The InfiniBand retry count between two MPI processes has been exceeded)", RdmaTrouble),
     signature(r"(?P<what>The OpenFabrics \"receiver not ready\" retry count on a)", RdmaTrouble),
     signature(
         r"(?P<what>The RDMA CM returned (?:an event error while attempting to make a connection|that the device Open MPI was trying to use"
@@ -142,16 +128,13 @@ SIGNATURES = (
         RdmaTrouble,
     ),
     signature(r"(?P<what>Open MPI failed an OFI Libfabric library call \(\w{1,40}\))", RdmaTrouble),
-    signature(
-        r"(?P<what>The OFI MTL was not able to find endpoint information for a remote endpoint)",
-        RdmaTrouble,
-    ),
+    signature(r"(?P<what>The OFI MTL was not able to find endpoint information for a remote endpoint)", RdmaTrouble),
     signature(
         r"(?P<what>The OpenFabrics \(openib\) BTL failed to initialize while trying to create an internal queue|A process failed to create"
         r" a queue pair)",
         RdmaTrouble,
     ),
-    # a memory limit, a build that differs, a route that is not there
+    # a memory limit, a different build, a missing route
     signature(r"A process has exceeded the specified limit on memory usage", OomKilled, by="Open MPI's memory sensor"),
     signature(
         r"A compressed message was received by the Open MPI run time system \(PMIx\) that could not be decompressed",
@@ -163,15 +146,8 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.UNREACHABLE,
     ),
-    signature(
-        r"(?P<detail>could not change to the\s+specified working directory)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"Detected mismatched split_type and/or info",
-        CollectiveMismatch,
-        what="MPI_Comm_split_type",
-    ),
+    signature(r"(?P<detail>could not change to the\s+specified working directory)", ClusterSpecInvalid),
+    signature(r"Detected mismatched split_type and/or info", CollectiveMismatch, what="MPI_Comm_split_type"),
     signature(
         r"mpirun command (?:was unable to find an|could not execute the) underlying prterun command",
         LibraryMissing,
@@ -193,7 +169,7 @@ SIGNATURES = (
 
 
 def _component(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """``Framework: btl``, ``Component: ofi`` below the text: what was asked for and is not there."""
+    """``Framework: btl``, ``Component: ofi`` below the text: what was requested and is missing."""
     framework: str | None = None
     for _, line in zip(range(12), lines, strict=False):
         if found := re.search(r"Framework: +(\w+)", line):
@@ -203,9 +179,4 @@ def _component(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             return
 
 
-BLOCKS = (
-    block(
-        r"A requested component was not found, or was unable to be opened",
-        _component,
-    ),
-)
+BLOCKS = (block(r"A requested component was not found, or was unable to be opened", _component),)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, VersionConflict
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, VersionConflict
 from keepstep.core.facts.network import (
     CommunicationFailed,
     ConnectFailed,
@@ -24,7 +24,12 @@ from keepstep.core.facts.network import (
     TransportUsed,
 )
 from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
+from keepstep.core.facts.resource import (
+    DeviceMemoryExhausted,
+    HostAllocationFailed,
+    LimitReached,
+    SharedMemoryExhausted,
+)
 from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
@@ -34,13 +39,12 @@ from keepstep.parse.tools.network.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
 _INTERFACE = lazy_pattern(
-    r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|"
-    r"(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
+    r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
 )
 
 
 def _retry(match: re.Match[str]) -> Fact:
-    """NCCL tries again; the last try it counts is where it gives up."""
+    """NCCL retries; it gives up at the last try it counts."""
     tried, of = match["tried"], match["of"]
     return ConnectFailed(why=why(match["text"]), peer=match["peer"], final=bool(tried and tried == of))
 
@@ -70,10 +74,7 @@ def _version(code: str) -> str:
 
 def _versions(match: re.Match[str]) -> Fact:
     return VersionConflict(
-        component="NCCL",
-        here=_version(match["here"]),
-        there=_version(match["there"]),
-        rank=int(match["rank"]),
+        component="NCCL", here=_version(match["here"]), there=_version(match["there"]), rank=int(match["rank"])
     )
 
 
@@ -86,8 +87,7 @@ def _shm(match: re.Match[str]) -> Fact | None:
 
 def _nvls(match: re.Match[str]) -> Fact:
     return PeerAccessFault(
-        what="NVLink SHARP (NVLS) multicast memory could not be bound",
-        fatal="Proceeding without" not in match.string,
+        what="NVLink SHARP (NVLS) multicast memory could not be bound", fatal="Proceeding without" not in match.string
     )
 
 
@@ -124,7 +124,7 @@ _CHANNEL = lazy_pattern(r"(?:Channel|Ring) \d+(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] 
 
 
 def _channels(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """By what means ranks talk: the lines that say so come by the thousand, right after one that comes once a rank."""
+    """How ranks communicate: thousands of lines say so, right after one that comes once per rank."""
     found: set[int] = set()
     for _, line in zip(range(60), lines, strict=False):
         channel = _CHANNEL.search(line)
@@ -143,22 +143,16 @@ _LINK = lazy_pattern(
 
 
 def _member(match: re.Match[str]) -> Fact:
-    """Who connects a channel says its own number: as the sender, or where it only receives. Of how many is not said."""
+    """Who connects a channel states its own number, as sender or as sole receiver, but not the world size."""
     return CommMember(index=int(match["receives"] if match["only"] else match["sends"]), size=1)
 
 
 PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()), Signature(_LINK.pattern, _member, ()))
-"""In a small log each such line counts: the lines that come once a rank may have been cut off."""
+"""In a small log each such line counts: the lines that come once per rank may have been cut off."""
 
 BLOCKS = (
-    block(
-        r"NCCL INFO (?:Trees \[|P2P Chunksize set to)",
-        _channels,
-    ),
-    block(
-        r"Communicator ranks have different (?P<what>\w+) operation counts",
-        _counts,
-    ),
+    block(r"NCCL INFO (?:Trees \[|P2P Chunksize set to)", _channels),
+    block(r"Communicator ranks have different (?P<what>\w+) operation counts", _counts),
 )
 
 _CODES = (
@@ -170,6 +164,9 @@ _CODES = (
     "remote error",
 )
 """The numbers of ncclResult_t, from 1."""
+
+_WARN = r"(?:NCCL WARN |^\s*)"
+
 
 SIGNATURES = (
     signature(
@@ -199,15 +196,11 @@ SIGNATURES = (
         InterfaceMissing,
     ),
     signature(
-        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify "
-        r"NCCL_OOB_NET_IFNAME",
+        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify NCCL_OOB_NET_IFNAME",
         InterfaceMissing,
     ),
     signature(r"Net ?: No interface found in the same subnet as remote address", InterfaceMissing),
-    signature(
-        r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})",
-        _interfaces,
-    ),
+    signature(r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})", _interfaces),
     signature(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<name>\S+)", InterfaceUsed),
     # connections
     signature(
@@ -223,25 +216,20 @@ SIGNATURES = (
         _connect,
     ),
     signature(
-        r"[Cc]onnect (?:to " + _ADDR + r" )?returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
-        _connect,
+        r"[Cc]onnect (?:to " + _ADDR + r" )?returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count", _connect
     ),
     signature(
-        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|"
-        r"error retry count) \(\d+\))",
+        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|error retry count) \(\d+\))",
         lambda m: ConnectFailed(why=why(m["text"])),
     ),
-    signature(
-        r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
-        _connect,
-    ),
+    signature(r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)", _connect),
     signature(r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid),
     signature(
         r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
         r" not found)",
         ClusterSpecInvalid,
     ),
-    # its picture of the machine does not hold
+    # its picture of the machine is inconsistent
     signature(
         r"(?P<what>Failed to find reverse path from remNode|(?:Error ?: )?[Cc]ould not find (?:GPU|NET|NVSwitch|CPU|node) with (?:dev|id|rank|busid|bus id)[^\n]{0,40}"
         r"|Error ?: tried to create too many nodes of type|Error ?: too many Topo links|BUG: Tried to create a link between nodes"
@@ -270,18 +258,13 @@ SIGNATURES = (
         final=False,
     ),
     signature(r"Net ?: error encountered when getting address info", NameUnresolved),
-    signature(
-        r"Connection closed by remote peer(?: (?P<peer>\S+))?",
-        PeerLost,
-        how="connection closed",
-    ),
+    signature(r"Connection closed by remote peer(?: (?P<peer>\S+))?", PeerLost, how="connection closed"),
     signature(
         r"Call to (?:recv from|send to|recv|send|read|write)(?: " + _ADDR + r")? failed ?: (?P<how>[A-Z][\w ]+)",
         lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
     ),
     signature(
-        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|"
-        r"Error encountered progressing)[^\n]{0,60}",
+        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|Error encountered progressing)[^\n]{0,60}",
         PeerLost,
         how="proxy connection lost",
         final=False,
@@ -297,19 +280,16 @@ SIGNATURES = (
     signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
     signature(r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"),
     signature(
-        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|"
-        r"ROCm)? ?device (?P<device>\w+)",
+        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|ROCm)? ?device (?P<device>\w+)",
         DeviceShared,
     ),
     signature(r"Multiple [Rr]anks are using the same GPU", DeviceShared),
     signature(
-        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version "
-        r"(?P<there>\d+)",
+        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version (?P<there>\d+)",
         _versions,
     ),
     signature(
-        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote "
-        r"(?P<there>[\w.+]+)\)",
+        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote (?P<there>[\w.+]+)\)",
         lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
     ),
     signature(
@@ -325,8 +305,7 @@ SIGNATURES = (
         what="NCCL",
     ),
     signature(
-        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of "
-        r"(?P<right>\d+)",
+        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of (?P<right>\d+)",
         CollectiveMismatch,
         what="size of a message",
     ),
@@ -337,25 +316,19 @@ SIGNATURES = (
     ),
     # resources
     signature(
-        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+)"
-        r" to (?P<size>\d+) bytes",
+        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+) to (?P<size>\d+) bytes",
         _shm,
     ),
     signature(
-        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) "
-        r"\(size (?P<size>\d+)\)",
+        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) \(size (?P<size>\d+)\)",
         _shm,
     ),
-    signature(
-        r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
-        _shm,
-    ),
+    signature(r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)", _shm),
     signature(r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted),
     # devices among themselves
     signature(
         r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|"
-        r"failed to get CUDA IPC handle to device[^\n]{0,60}|"
-        r"peer access is not supported between these two devices|peer mapping resources exhausted|"
+        r"failed to get CUDA IPC handle to device[^\n]{0,60}|peer access is not supported between these two devices|peer mapping resources exhausted|"
         r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
         _peer_access,
     ),
@@ -399,7 +372,7 @@ SIGNATURES = (
         PeerLost,
         how="NCCL: remote process exited or network error",
     ),
-    # TensorFlow's own operations: all of their GPUs are of one process, so no network is between them
+    # TensorFlow's own operations: all of their GPUs belong to one process, so there is no network between them
     signature(
         r"NCCL: (?P<code>unhandled system error)[^\n]{0,60} \[\[(?:\{\{)?node [\w/]{0,80}Nccl(?:AllReduce|Reduce|Broadcast)",
         CommunicationFailed,
@@ -407,13 +380,11 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
-        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|"
-        r"ncclInvalidArgument)",
+        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|ncclInvalidArgument)",
         CommunicationFailed,
     ),
     signature(
-        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|"
-        r"invalid argument)",
+        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|invalid argument)",
         CommunicationFailed,
     ),
     # Horovod and XLA name the call, and the reason without a code
@@ -424,5 +395,22 @@ SIGNATURES = (
     signature(
         r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
         lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
+    ),
+    signature(_WARN + r"Failed to find CUDA library (?:in )?(?P<name>\S{1,200}) \(NCCL_CUDA_PATH=", LibraryMissing),
+    signature(_WARN + r"Failed to open (?P<name>libnvidia-ml\.so\.1)(?!\.)", LibraryMissing),
+    signature(
+        _WARN
+        + r"(?P<what>CUDA Driver version found is \d+\. Minimum requirement is \d+|The installed CUDA driver is older than the minimum version \(R\d+\))",
+        CudaMismatch,
+    ),
+    signature(
+        _WARN + r"(?:Failed to (?:malloc|CUDA host alloc) (?P<requested>\d+) bytes|malloc of (?P<size>\d+) bytes failed"
+        r"|[^\n]{0,80}?Unrecoverable error detected: malloc\(size=(?P<asked>\d+)\) returned null)",
+        lambda m: HostAllocationFailed(requested=f"{m['requested'] or m['size'] or m['asked']} bytes"),
+    ),
+    signature(
+        _WARN + r"UDS: (?:Socket creation error|Binding to socket \S{1,80} failed) ?: 24\b",
+        LimitReached,
+        limit="open files",
     ),
 )

@@ -33,22 +33,14 @@ SIGNATURES = (
         fatal=False,
     ),
     signature(r"\bconnect EPS failed\b", RdmaTrouble, what="NVSHMEM could not connect its endpoints"),
-    signature(
-        r"(?P<what>neither nv_peer_mem, or nvidia_peermem detected)",
-        RdmaTrouble,
-        fatal=False,
-    ),
+    signature(r"(?P<what>neither nv_peer_mem, or nvidia_peermem detected)", RdmaTrouble, fatal=False),
     # bootstrap, versions, memory
     signature(
         r"mismatch in rank count from procs (?P<seen>\d+) : (?P<expected>\d+)",
         WorldSizeConflict,
         what="NVSHMEM bootstrap",
     ),
-    signature(
-        r"UID Bootstrap versions not compatible between PEs",
-        VersionConflict,
-        component="NVSHMEM",
-    ),
+    signature(r"UID Bootstrap versions not compatible between PEs", VersionConflict, component="NVSHMEM"),
     signature(
         r"UID bootstrap version \(\d+\) is not compatible with NVSHMEM version"
         r"|NVSHMEM (?:device library version|version in CU\w+(?: or CU\w+)?) does not match with NVSHMEM host library",
@@ -56,8 +48,7 @@ SIGNATURES = (
         what="parts of NVSHMEM are of different versions",
     ),
     signature(
-        r"Bootstrap (?:unable to load|library dlopen failed for) '?(?P<name>[^\s']{1,200}\.so[.\d]*)",
-        LibraryMissing,
+        r"Bootstrap (?:unable to load|library dlopen failed for) '?(?P<name>[^\s']{1,200}\.so[.\d]*)", LibraryMissing
     ),
     signature(
         r"\[GPU \d+\] Peer GPU (?P<peer>\d+) is not accessible, exiting",

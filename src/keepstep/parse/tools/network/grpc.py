@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC's own words, under TensorFlow, JAX, Ray and others: channels, names, ports, lost peers."""
+"""gRPC's own messages, under TensorFlow, JAX, Ray and others: channels, names, ports, lost peers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AT_SHUTDOWN = lazy_pattern(
 _ONCE_CONNECTED = lazy_pattern(
     r"WatchTasksAsync failed for task|CoordinationService/(?:Heartbeat|PollForError|WatchTasks|GetAliveTasks|ShutdownTask)\b"
 )
-"""Calls to a coordination service that only a task makes which had registered there."""
+"""Calls to a coordination service that only a registered task makes."""
 
 
 def _connect(match: re.Match[str]) -> Fact:
@@ -68,12 +68,7 @@ def _lost(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(
-        r"assertion failed: byte_count_ < total_size_",
-        MessageTooLarge,
-        what="gRPC message",
-        size="2 GiB",
-    ),
+    signature(r"assertion failed: byte_count_ < total_size_", MessageTooLarge, what="gRPC message", size="2 GiB"),
     signature(r"failed to connect to all (?:addresses|subchannels)", _connect),
     signature(r"Failed to connect to remote host: (?:OS Error|[A-Z])", _connect),
     signature(
@@ -92,15 +87,13 @@ SIGNATURES = (
     signature(r"No address added out of total \d+ resolved(?: for '(?P<address>[^']+)')?", _listen),
     signature(r"Could not start gRPC server", _listen),
     signature(
-        r"Failed to (?:bind to|add(?: a)?(?: secure| insecure)? port) (?:address "
-        r")?(?P<address>[\w.\[\]:*]+:\d+)"
+        r"Failed to (?:bind to|add(?: a)?(?: secure| insecure)? port) (?:address )?(?P<address>[\w.\[\]:*]+:\d+)"
         r"[^\n]{0,40}(?:set `?GRPC_VERBOSITY|$)",
         _listen,
     ),
     signature(r"DNS resolution failed(?: for (?:service: |name )?(?P<host>[\w.\-]+))?", NameUnresolved),
     signature(
-        r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)"
-        r"(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?",
+        r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?",
         NameUnresolved,
     ),
     signature(
@@ -115,8 +108,7 @@ SIGNATURES = (
     signature(r"(?P<how>recvmsg:\s?Connection reset by peer)", _lost),
     signature(r"(?P<how>keepalive watchdog timeout|keepalive ping timeout)", _lost),
     signature(
-        r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)"
-        r"[^\n]{0,200}",
+        r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)[^\n]{0,200}",
         ProxyInTheWay,
     ),
 )

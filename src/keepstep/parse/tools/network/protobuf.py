@@ -13,8 +13,7 @@ SIGNATURES = (
     ),
     signature(r"Cannot serialize protocol buffer of type (?P<what>[\w.]+)", MessageTooLarge),
     signature(
-        r"(?P<what>GraphDef|SavedModel|MetaGraphDef|FunctionDef) cannot be larger than (?P<size>2 ?GB)",
-        MessageTooLarge,
+        r"(?P<what>GraphDef|SavedModel|MetaGraphDef|FunctionDef) cannot be larger than (?P<size>2 ?GB)", MessageTooLarge
     ),
     signature(
         r"Cannot create a tensor proto whose content is larger than (?P<size>2 ?GB)", MessageTooLarge, what="tensor"
@@ -45,11 +44,6 @@ SIGNATURES = (
         MessageTooLarge,
     ),
     signature(r"Could not serialize module proto", MessageTooLarge, what="HloModuleProto"),
-    signature(
-        r"proto_buffer_writer\.h:\d+\] +assertion failed: byte_count_ < total_size_",
-        MessageTooLarge,
-        what="gRPC message",
-    ),
     signature(r"assertion failed: byte_count_ <=? total_size_", MessageTooLarge, what="gRPC message"),
     signature(
         r"serialized size \(\d+ ?bytes\) would be larger than the limit", MessageTooLarge, what="protocol buffer"
@@ -89,12 +83,6 @@ SIGNATURES = (
         MessageTooLarge,
     ),
     signature(
-        r"struct\.error: 'i' format requires -2147483648 <= number",
-        MessageTooLarge,
-        what="pickled object",
-        size="2 GiB",
-    ),
-    signature(
         r"'i' format requires -2147483648 <= number <= 2147483647", MessageTooLarge, what="pickled object", size="2 GiB"
     ),
     signature(
@@ -103,14 +91,9 @@ SIGNATURES = (
         what="bytes",
     ),
     signature(
-        r"[Ss]erializ\w{1,20} [^\n]{0,60}larger than (?:the )?(?:maximum|limit)[^\n]{0,40}2147483647",
-        MessageTooLarge,
+        r"[Ss]erializ\w{1,20} [^\n]{0,60}larger than (?:the )?(?:maximum|limit)[^\n]{0,40}2147483647", MessageTooLarge
     ),
-    signature(
-        r"message size \d+ exceeds (?:the )?(?:max(?:imum)?|limit)",
-        MessageTooLarge,
-        what="message",
-    ),
+    signature(r"message size \d+ exceeds (?:the )?(?:max(?:imum)?|limit)", MessageTooLarge, what="message"),
     signature(
         r"Attribute(?: \S{1,80})? (?:is|of) [^\n]{0,60}exceeds the 64 ?(?:k|K)B? limit|object header message is too large",
         MessageTooLarge,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """InfiniBand, RoCE and EFA: failures as NCCL, aws-ofi-nccl, UCX, Open MPI and verbs drivers word them.
 
-A missing ``libibverbs`` or ``No device found`` is ordinary on hosts without such cards and is not here.
+A missing ``libibverbs`` or ``No device found`` is normal on hosts without such adapters and is not here.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def _verb(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(
-        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|"
-        r"status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
+        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
         lambda m: (
             _completion(m)
             if m["code"]
@@ -57,13 +56,11 @@ SIGNATURES = (
         _verb,
     ),
     signature(
-        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|"
-        r"Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
+        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
         RdmaTrouble,
     ),
     signature(
-        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|"
-        r"port active|[^\n]{3,50})",
+        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|port active|[^\n]{3,50})",
         lambda m: (
             NicFault(what=m["what"].strip(), device=m["device"])
             if re.match(r"port err|device fatal|local catastrophic", m["what"])
@@ -74,7 +71,7 @@ SIGNATURES = (
     ),
     signature(
         r"communicator encountered a fatal error \(detected in (?P<what>nccl\w+)\)",
-        lambda m: RdmaTrouble(what=f"fatal error of the card or queue pair, seen by {m['what']}"),
+        lambda m: RdmaTrouble(what=f"fatal error of the adapter or queue pair, reported by {m['what']}"),
     ),
     signature(
         r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Got CQE with error|The error is fatal \([^)\n]{1,80}\)|Could not find a functional device"
@@ -89,21 +86,9 @@ SIGNATURES = (
         r"Can't connect net devices with different link_layer)",
         RdmaTrouble,
     ),
-    signature(
-        r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)",
-        RdmaTrouble,
-        fatal=False,
-    ),
-    signature(
-        r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Device \d+ marked as failed)",
-        RdmaTrouble,
-        fatal=False,
-    ),
-    signature(
-        r"NET/IB ?: [^\n]{0,80}collective mismatch error",
-        CollectiveMismatch,
-        what="size of a message",
-    ),
+    signature(r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)", RdmaTrouble, fatal=False),
+    signature(r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Device \d+ marked as failed)", RdmaTrouble, fatal=False),
+    signature(r"NET/IB ?: [^\n]{0,80}collective mismatch error", CollectiveMismatch, what="size of a message"),
     signature(
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?=[UuCcFfINnOEeR])(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
         r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
@@ -120,7 +105,7 @@ SIGNATURES = (
         r"|Received (?:eager|write-immediate|close) message for non-existent \w+[^\n]{0,40}|Topology reported unexpected number of devices)",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
     ),
-    # the kernel's own words of EFA and other cards
+    # the kernel's own messages about EFA and other adapters
     signature(
         r"infiniband \w{1,20}: (?P<what>Failed to (?:process command \w{1,30}|register mr|create (?:qp|cq|ah|pd)\b))",
         RdmaTrouble,
@@ -130,7 +115,7 @@ SIGNATURES = (
         r"|Libfabric EFA provider has encountered an internal error[^\n]{0,60})",
         RdmaTrouble,
     ),
-    # memory that the card cannot be given; for want of room it tries again with less
+    # memory that the adapter cannot register; for lack of room it retries with less
     signature(
         r"libfabric:\d+:\d+::efa:mr:\w{1,40}\(\):\d+<warn> (?P<what>Unable to register MR[^\n]{0,40}: (?:Invalid argument|Bad address"
         r"|Operation not (?:permitted|supported)))",
@@ -146,10 +131,8 @@ SIGNATURES = (
     signature(
         r"UCX +(?:ERROR|FATAL)[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|"
         r"protection|length)|Endpoint timeout|[Ss]end completion with error|error modifying \w+ to RT[RS]|"
-        r"failed to find a gid|Couldn't enable GPUDirect RDMA|"
-        r"ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
-        r"Destination is unreachable|[Nn]o usable transports|"
-        r"Input/output error|Connection reset by remote peer)[^\n]{0,60}",
+        r"failed to find a gid|Couldn't enable GPUDirect RDMA|ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
+        r"Destination is unreachable|[Nn]o usable transports|Input/output error|Connection reset by remote peer)[^\n]{0,60}",
         RdmaTrouble,
     ),
     signature(
@@ -168,14 +151,9 @@ SIGNATURES = (
         what="OpenFabrics network error event",
         fatal=False,
     ),
+    signature(r"mlx[45]: [^\n]{0,60}got completion with error", RdmaTrouble, what="mlx driver: completion with error"),
     signature(
-        r"mlx[45]: [^\n]{0,60}got completion with error",
-        RdmaTrouble,
-        what="mlx driver: completion with error",
-    ),
-    signature(
-        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|ib_mlx5_log\.c:\d+ +Transport retry count "
-        r"exceeded",
+        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|ib_mlx5_log\.c:\d+ +Transport retry count exceeded",
         RdmaTrouble,
         what="transport retries exceeded (the peer does not answer)",
     ),

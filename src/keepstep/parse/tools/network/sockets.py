@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operating system's own words for network errors, whoever prints them.
+"""The operating system's own texts for network errors, whichever program prints them.
 
 Python's ``OSError``, C libraries, resolvers and proxies all end in the same ``strerror`` texts.
 What a library says around them (NCCL, gloo, c10d, gRPC) is in that library's own table.
@@ -76,9 +76,7 @@ _HOSTS = (
     lazy_pattern(r"unable to resolve (?:host )?(?:address )?[\"'‘](?P<host>[\w.\-]+)"),
     lazy_pattern(r"(?:ssh|ping|nc|getent|mpirun|horovodrun): (?P<host>[\w.\-]+): "),
     lazy_pattern(
-        r"(?:host|node|address|peer|server|endpoint|hostname)(?:[=:] ?|[ =:]?[\"'])"
-        r"(?P<host>[\w\-]+(?:\.[\w\-]+)*)"
-        r"[\"']?[ ,:]",
+        r"(?:host|node|address|peer|server|endpoint|hostname)(?:[=:] ?|[ =:]?[\"'])(?P<host>[\w\-]+(?:\.[\w\-]+)*)[\"']?[ ,:]",
         re.I,
     ),
 )
@@ -99,14 +97,13 @@ def _refused(match: re.Match[str]) -> Fact | None:
     if _HUB.search(match.string):
         return None
     peer = re.search(
-        r"(?:connect(?:ing|ion)? to|host|address|peer)[ =:'\"(\[]{1,4}(?P<peer>[\w.\-]+(?::\d+|', ?\d+))",
-        match.string,
+        r"(?:connect(?:ing|ion)? to|host|address|peer)[ =:'\"(\[]{1,4}(?P<peer>[\w.\-]+(?::\d+|', ?\d+))", match.string
     )
     return ConnectFailed(why=why(match.group(0)), peer=peer["peer"] if peer else None)
 
 
 def _not_here(match: re.Match[str]) -> Fact | None:
-    """The same words come, harmlessly, from a client that tries ``::1`` first."""
+    """A client that tries ``::1`` first prints the same, harmlessly."""
     text = match.string
     if "client socket" in text or "connect" in text.lower():
         return None
@@ -125,28 +122,21 @@ SIGNATURES = (
     signature(r"nodename nor servname provided", _unresolved),
     signature(r"No address associated with hostname", _unresolved),
     signature(r"Name does not resolve", _unresolved),
-    signature(
-        r"[Cc]ould not resolve host(?!name to a)(?!.{0,200}Name or service)",
-        _unresolved,
-    ),
+    signature(r"[Cc]ould not resolve host(?!name to a)(?!.{0,200}Name or service)", _unresolved),
     signature(r"dial tcp: lookup [\w.\-]+[^\n]{0,80}: (?:no such host|server misbehaving|i/o timeout)", _unresolved),
     signature(r"UnknownHostException", _unresolved),
     signature(r"getaddrinfo failed(?!.{0,200}Name or service)", _unresolved),
     signature(r"Check failed: \(?getaddrinfo\([^\n]{0,200}\) ?== ?\(?0", _unresolved),
     signature(
-        r"gai error: -\d+(?!.{0,60}(?:Name or service not known|Temporary failure|No address assoc))",
-        _unresolved,
+        r"gai error: -\d+(?!.{0,60}(?:Name or service not known|Temporary failure|No address assoc))", _unresolved
     ),
     signature(r"server can't find [\w.\-]+: (?:NXDOMAIN|SERVFAIL)", _unresolved),
     signature(
-        r"(?:ConnectionRefusedError|ConnectError|OSError|socket\.error): \[Errno 111\] (?:Connection "
-        r"refused|Connect call failed)[^\n]{0,120}",
+        r"(?:ConnectionRefusedError|ConnectError|OSError|socket\.error): \[Errno 111\] (?:Connection refused|Connect call failed)[^\n]{0,120}",
         _refused,
     ),
     signature(
-        r"(?:TimeoutError|OSError|socket\.error): \[Errno 110\] (?:Connection timed out|"
-        r"Connect call failed)",
-        _refused,
+        r"(?:TimeoutError|OSError|socket\.error): \[Errno 110\] (?:Connection timed out|Connect call failed)", _refused
     ),
     signature(r"\[Errno 113\] (?:No route to host|Connect call failed)", _refused),
     signature(r"\[Errno 101\] Network is unreachable", _refused),
@@ -160,11 +150,7 @@ SIGNATURES = (
         r"Connection timed out|Network is unreachable|Operation timed out)",
         lambda m: ConnectFailed(why=why(m["why"]), peer=m["peer"]),
     ),
-    signature(
-        r"ConnectionResetError: \[Errno (?:104|54)\] Connection reset by peer",
-        PeerLost,
-        how="connection reset",
-    ),
+    signature(r"ConnectionResetError: \[Errno (?:104|54)\] Connection reset by peer", PeerLost, how="connection reset"),
     signature(
         r"ConnectionResetError: Cannot write to closing transport|ConnectionAbortedError",
         PeerLost,
@@ -177,8 +163,7 @@ SIGNATURES = (
         LinkMtu,
     ),
     signature(
-        r"Message too long|EMSGSIZE|[Ff]rag(?:mentation)? needed and DF set|"
-        r"[Mm]essage size exceeds the MTU|local error: message too long, mtu",
+        r"Message too long|EMSGSIZE|[Ff]rag(?:mentation)? needed and DF set|[Mm]essage size exceeds the MTU|local error: message too long, mtu",
         MtuTrouble,
     ),
 )

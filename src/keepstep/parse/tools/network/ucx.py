@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UCX: its own crash report (``Caught signal 11 ...`` and a backtrace), and what it could not connect, create or share."""
+"""UCX: its crash report (``Caught signal 11 ...`` and a backtrace); what it could not connect, create or share."""
 
 from __future__ import annotations
 
@@ -38,12 +38,7 @@ def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     )
 
 
-BLOCKS = (
-    block(
-        r"(?:\[[\w.\-]+:(?P<pid>\d+) ?:[\d: ]+\] )?Caught signal (?P<number>4|6|7|8|11) \(",
-        _report,
-    ),
-)
+BLOCKS = (block(r"(?:\[[\w.\-]+:(?P<pid>\d+) ?:[\d: ]+\] )?Caught signal (?P<number>4|6|7|8|11) \(", _report),)
 
 _ERROR = r"UCX {1,4}(?:ERROR|FATAL) {1,4}"
 
@@ -60,9 +55,7 @@ SIGNATURES = (
         SharedMemoryExhausted,
     ),
     signature(
-        _ERROR + r"[^\n]{0,80}the maximal number of files that could be opened",
-        LimitReached,
-        limit="open files",
+        _ERROR + r"[^\n]{0,80}the maximal number of files that could be opened", LimitReached, limit="open files"
     ),
     signature(
         _ERROR

@@ -36,26 +36,17 @@ SIGNATURES = (
     _code("EI0008", VersionConflict, component="HCCL"),
     _code("EI0011", DeviceMemoryExhausted),
     _code("EI0015", RendezvousTimeout, where="HCCL's root"),
-    signature(
-        r"\bEI00(?:19|20)\)?: [^\n]{0,160}?(?:port (?P<port>\d+) have already been bound|$)",
-        PortTaken,
-    ),
+    signature(r"\bEI00(?:19|20)\)?: [^\n]{0,160}?(?:port (?P<port>\d+) have already been bound|$)", PortTaken),
     # what its own log says below the codes
     signature(r"listen on ip\[[^\]\n]{1,80}\] and specific port\[(?P<port>\d+)\] fail", PortTaken),
     signature(r"host nic listen start failed, port\[(?P<port>\d+)\]", PortTaken),
     signature(r"Failed to connect agent\[(?P<missing>[\d, ]{1,400})\]", RanksMissing),
     signature(r"topo exchange (?:server|agent) get socket timeout!", RendezvousTimeout, where="HCCL's root"),
     signature(
-        r"TopoExchangeAgent: connect server\[(?P<peer>[\w.:%]{3,60}) : \d+\] failed",
-        ConnectFailed,
-        why=Why.TIMED_OUT,
+        r"TopoExchangeAgent: connect server\[(?P<peer>[\w.:%]{3,60}) : \d+\] failed", ConnectFailed, why=Why.TIMED_OUT
     ),
     signature(r"wait socket establish timeout, role\[\d", ConnectFailed, why=Why.TIMED_OUT),
-    signature(
-        r"CMD information \S{1,60} check fail",
-        CollectiveMismatch,
-        what="parameters of a collective",
-    ),
+    signature(r"CMD information \S{1,60} check fail", CollectiveMismatch, what="parameters of a collective"),
     _code("EJ0002", NicFault, what="the NPU's network port is down"),
     _code("EJ0004", ClusterSpecInvalid, r"(?P<detail>[^\n]{0,120})"),
     _code("EL0003", DeviceShared),

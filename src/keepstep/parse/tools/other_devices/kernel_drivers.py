@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel drivers of the accelerators that are not NVIDIA's: habanalabs (Gaudi), amdgpu, i915 and xe, as dmesg shows them.
+"""Kernel drivers of accelerators other than NVIDIA's, as dmesg shows them: habanalabs (Gaudi), amdgpu, i915, xe.
 
-Such lines begin with the driver and its device: ``habanalabs 0000:1a:00.0:``, ``amdgpu 0000:0a:00.0: amdgpu:``, ``xe 0000:03:00.0: [drm]``.
+Such lines begin with the driver and its device:
+``habanalabs 0000:1a:00.0:``, ``amdgpu 0000:0a:00.0: amdgpu:``, ``xe 0000:03:00.0: [drm]``.
 """
 
 from __future__ import annotations

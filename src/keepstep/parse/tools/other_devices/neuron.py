@@ -27,7 +27,7 @@ SIGNATURES = (
     signature(r"(?P<what>Got a cached failed neff at \S{1,200})", InternalFault),
     # the runtime
     signature(
-        r"(?:nrt_load|nrt_execute|nrt_tensor_allocate) status=4\b",
+        r"(?:nrt_load(?:_collectives)?|nrt_execute|nrt_tensor_allocate) status=4\b",
         DeviceMemoryExhausted,
         kind="neuron",
     ),
@@ -39,9 +39,6 @@ SIGNATURES = (
         r"(?P<what>Neuron runtime cannot be initialized; cannot determine the number of (?:available|visible) NeuronCores)",
         Contention,
     ),
-    signature(
-        r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)",
-        Contention,
-    ),
+    signature(r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)", Contention),
     signature(r"(?P<code>The PyTorch Neuron Runtime could not be initialized)", CommunicationFailed),
 )

@@ -15,7 +15,7 @@ _RUNTIME = (
     signature(
         r"Memory access fault by GPU node-(?P<device>\d+)[^\n]{0,80}? on address",
         lambda m: DeviceFault(
-            what="a kernel touched memory that it must not", device=f"GPU node {m['device']}", hardware=False
+            what="a kernel accessed memory that it must not", device=f"GPU node {m['device']}", hardware=False
         ),
     ),
     signature(
@@ -25,15 +25,11 @@ _RUNTIME = (
     signature(
         r"(?:HSA_STATUS_ERROR_(?:MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT|INVALID_ISA))",
         DeviceFault,
-        what="a kernel touched memory that it must not",
+        what="a kernel accessed memory that it must not",
         hardware=False,
     ),
     signature(r"HSA_STATUS_ERROR_EXCEPTION", DeviceFault, what="hardware exception in a kernel", hardware=False),
-    signature(
-        r"HSA_STATUS_ERROR_OUT_OF_RESOURCES[^\n]{0,200}",
-        DeviceMemoryExhausted,
-        fatal=False,
-    ),
+    signature(r"HSA_STATUS_ERROR_OUT_OF_RESOURCES[^\n]{0,200}", DeviceMemoryExhausted, fatal=False),
     signature(
         r"HSA_STATUS_ERROR_FATAL|HSA_STATUS_ERROR_INVALID_AGENT", DeviceFault, what="the HSA runtime lost the GPU"
     ),
@@ -53,7 +49,7 @@ _RUNTIME = (
     signature(
         r"hipError(?:IllegalAddress|LaunchFailure|IllegalState)",
         DeviceFault,
-        what="a kernel touched memory that it must not",
+        what="a kernel accessed memory that it must not",
         hardware=False,
     ),
     signature(r"hipErrorECCNotCorrectable", DeviceFault, what="uncorrectable ECC error"),

@@ -39,8 +39,7 @@ def _unless_passed_over(each: Signature) -> Signature:
 _TABLE = (
     # Pillow, OpenCV, libjpeg, torchvision
     signature(
-        r"(?P<what>cannot identify image file) ?(?:<[^>\n]*name=)?['\"]?(?P<path>[\w./ \-]+\.\w{2,5})?",
-        CorruptData,
+        r"(?P<what>cannot identify image file) ?(?:<[^>\n]*name=)?['\"]?(?P<path>[\w./ \-]+\.\w{2,5})?", CorruptData
     ),
     signature(r"UnidentifiedImageError", CorruptData, what="cannot identify image file"),
     signature(r"(?P<what>image file is truncated)", CorruptData),
@@ -75,8 +74,7 @@ _TABLE = (
     # Archives and arrays
     signature(r"(?P<what>BadZipFile|BadZipfile): ?[^\n]{0,100}", _corrupt),
     signature(
-        r"(?P<what>(?:tarfile\.)?ReadError): (?:unexpected end of data|empty header|invalid header|bad "
-        r"checksum|"
+        r"(?P<what>(?:tarfile\.)?ReadError): (?:unexpected end of data|empty header|invalid header|bad checksum|"
         r"truncated header|invalid compressed data|unexpected end of header|unexpected EOF"
         r"|not an? (?:gzip|bzip2|lzma|xz) file|file could not be opened)",
         _corrupt,
@@ -94,9 +92,7 @@ _TABLE = (
     ),
     signature(r"RuntimeError: (?P<what>invalid hash value \(expected)", _corrupt),
     signature(
-        r"(?P<what>BadGzipFile|Not a gzipped file|CRC check failed|Compressed file ended before the "
-        r"end-of-stream "
-        r"marker was reached)",
+        r"(?P<what>BadGzipFile|Not a gzipped file|CRC check failed|Compressed file ended before the end-of-stream marker was reached)",
         _corrupt,
     ),
     signature(r"(?P<what>Cannot load file containing pickled data when allow_pickle=False)", _corrupt),
@@ -107,9 +103,7 @@ _TABLE = (
         _corrupt,
     ),
     signature(
-        r"ValueError: (?P<what>mmap length is greater than file size|EOF: reading array (?:header|data), "
-        r"expected "
-        r"\d+ bytes got \d+)",
+        r"ValueError: (?P<what>mmap length is greater than file size|EOF: reading array (?:header|data), expected \d+ bytes got \d+)",
         _corrupt,
     ),
     signature(r"(?P<what>No data left in file)", _corrupt),
@@ -118,7 +112,6 @@ _TABLE = (
         _corrupt,
     ),
     signature(r"ValueError: (?P<what>cannot mmap an empty file)", _corrupt),
-    signature(r"ArrowInvalid: (?P<what>Not an Arrow file)", _corrupt),
     signature(
         r"Error opening '?(?P<path>[^'\n]{1,300})'?: (?P<what>File contains data in an unknown format|Format not recognised)",
         _corrupt,
@@ -130,12 +123,10 @@ _TABLE = (
         _corrupt,
     ),
     signature(
-        r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not "
-        r"found|"
-        r"bad object header)[^\n)]{0,120})",
+        r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not found|bad object header)[^\n)]{0,120})",
         _corrupt,
     ),
-    # the rest of what HDF5 says of a file that is damaged inside
+    # what else HDF5 says about a file that is damaged inside
     signature(
         r"(?P<what>(?:Unable to|Can't) (?:synchronously )?(?:open|read|load) (?:file|object|group|dataset|attribute|data)s? "
         r"\((?:bad (?:heap|local heap|global heap|symbol table|B-tree|btree|superblock|SOHM|object directory)|wrong (?:B-tree|fixed|extensible"
@@ -147,27 +138,21 @@ _TABLE = (
     # Tables
     signature(r"(?P<what>Parquet (?:file size is|magic bytes not found)[^\n]{0,100})", CorruptData),
     signature(
-        r"(?P<what>Couldn't deserialize thrift[^\n]{0,60}|Corrupt snappy compressed data|Page was smaller "
-        r"\(\d+\) "
-        r"than expected)",
+        r"(?P<what>Couldn't deserialize thrift[^\n]{0,60}|Corrupt snappy compressed data|Page was smaller \(\d+\) than expected)",
         CorruptData,
     ),
     signature(
-        r"ArrowInvalid: (?P<what>(?:Not an Arrow file|Unable to read from|Tried reading schema|File is "
-        r"(?:too small|"
-        r"smaller)|Expected to (?:be able to )?read \d+|JSON parse error|CSV parse error|Invalid flatbuffers)"
-        r"[^\n]{0,100})",
+        r"ArrowInvalid: (?P<what>(?:Not an Arrow file|Unable to read from|Tried reading schema|File is (?:too small|"
+        r"smaller)|Expected to (?:be able to )?read \d+|JSON parse error|CSV parse error|Invalid flatbuffers)[^\n]{0,100})",
         CorruptData,
     ),
     signature(
-        r"OSError: (?P<what>(?:Invalid: |Corrupt)[^\n]{0,100}(?:Arrow|Parquet|snappy|metadata)[^\n]{0,40})",
-        CorruptData,
+        r"OSError: (?P<what>(?:Invalid: |Corrupt)[^\n]{0,100}(?:Arrow|Parquet|snappy|metadata)[^\n]{0,40})", CorruptData
     ),
     signature(r"(?P<what>NonMatching(?:SplitsSizes|Checksum)Error)", CorruptData),
     signature(r"ParserError: (?P<what>Error tokenizing data[^\n]{0,100})", CorruptData),
     signature(
-        r"DatasetGenerationError[^\n]{0,40}?(?P<what>An error occurred while generating the dataset)",
-        CorruptData,
+        r"DatasetGenerationError[^\n]{0,40}?(?P<what>An error occurred while generating the dataset)", CorruptData
     ),
     signature(r"(?P<what>MDB_CORRUPTED|MDB_INVALID|MDB_PAGE_NOTFOUND)[^\n]{0,80}", CorruptData),
     signature(r"lmdb\.(?P<what>CorruptedError|InvalidError|PageNotFoundError)", CorruptData),
@@ -176,7 +161,7 @@ _TABLE = (
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}(?:\.incomplete/[^'\"\n]{1,200}|"
         r"/huggingface/modules/[^'\"\n]{1,300}|/datasets/[^'\"\n]{1,300}/dataset_info\.json|default_experiment-\d+-\d+\.arrow))['\"]",
         SharedStateRace,
-        what="a cache file that another process writes or moves was not there",
+        what="a cache file was missing: another process writes or moves it",
     ),
     signature(
         r"(?P<what>Expected to find locked file \S{1,300}) from process \d+ but it doesn't exist", SharedStateRace
@@ -204,37 +189,36 @@ _TABLE = (
     signature(
         r"No such file or directory: '(?P<path>[^'\n]{0,300}(?:torch_extensions|triton|torchinductor|numba|tvm)[^'\n]{0,300})'",
         SharedStateRace,
-        what="a cache of compiled code that another process writes was not complete",
+        what="a cache of compiled code was incomplete: another process writes it",
     ),
     signature(
         r"No such file or directory: '(?P<path>[^'\n]{0,300}/torch/hub/(?:[^'/\n]{1,100}\.zip|[^'\n]{1,200}\.partial))'",
         SharedStateRace,
-        what="a file that torch.hub downloads and removes was taken away by another process",
+        what="another process removed a file that torch.hub was downloading",
     ),
     signature(
         r"(?P<path>[^\s;:]{1,300}(?:_temp/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
         SharedStateRace,
-        what="a temporary file of a checkpoint was taken away by another process that saves to the same place",
+        what="another process that saves to the same place removed a temporary checkpoint file",
     ),
     signature(
         r"(?:FailedPreconditionError: (?P<path>[^\s;]{1,300}); |OSError: \[Errno 39\] )(?P<what>Directory not empty)",
         SharedStateRace,
     ),
     signature(
-        r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)",
-        SharedStateRace,
+        r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)", SharedStateRace
     ),
     signature(r"shutil\.Error: (?P<what>Destination path '[^'\n]{1,300}' already exists)", SharedStateRace),
     signature(r"sqlite3\.OperationalError[^\n]{0,20}(?P<what>database is locked)", SharedStateRace),
     signature(
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}/(?:cache|indices|tmp)-?[\w\-]{4,80}\.arrow)",
         SharedStateRace,
-        what="a cache file of `datasets` that another rank writes or moves was not there",
+        what="a `datasets` cache file was missing: another rank writes or moves it",
     ),
     signature(
         r"FileExistsError: [^\n]{0,20}File exists: '/(?P<path>\d{6}_\w{1,40})'",
         SharedStateRace,
-        what="a shared-memory block of the streaming dataset was there already",
+        what="a shared-memory block of the streaming dataset already existed",
     ),
     signature(r"(?P<what>Reused local directory: [^\n]{0,80})", SharedStateRace),
     signature(
@@ -245,23 +229,21 @@ _TABLE = (
     signature(
         r"Unable to (?:synchronously )?create file \(unable to open file: name = '(?P<path>[^'\n]{1,300})', errno = 17",
         SharedStateRace,
-        what="an HDF5 file was made by another process",
+        what="an HDF5 file was created by another process",
     ),
     signature(
         r"No such file or directory: ['\"](?P<path>[^'\"\n]{0,300}\.(?:incomplete|tmp\.tmp|lock))['\"]",
         SharedStateRace,
-        what="a download or lock file was taken away by another process",
+        what="another process removed a download or lock file",
     ),
     # Not there at all
     signature(
-        r"FileNotFoundError: [^\n]{0,60}?No such file or directory: ['\"](?P<path>[^'\"\n]+\.(?:jpe?g|JPE?G|"
-        r"png|"
+        r"FileNotFoundError: [^\n]{0,60}?No such file or directory: ['\"](?P<path>[^'\"\n]+\.(?:jpe?g|JPE?G|png|"
         r"tfrecords?|tar|csv|tsv|jsonl|parquet|arrow|npy|npz|lmdb|mp4|wav|flac))['\"]",
         DataMissing,
     ),
     signature(
-        r"(?<![\w./\-])(?P<path>(?=[\w./\-]*?[\w./\-](?:train|data|shard))[\w./\-]+)(?![\w./\-])[^\n]{0,20}(?:does not (?:contain|have) any "
-        r"(?:image|"
+        r"(?<![\w./\-])(?P<path>(?=[\w./\-]*?[\w./\-](?:train|data|shard))[\w./\-]+)(?![\w./\-])[^\n]{0,20}(?:does not (?:contain|have) any (?:image|"
         r"valid|file))",
         DataMissing,
     ),

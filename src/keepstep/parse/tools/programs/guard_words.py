@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep.OutOfStep``, as the guard ends a training with it: where only the log is left, it still tells all."""
+"""``keepstep.OutOfStep``, with which the guard ends a training: the log alone still says everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
 
 NOT_TOLD = -1
-"""The how-manieth contract of its kind it was: the message does not say."""
+"""The message does not say which contract of its kind it was."""
 
 _SIDE = lazy_pattern(r"^(?P<value>.*) on ranks? (?P<ranks>\d+(?:, \d+)*)(?:, \.\.\.)?$")
 
@@ -34,8 +34,7 @@ SIGNATURES = (
     ),
     signature(
         r"OutOfStep: rank (?P<rank>\d+): (?P<part>\S{1,120}) has (?P<seen>[^\n]{1,200}?) where "
-        r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) "
-        r"\((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
+        r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) \((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
         BatchOdd,
     ),
 )

@@ -14,15 +14,14 @@ from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand
 
 FEWEST = 6
-"""Fewer readings tell nothing."""
+"""Fewer readings show nothing."""
 LONGEST = 2000
 """Lines of progress are not longer."""
 GROWTH = 1.3
 """How much the last must exceed the first."""
 
 _READING = lazy_pattern(
-    r"(?P<what>RSS|rss|CPU Virtual Memory: +used|[Cc][Pp][Uu][ _][Mm]em(?:ory)?(?:[ _](?:usage|used))?|RAM"
-    r"(?: (?:used|usage))?"
+    r"(?P<what>RSS|rss|CPU Virtual Memory: +used|[Cc][Pp][Uu][ _][Mm]em(?:ory)?(?:[ _](?:usage|used))?|RAM(?: (?:used|usage))?"
     r"|[Hh]ost [Mm]emory(?: (?:used|usage))?|[Pp]rocess [Mm]emory(?: usage)?|mem_rss|used_ram)"
     r" ?[:=] ?(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B|%|[kmg]b)?"
 )
@@ -36,8 +35,7 @@ _ANY = lazy_pattern(
     r"| ?[(\[](?:in )?(?P<named>[KMGT]i?B|%)[)\]][ :=]{1,3}(?P<number>\d+(?:\.\d+)?))"
 )
 _LEFT = lazy_pattern(
-    r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}"
-    r"(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
+    r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
 )
 _RAW = lazy_pattern(
     r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)"
@@ -46,11 +44,11 @@ _PEAK = lazy_pattern(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
 _DEVICE = lazy_pattern(r"(?i)gpu|cuda|device")
 _HOST = lazy_pattern(r"(?i)\b(?:cpu|host|sys(?:tem)?|process|rss)\b")
 _RANK = lazy_pattern(r"(?i)(?<!lora )(?<!low )(?<!matrix )\brank[ :=#]{1,2}(?P<rank>\d{1,5})\b")
-"""Whose reading it is, where the line says so in its midst."""
+"""Whose reading it is, where the middle of the line says so."""
 
 
 def read_memory(line: str) -> MemoryRead | None:
-    """A reading of memory on a line of progress; peaks and totals tell nothing and are left out."""
+    """A reading of memory on a line of progress; peaks and totals show nothing and are left out."""
     line = line[:LONGEST]
     if not ("mem" in line or "Mem" in line or "MEM" in line or "rss" in line or "RSS" in line or "RAM" in line):
         return None
@@ -82,7 +80,7 @@ def _value(match: re.Match[str]) -> float:
 
 
 _TRAINS = lazy_pattern(r"(?i)\b(?:epoch|iter(?:ation)?|step)s?\b[\s=:/\[#]{0,3}\d|\d%\||\d ?it/s|\d ?s/it|\bloss\b")
-"""DeepSpeed reads the memory all through its set-up, which fills it: what counts begins with the training."""
+"""DeepSpeed reads the memory throughout its set-up, which fills it: only readings during training count."""
 
 
 def _series(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that went wrong, in the words of TensorFlow, torch, JAX, apex and many training scripts."""
+"""NaN and infinity, as TensorFlow, torch, JAX, apex and many training scripts report them."""
 
 from __future__ import annotations
 
@@ -47,15 +47,10 @@ SIGNATURES = (
     ),
     # detectron2 runs one process for each device, and printed what it was on
     signature(
-        r"^loss_dict = \{[^\n]{0,2000}?tensor\((?:nan|-?inf), device='cuda:(?P<rank>\d+)'",
-        NonFinite,
-        what="loss",
+        r"^loss_dict = \{[^\n]{0,2000}?tensor\((?:nan|-?inf), device='cuda:(?P<rank>\d+)'", NonFinite, what="loss"
     ),
     signature(r"Loss became infinite or NaN at iteration ?=? ?(?P<step>\d+)", NonFinite, what="loss"),
-    signature(
-        r"[Ii]nvalid value \((?:nan|inf)\) encountered in (?P<what>[^\n]{1,80})",
-        NonFinite,
-    ),
+    signature(r"[Ii]nvalid value \((?:nan|inf)\) encountered in (?P<what>[^\n]{1,80})", NonFinite),
     signature(r"Function '(?P<what>\w+)' returned nan values in its \d+th output", NonFinite),
     signature(
         r"(?:Error|Exception|\bassert\w{0,20})[^\n]{0,80}(?:[Ll]oss|[Gg]rad\w{0,20})[^\n]{0,30} (?:is|was|are|were|became|contains?|has|have|not) (?:NaN|nan|inf|[Nn]an/[Ii]nf|finite|NaNs?)\b",
@@ -118,17 +113,9 @@ SIGNATURES = (
         NonFinite,
         what="distribution parameter",
     ),
-    signature(
-        r"[Tt]raining (?:has )?diverged|[Ll]oss (?:has )?(?:diverged|exploded)\b",
-        NonFinite,
-        what="loss",
-    ),
+    signature(r"[Tt]raining (?:has )?diverged|[Ll]oss (?:has )?(?:diverged|exploded)\b", NonFinite, what="loss"),
     # printed, and training may go on
-    signature(
-        r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)",
-        NonFinite,
-        fatal=False,
-    ),
+    signature(r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)", NonFinite, fatal=False),
     signature(
         r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
         _printed,
@@ -150,11 +137,6 @@ SIGNATURES = (
             ),
         ),
     ),
-    signature(
-        r"(?:\brank (?P<rank>\d+) )?grad_norms? is not finite: ",
-        NonFinite,
-        what="grad_norm",
-        fatal=False,
-    ),
+    signature(r"(?:\brank (?P<rank>\d+) )?grad_norms? is not finite: ", NonFinite, what="grad_norm", fatal=False),
     signature(r"number of nan iterations: +(?!0\b)(?P<what>\d+)", NonFinite, fatal=False),
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that must divide each other: batches over ranks, layers, heads and experts over parallel groups.
 
-Trainers word the same refusal in many ways (``X (6) must be divisible by Y (4)``, ``X should be a multiple of Y``).
-What was refused is told by the words on its two sides, not by the tool: a batch that does not split is a fact of the
+Trainers word the same error in many ways (``X (6) must be divisible by Y (4)``, ``X should be a multiple of Y``).
+The words on its two sides say what was wrong, not the tool: a batch that does not split is a fact of the
 data, a number of ranks, layers or heads that does not is one of the configuration.
 """
 
@@ -52,10 +52,6 @@ def _subject(text: str) -> str:
     return " ".join(words.split()[-4:]) or "parallel sizes"
 
 
-def _equal_chunks(match: re.Match[str]) -> Fact:
-    return BatchNotDivisible(batch=match["batch"], parts=match["parts"])
-
-
 _VERB = (
     r"(?:must|should|has to|have to|needs? to|require[sd]? to|to be|is|are|was|were)(?: not|n't)?(?: be| to be)?(?: evenly| exactly| a| an){0,3}"
     r"(?: positive| round| integer| whole){0,2} ?"
@@ -80,20 +76,11 @@ SIGNATURES = (
         r"(?:Error|Exception)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,120}?) (?:must|should|does not|cannot|doesn't|can't)(?: evenly)? (?:evenly )?divide(?:d by)? (?P<by>[^\n]{1,120})",
         _refused,
     ),
-    # a bare assertion of a library, of which the traceback shows the line; a program's own is the program's affair
+    # a library's bare assertion, whose line the traceback shows; a program's own assertion is its own affair
     signature(
         r"^\s*assert \(?(?P<what>[\w.\[\]()* ]{1,80}?) % (?P<by>[\w.\[\]()* ]{0,60}(?:parallel|\b[tecps]p_size)[\w.\[\]() ]{0,40}?) == 0\)?\s*(?:[,#\\]|$)",
         _refused,
     ),
-    # verl: what is dispatched is cut into one piece for each rank
-    signature(
-        r"only support equal chunk\. Got size of DataProto (?P<batch>\d+) and chunk (?P<parts>\d+)", _equal_chunks
-    ),
-    signature(
-        r"number of items:\[(?P<batch>\d+)\] < k_partitions:\[(?P<parts>\d+)\]",
-        _equal_chunks,
-    ),
-    signature(r"Error: (?P<batch>\d+) % (?P<parts>\d+) != 0", _equal_chunks),
     # counts that must multiply to the world
     signature(
         r"The number of process(?:es)? requires to run all replicas \((?P<expected>\d+)\)\W{1,6}must be equal to the world size \((?P<seen>\d+)\)",
@@ -169,4 +156,33 @@ SIGNATURES = (
         WorldSizeConflict,
         what="rank and world size",
     ),
+    signature(
+        r"Error: world_size=(?P<seen>\d+), pp=(?P<expected>\d+), mp=\d+", WorldSizeConflict, what="parallel sizes"
+    ),
+    signature(
+        r"Number of KV heads must be at least model_parallel_size", WorldSizeConflict, what="heads and parallel size"
+    ),
+    signature(
+        r"Error: Expected (?:at least|exactly) (?P<expected>\d+) ranks, got (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="ranks",
+    ),
+    signature(
+        r"The provided rank=(?P<seen>\d+) is not valid for (?P<expected>\d+) workers", WorldSizeConflict, what="ranks"
+    ),
+    signature(
+        r"(?i:batch[_ ]?size)\W{0,3}(?P<batch>\d+) (?:is )?not divisi?ble by (?:the )?(?i:number of|num_?) ?(?i:GPU|device|card|replica|process|rank)\w{0,3}\W{0,3}(?P<parts>\d+)?",
+        BatchNotDivisible,
+    ),
+    signature(
+        r"found \S{1,80} devices in process group but world_size=(?P<expected>\d+)",
+        WorldSizeConflict,
+        what="devices of the group",
+    ),
+    signature(
+        r"Error: n_gpu: (?P<seen>\d+), local_world_size: (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="GPUs and local ranks",
+    ),
+    signature(r"tp\*dp \((?P<expected>\d+)\) exceeds rollout GPUs \((?P<seen>\d+)\)", WorldSizeConflict, what="GPUs"),
 )

@@ -32,10 +32,7 @@ SIGNATURES = (
         r"Retrieving (?:full model|optimizer) state dict",
         r"Getting (?:full model|optimizer) state dict took",
         r"\[Torch\] Saving ",
-        r"Saving FSDP model",
         r"Saving Optimizer state",
-        r"saving checkpoint at iteration +\d+",
-        r"Saving checkpoint at (?:epoch|step|iteration)",
         r"Model weights saved in",
         r"Started saving checkpoint|Async checkpoint save|Saving item to ",
     ),
@@ -51,8 +48,7 @@ SIGNATURES = (
         r"=> loading checkpoint",
     ),
     *_saying(
-        Phase.RESTORING,
-        r"[Rr]esum(?:ing|ed) (?:training )?from (?:the )?(?:checkpoint|ckpt|/|\S+\.(?:pt|pth|ckpt))",
+        Phase.RESTORING, r"[Rr]esum(?:ing|ed) (?:training )?from (?:the )?(?:checkpoint|ckpt|/|\S+\.(?:pt|pth|ckpt))"
     ),
     *_saying(
         Phase.EVALUATING,
@@ -98,10 +94,7 @@ SIGNATURES = (
         # an estimator that finds its last checkpoint at the last step: a folder that perhaps only this rank has
         r"Skipping training since max_steps has already saved",
     ),
-    *_saying(
-        Phase.FINISHED,
-        r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b(?! iteration)",
-    ),
+    *_saying(Phase.FINISHED, r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b(?! iteration)"),
     *_saying(
         Phase.FINISHED,
         r"[Ff]inished training\b",

@@ -175,7 +175,7 @@ _Span = tuple[int, int, float]
 
 
 class _Layout(NamedTuple):
-    """Where a line says what: the same for all lines that differ in their digits only, and there are millions of these."""
+    """Where a line says what. It is the same for all lines that differ only in their digits, and there are millions."""
 
     fails: bool
     loss: tuple[int, int] | None = None

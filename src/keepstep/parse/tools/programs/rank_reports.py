@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports that name the rank which failed: LSF's jsrun, Cray's aprun, Flux, Ray Train, and plain sentences of programs."""
+"""Reports that name the rank that failed: LSF's jsrun, Cray's aprun, Flux, Ray Train, and programs in plain words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal as _signals
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited, TaskNamed
+from keepstep.core.facts.sync import RanksMissing
 from keepstep.parse.scan.signature import by_hand, signature
 from keepstep.parse.tools.system.shell import SIGNALS
 
@@ -35,7 +36,6 @@ def _by_own_launcher(match: re.Match[str]) -> Fact:
     return ProcessExited(reporter="launcher", rank=rank, signal=name)
 
 
-_ENDED = ("failed", "exited", "died", "crashed", "ended", "terminated", "killed")
 _BAD = ("ailed", "ailure", "rror", "xception", "rashed", "occurred", "raised", "happened")
 
 SIGNATURES = (
@@ -48,13 +48,13 @@ SIGNATURES = (
         code=1,
         first=True,
     ),
-    # said by launchers that people write themselves: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
+    # home-made launchers: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
     signature(
         r"\b(?:[Rr]ank|[Ww]orker|[Pp]rocess|[Tt]ask) #?(?P<rank>\d{1,3}),?(?: \(?pid:? \d{1,9}\)?)?,? (?:has |was )?(?:failed|exited|died|crashed|ended|terminated|killed)"
         r"[,:;]?(?: with| by| of| on)?(?: an?)?(?: non-?zero)? (?:(?:return|exit)(?:ed)?[ -]?(?:value|code|status)[ :=]{1,3}(?P<code>-?\d{1,3})\b|signal:? (?P<number>\d{1,2})\b)",
         _by_own_launcher,
     ),
-    # Ray Train may start it again: it tells whose the error nearby is, not that the run ended
+    # Ray Train may restart it: this says whose the error nearby is, not that the run ended
     signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed),
     # verl names the actors of a pool by its group and the place in it; in the first group that is the rank
     signature(r"\bname: \w*WorkerDict_0:(?P<rank>\d{1,4})\b", TaskNamed),
@@ -77,5 +77,10 @@ SIGNATURES = (
                 for which in ("", "global ", "process ")
             ),
         ),
+    ),
+    # Sample Factory's runner, on a part of it that no longer answers
+    signature(
+        r"Stopping training due to lack of heartbeats from (?P<what>[^\n]{1,160})",
+        lambda m: RanksMissing(missing=(), what=f"heartbeats of {m['what']}"),
     ),
 )

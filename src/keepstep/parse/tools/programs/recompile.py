@@ -15,18 +15,12 @@ SIGNATURES = (
         r"torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit) \((?P<count>\d+)\)",
         Recompiling,
     ),
-    signature(
-        r"(?:CacheLimitExceeded|RecompileLimitExceeded|FailOnRecompileLimitHit)",
-        Recompiling,
-    ),
+    signature(r"(?:CacheLimitExceeded|RecompileLimitExceeded|FailOnRecompileLimitHit)", Recompiling),
     signature(r"Recompiling function (?P<function>\S+) in ", Recompiling),
-    # jax_explain_cache_misses; the first call of each place is one too: the rule counts
+    # jax_explain_cache_misses; the first call at each place is a miss too, so the rule counts
     signature(r"TRACING CACHE MISS at (?P<function>[^\s()]{1,300})", Recompiling),
-    # jax_log_compiles; the first of each function is no second one: the rule counts
-    signature(
-        r"Finished XLA compilation of (?P<function>\S+) in (?P<seconds>[\d.]+) sec",
-        Recompiling,
-    ),
+    # jax_log_compiles; the first compilation of each function is normal, so the rule counts
+    signature(r"Finished XLA compilation of (?P<function>\S+) in (?P<seconds>[\d.]+) sec", Recompiling),
     signature(
         r"Compiling (?:jit\()?(?P<function>[\w.<>]+)\)?(?: \(\d+\))? (?P<reason>(?:for )?(?:with global shapes and types|args) ?[(\[])",
         Recompiling,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slowness, in the words of profilers, straggler detectors and benchmarks."""
+"""Slowness, as profilers, straggler detectors and benchmarks report it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOSTLY_PERCENT = 60.0
 FAR_APART = 1.4
 """How much faster than the slowest rank the fastest may be."""
 SLOW_BUS = 1.0
-"""Gigabytes a second, which 10 Gbit Ethernet has and any better network exceeds."""
+"""Gigabytes per second: 10 Gbit Ethernet reaches this, and any better network exceeds it."""
 
 
 def _profiled(match: re.Match[str]) -> Slowness | None:
@@ -43,13 +43,13 @@ def _mirrored(match: re.Match[str]) -> DevicesNamed:
 
 
 def _compared(match: re.Match[str]) -> Slowness | None:
-    """Two runs told in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
+    """Two runs reported in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
     told = re.findall(r"(?<!\d)(\d{1,9}) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
     runs = sorted((int(devices), float(rate.rstrip(".")) / int(devices)) for devices, rate in told if int(devices))
     if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:
         return Slowness(
             what="network",
-            detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}",
+            detail=f"{runs[0][1]:.4g} per device on {runs[0][0]} devices, {runs[-1][1]:.4g} on {runs[-1][0]}",
         )
     return None
 
@@ -88,20 +88,11 @@ SIGNATURES = (
     # nccl-tests
     signature(r"# Avg bus bandwidth *: *(?P<rate>[\d.]+)", _bus),
     # benchmarks that say over how many devices they run, and then how much each or all did
-    signature(
-        r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)",
-        DevicesNamed,
-    ),
+    signature(r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)", DevicesNamed),
     signature(r"MultiWorkerMirroredStrategy with [^\n]{0,2000}?num_workers = (?P<count>\d+)", DevicesNamed),
     signature(r"Using MirroredStrategy with devices (?P<named>\([^)\n]{1,4000}\))", _mirrored),
-    signature(
-        r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)",
-        DevicesNamed,
-    ),
-    signature(
-        r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b",
-        DevicesNamed,
-    ),
+    signature(r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)", DevicesNamed),
+    signature(r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b", DevicesNamed),
     signature(
         r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]{1,6}(?:\w{1,20} )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
         DevicesNamed,

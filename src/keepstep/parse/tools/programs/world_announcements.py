@@ -45,8 +45,7 @@ SIGNATURES = (
     signature(rf"\bhvd\.size\(\){_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(rf"\b[Hh]orovod(?: world)?[ _]size{_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(
-        r"\b(?:JAX |jax )(?:process|host)(?: index)?:? (?P<index>\d{1,5}) ?(?:/|of) ?(?P<size>\d{1,5})\b",
-        _world,
+        r"\b(?:JAX |jax )(?:process|host)(?: index)?:? (?P<index>\d{1,5}) ?(?:/|of) ?(?P<size>\d{1,5})\b", _world
     ),
     signature(rf"\b(?:jax\.)?process_count(?:\(\))?{_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(
@@ -97,7 +96,7 @@ SIGNATURES = (
         ),
     ),
     signature(r"\bNot using distributed mode", _one),
-    # programs that do not find what would join them
+    # programs that do not find their launcher's variables
     signature(
         r"\b(?:[Ss]witch(?:ing|ed)?|[Ff]all(?:ing|s|en)? ?back|[Rr]evert(?:ing|ed)?|[Dd]efault(?:ing|s)?) (?:back )?to (?:a )?"
         r"(?:serial|single[- ](?:process|rank|worker|node)) (?:execution|training|mode|run)\b",

@@ -22,15 +22,12 @@ SIGNATURES = (
         r"(?P<what>Cuda extensions are being compiled with a version of Cuda that does not match[^\n]{0,60})",
         CudaMismatch,
     ),
-    signature(
-        r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory",
-        LibraryMissing,
-    ),
-    # seen in a stack, or where somebody pressed Ctrl-C: nobody is there to take the lock away
+    signature(r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory", LibraryMissing),
+    # seen in a stack, or after Ctrl-C: no process is left to remove the lock
     signature(
         r"file_baton\.py(?:\", line \d+,? in wait|:\d+\))",
         SharedStateRace,
-        what="the lock file of a C++ extension's build, which nobody removed",
+        what="a leftover lock file of a C++ extension's build",
     ),
     signature(r"Ninja is required to load C\+\+ extensions", LibraryMissing, name="ninja"),
     signature(
@@ -42,10 +39,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>Error compiling objects for extension)", CudaMismatch),
     # Horovod's own build, and what CMake misses in it
-    signature(
-        r"(?:ERROR: )?(?:Failed building wheel|Could not build wheels) for (?P<name>horovod)",
-        LibraryMissing,
-    ),
+    signature(r"(?:ERROR: )?(?:Failed building wheel|Could not build wheels) for (?P<name>horovod)", LibraryMissing),
     signature(
         r"Could NOT find (?P<name>NCCL|MPI_CXX|MPI|CUDAToolkit|CUDA|NVTX) \(missing: |NCCL 2\.0 library or its later version was "
         r"not found|CUDA library was not found|MPI is not found in \$PATH",

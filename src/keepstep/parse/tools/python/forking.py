@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CUDA, Open MPI, LMDB and Python itself say of a fork after they had started."""
+"""What CUDA, Open MPI, LMDB and Python itself say about a fork after they have started."""
 
 from __future__ import annotations
 

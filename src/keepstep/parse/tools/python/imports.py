@@ -30,8 +30,7 @@ BLOCKS = (block(r'File "[^"\n]{1,300}_pb2\.py", line \d+, in <module>', _generat
 SIGNATURES = (
     # binary interfaces
     signature(
-        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C"
-        r" header, got \d+ from PyObject",
+        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C header, got \d+ from PyObject",
         lambda m: None if "Warning" in m.string else SymbolMissing(library=m["library"], symbol=None),
     ),
     signature(
@@ -71,7 +70,7 @@ SIGNATURES = (
         r"No module named '(?P<name>amp_C|apex_C|fused_\w+|\w+_cuda|\w+_cuda_\w+|\w+_ext|flash_attn_\d?_?\w+|selective_scan_\w+|transformer_engine_\w+|deepspeed_\w+_op)'",
         LibraryMissing,
     ),
-    # a package that the program asks to be installed; another version of one is told elsewhere
+    # a package that the program asks to be installed; wrong versions are elsewhere
     signature(
         r"^(?:\w{1,40}\.){0,3}(?:ImportError|ModuleNotFoundError): (?![^\n]{0,200}(?:but found|versions? [\d<>=~]|cannot import name))"
         r"(?:[^\n]{0,200}?(?:pip3? install|conda install)(?: -\S+)* [`'\"]?(?P<name>[\w.\-]{2,40})|"
@@ -80,11 +79,7 @@ SIGNATURES = (
     ),
     # protobuf
     signature(r"'MessageFactory' object has no attribute 'GetPrototype'", SymbolMissing, library="protobuf"),
-    signature(
-        r"cannot import name '(?P<symbol>\w{1,60})' from 'google\.protobuf",
-        SymbolMissing,
-        library="protobuf",
-    ),
+    signature(r"cannot import name '(?P<symbol>\w{1,60})' from 'google\.protobuf", SymbolMissing, library="protobuf"),
     signature(r"Descriptors (?:cannot |should )(?:not )?be created directly", SymbolMissing, library="protobuf"),
     signature(
         r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime (?:major )?version",
@@ -116,14 +111,12 @@ SIGNATURES = (
         library="protobuf",
     ),
     signature(
-        r"duplicate file name(?: \S{1,200})? \S{0,300}\.proto|File already exists in database: "
-        r"(?P<library>\S{1,300}\.proto)",
+        r"duplicate file name(?: \S{1,200})? \S{0,300}\.proto|File already exists in database: (?P<library>\S{1,300}\.proto)",
         SymbolMissing,
     ),
     # CPU instructions
     signature(
-        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't"
-        r" available on your machine",
+        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't available on your machine",
         CpuInstructionMissing,
     ),
     signature(r"This (?:version of )?jaxlib was built using (?P<detail>[\w.]+) instructions", CpuInstructionMissing),
@@ -139,26 +132,16 @@ SIGNATURES = (
         detail="the program is for another architecture",
     ),
     # versions that differ between processes
-    signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
     signature(
-        r"client and server binaries are not built with the same version",
-        VersionConflict,
-        component="TensorFlow",
+        r"client and server binaries are not built with the same version", VersionConflict, component="TensorFlow"
     ),
     signature(
-        r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch",
-        VersionConflict,
-        component="NCCL",
+        r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch", VersionConflict, component="NCCL"
     ),
     signature(
         r"Op type not registered '(?!Nccl)[\w>]+' in binary running on",
         VersionConflict,
         component="TensorFlow (an operation that one side lacks)",
-    ),
-    signature(
-        r"Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary",
-        VersionConflict,
-        component="TensorFlow",
     ),
     signature(
         r"versions differ between client and server: client is (?P<here>[\w.]+), server is (?P<there>[\w.]+)",
@@ -175,11 +158,9 @@ SIGNATURES = (
         r"TypeError: code(?:\(\))? (?:takes at most \d+ arguments \(\d+ given\)|(?:argument \d+ must be|expected at (?:most|least)"
         r" \d+ arguments, got \d+))|SystemError: unknown opcode|\b[EV]\w{0,30}Error: bad marshal data",
         VersionConflict,
-        component="Python (a function that another version of it had pickled could not be loaded)",
+        component="Python (a function pickled by another version could not be loaded)",
     ),
     signature(
-        r"unsupported pickle protocol: (?P<here>\d+)",
-        VersionConflict,
-        component="pickle protocol (Python version)",
+        r"unsupported pickle protocol: (?P<here>\d+)", VersionConflict, component="pickle protocol (Python version)"
     ),
 )

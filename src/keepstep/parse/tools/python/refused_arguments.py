@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that refuse their own arguments or configuration: argparse, click, hydra, omegaconf, absl, the interpreter.
+"""Programs that reject their arguments or configuration: argparse, click, hydra, omegaconf, absl, the interpreter.
 
-They end without a traceback, so that what they print is read as an exception of the program.
+They end without a traceback, so what they print is read as an exception of the program.
 """
 
 from __future__ import annotations

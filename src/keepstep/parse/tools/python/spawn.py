@@ -28,10 +28,7 @@ SIGNATURES = (
         ForkOrThread,
     ),
     signature(
-        r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)",
-        ProcessExited,
-        reporter="spawn",
-        first=True,
+        r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)", ProcessExited, reporter="spawn", first=True
     ),
     signature(r"process (?P<rank>\d+) terminated with exit code (?P<code>-?\d+)", _ended),
 )

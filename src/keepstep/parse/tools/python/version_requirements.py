@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that refuse the versions of others that they find: pip's, transformers', OpenMMLab's words."""
+"""Packages that reject the installed version of another package: pip, transformers, OpenMMLab."""
 
 from __future__ import annotations
 
@@ -13,21 +13,16 @@ SIGNATURES = (
         r"(?P<what>[\w.\-]{1,40}[<>=!~]{1,2}[\w.,<>=! ]{1,40} is required for a normal functioning of this module, but found \S+)",
         UnsupportedCombination,
     ),
+    signature(r"(?P<what>MMCV\S{0,20} is used but incompatible\. Please install [^\n]{0,60})", UnsupportedCombination),
     signature(
-        r"(?P<what>MMCV\S{0,20} is used but incompatible\. Please install [^\n]{0,60})",
-        UnsupportedCombination,
-    ),
-    signature(
-        r"(?P<what>MMEngine\S{0,20} is used but incompatible\. Please install [^\n]{0,60})",
-        UnsupportedCombination,
+        r"(?P<what>MMEngine\S{0,20} is used but incompatible\. Please install [^\n]{0,60})", UnsupportedCombination
     ),
     signature(
         r"(?:ContextualVersionConflict|VersionConflict): \((?P<what>[^\n]{0,120}Requirement\.parse\([^)\n]{0,60}\))",
         UnsupportedCombination,
     ),
     signature(
-        r"Error: (?P<what>Using [^\n]{0,60} requires `?[\w\-\[\]]{1,40}[<>=]{1,2}[\d.]{1,12}`?)",
-        UnsupportedCombination,
+        r"Error: (?P<what>Using [^\n]{0,60} requires `?[\w\-\[\]]{1,40}[<>=]{1,2}[\d.]{1,12}`?)", UnsupportedCombination
     ),
     signature(
         r"Error: (?P<what>[\w\- ]{1,40} (?:version (?:must be|needs to be) (?:at least |>= ?)\d|(?:must be|needs to be) (?:at least |>= ?)\d{1,3}\.\d)[\d.]{0,10}[^\n]{0,60})",

@@ -35,11 +35,7 @@ SIGNATURES = (
             "every line of a stack names torch", "PyTorch", "torch version", "torch.__version__", "torch: ", "torch="
         ),
     ),
-    signature(
-        rf"(?:TensorFlow|tensorflow|TF) [Vv]ersion:? ?v?{_V}",
-        VersionSeen,
-        component="TensorFlow",
-    ),
+    signature(rf"(?:TensorFlow|tensorflow|TF) [Vv]ersion:? ?v?{_V}", VersionSeen, component="TensorFlow"),
     signature(
         rf"\b(?P<component>jaxlib|jax|JAX)(?:\.__version__| version)?:? ?[:=] ?v?{_V}",
         VersionSeen,
@@ -55,9 +51,9 @@ SIGNATURES = (
     ),
     signature(rf"Horovod v?{_V}:", VersionSeen, component="Horovod"),
     signature(rf"using Keras version:? ?{_V}", VersionSeen, component="Keras"),
-    # any package; compared only where an exception speaks of it
+    # any package; compared only where an exception mentions it
     signature(
-        rf"(?<![\w.])(?P<component>(?!NCCL|[Tt]orch|PyTorch|TF|[Tt]ensor[Ff]low|JAX|jax|jaxlib|Keras|API)[A-Za-z]\w{{1,40}}) version:? v?{_V}",
+        rf"(?<![\w.])(?P<component>(?!NCCL|requires|[Tt]orch|PyTorch|TF|[Tt]ensor[Ff]low|JAX|jax|jaxlib|Keras|API)[A-Za-z]\w{{1,40}}) version:? v?{_V}",
         VersionSeen,
     ),
 )

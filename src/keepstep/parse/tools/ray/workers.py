@@ -4,7 +4,7 @@
 A dead worker's message lists guesses ("killed by SIGKILL by OOM killer", "ray stop",
 "SIGSEGV"): they are not observations. What is observed is that the worker's pipe closed
 without a word, as with SIGKILL. What Ray itself did (its memory monitor killed a task,
-versions differ, a request that no node can meet) is told as that.
+versions differ, a request that no node can meet) is reported as such.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
-from keepstep.core.facts.environment import VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled, WorldSizeConflict
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousTimeout, Why
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import NativeAbort, ProcessExited, TaskNamed
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
@@ -50,7 +51,7 @@ def _worker_end(match: re.Match[str]) -> ProcessExited | OomKilled | None:
 
 
 def _dead(match: re.Match[str]) -> PeerLost | None:
-    """A worker that ended without a word is told as such by the rest of the line."""
+    """The rest of the line says whether the worker ended without a message."""
     return None if _WITHOUT_A_WORD.search(match.string) else PeerLost(how="a Ray worker died")
 
 
@@ -83,10 +84,7 @@ BLOCKS = (block(r"^== Status ==", _trials),)
 SIGNATURES = (
     # versions
     signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
-    signature(
-        r"Changing the (?P<component>Python|ray|Ray) version (?:between|is not allowed)",
-        VersionConflict,
-    ),
+    signature(r"Changing the (?P<component>Python|ray|Ray) version (?:between|is not allowed)", VersionConflict),
     # host memory
     signature(
         r"(?:Task was|worker\(s\) were) killed due to the node running low on memory",
@@ -129,31 +127,17 @@ SIGNATURES = (
     ),
     # ends
     signature(r"Worker exit type: (?P<kind>[A-Z_]+)(?P<detail>[^\n]{0,600})?", _worker_end),
-    signature(
-        r"[Tt]he actor died unexpectedly before finishing this task",
-        PeerLost,
-        how="a Ray actor died",
-    ),
+    signature(r"[Tt]he actor died unexpectedly before finishing this task", PeerLost, how="a Ray actor died"),
     signature(r"The actor is dead because its worker process has died", _dead),
-    signature(
-        r"[Aa] worker died or was killed while executing (?:a )?task",
-        _dead,
-    ),
+    signature(r"[Aa] worker died or was killed while executing (?:a )?task", _dead),
     signature(r"WorkerCrashedError", PeerLost, how="a Ray worker died"),
-    signature(
-        r"The actor (?:is dead|died) because its node has died",
-        PeerLost,
-        how="a Ray node died",
-    ),
+    signature(r"The actor (?:is dead|died) because its node has died", PeerLost, how="a Ray node died"),
     signature(
         r"the actor's node was (?:preempted|terminated expectedly): ?(?P<reason>[^\n]{0,120})",
         Preempted,
         by="Ray's autoscaler",
     ),
-    signature(
-        r"(?P<how>the actor's node was terminated(?: unexpectedly)?): ",
-        PeerLost,
-    ),
+    signature(r"(?P<how>the actor's node was terminated(?: unexpectedly)?): ", PeerLost),
     signature(
         r"Task failed because the node it was running on is dead or unavailable|Task failed due to the node dying"
         r"|\) where this task was running crashed unexpectedly",
@@ -182,11 +166,7 @@ SIGNATURES = (
         PeerLost,
         how="Ray's own processes died",
     ),
-    signature(
-        r"NodeDiedError|ray\.exceptions\.LocalRayletDiedError",
-        PeerLost,
-        how="a Ray node died",
-    ),
+    signature(r"NodeDiedError|ray\.exceptions\.LocalRayletDiedError", PeerLost, how="a Ray node died"),
     signature(r"ray\.exceptions\.OwnerDiedError", PeerLost, how="the owner of an object died"),
     signature(
         r"The actor \w+ is unavailable: [^\n]{0,300}may or may not have been executed",
@@ -199,16 +179,12 @@ SIGNATURES = (
     signature(r"Failed to connect to GCS at address (?P<peer>[\w.:\-]+)", ConnectFailed, why=Why.FAILED),
     signature(r"Failed to connect to GCS within \d+ seconds", ConnectFailed, why=Why.TIMED_OUT, peer="Ray's GCS"),
     signature(
-        r"[Uu]nable to connect to (?:GCS|Redis)(?: at (?P<peer>[\w.:\-]+))?",
+        r"[Uu]nable to connect to (?:GCS|Redis)(?: \(ray head\))?(?: at (?P<peer>[\w.\-]+(?::\d+)?))?",
         ConnectFailed,
         why=Why.FAILED,
     ),
     signature(r"Could not find any running Ray instance", ConnectFailed, why=Why.FAILED, peer="a Ray cluster"),
-    signature(
-        r"ray client[^\n]{0,60}connection (?:timeout|timed out)",
-        ConnectFailed,
-        why=Why.TIMED_OUT,
-    ),
+    signature(r"ray client[^\n]{0,60}connection (?:timeout|timed out)", ConnectFailed, why=Why.TIMED_OUT),
     # what the cluster does not have
     signature(
         r"No available node types can fulfill (?:resource request|placement group request|cluster constraint)s? ?(?P<asked>\{[^}\n]{0,160}\})?",
@@ -218,11 +194,7 @@ SIGNATURES = (
         r"Placement group creation timed out[^\n]{0,600}?requested by the (?:placement group|bundle): ?(?P<asked>[^\n]{0,120})",
         _unschedulable,
     ),
-    signature(
-        r"Placement group creation timed out(?![^\n]{0,600}requested by the )",
-        NotScheduled,
-        by="Ray",
-    ),
+    signature(r"Placement group creation timed out(?![^\n]{0,600}requested by the )", NotScheduled, by="Ray"),
     signature(
         r"(?:The worker group startup timed out after|WorkerGroupStartupTimeoutError)[^\n]{0,40}?(?:waiting for (?P<asked>\d+ workers))?",
         NotScheduled,
@@ -245,7 +217,7 @@ SIGNATURES = (
         what="bundles of Ray's placement group",
     ),
     signature(
-        r"Cannot schedule \S{1,80} with the placement group because the (?:actor|resource request|task)[^\n]{0,20} (?:requires )?(?P<asked>\{[^}\n]{0,120}\})?",
+        r"Cannot schedule \S{1,80} with the placement group because the (?:actor|resource request|task)[^\n{]{0,20} (?:requires )?(?P<asked>\{[^}\n]{0,120}\})?",
         _unschedulable,
     ),
     signature(
@@ -255,10 +227,7 @@ SIGNATURES = (
         never=False,
     ),
     signature(
-        r"Ray does not allocate any GPUs on the driver node",
-        NotScheduled,
-        by="Ray",
-        asked="a GPU on the driver's node",
+        r"Ray does not allocate any GPUs on the driver node", NotScheduled, by="Ray", asked="a GPU on the driver's node"
     ),
     signature(
         r"The number of required (?:GPU|TPU|HPU|XPU)s exceeds the total number of available (?:GPU|TPU|HPU|XPU)s in the (?:placement group|cluster)",
@@ -271,12 +240,9 @@ SIGNATURES = (
         RendezvousTimeout,
         where="Ray's own start",
     ),
-    # the call of a traceback: all that NeMo-RL and others say of a group of resources that never came
+    # the call in a traceback: all that NeMo-RL and others say about a placement group that never came
     signature(
-        r"\bray\.get\([\w.\[\] ]{1,60}\.ready\(\)[^\n]{0,30}timeout",
-        NotScheduled,
-        by="Ray",
-        asked="a placement group",
+        r"\bray\.get\([\w.\[\] ]{1,60}\.ready\(\)[^\n]{0,30}timeout", NotScheduled, by="Ray", asked="a placement group"
     ),
     signature(r"GetTimeoutError: Get timed out: some object", RendezvousTimeout, where="remote call"),
     signature(
@@ -309,7 +275,7 @@ SIGNATURES = (
         PeerLost,
         how="a Ray Train worker stopped answering",
     ),
-    signature(r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked"),
+    signature(r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be polled"),
     signature(r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed),
     signature(
         r"Training was interrupted by node preemption \(preempted_ranks=\[(?P<rank>\d+)?",
@@ -323,4 +289,38 @@ SIGNATURES = (
         Preempted,
         by="Ray autoscaler",
     ),
+    signature(r"Failed to bind to (?P<address>\S{1,80}?):(?P<port>\d+) because it's already occupied", PortTaken),
+    signature(r"No available ports\. Please specify a wider port range", PortTaken),
+    signature(r"Failed to put object \w{1,80} in object store because it is full", SharedMemoryExhausted),
+    signature(
+        r"Each actor should correspond to one rank\. Got '(?P<seen>\d+)' ranks but '(?P<expected>\d+)' actors",
+        WorldSizeConflict,
+        what="ranks and actors",
+    ),
+    signature(r"Error: (?P<detail>CUDA_VISIBLE_DEVICES set incorrectly\. Got [^\n]{1,80})", ClusterSpecInvalid),
+    signature(r"(?P<detail>Unable to set up cluster storage with the following settings)", ClusterSpecInvalid),
+    signature(
+        r"Error: (?P<detail>Unable to parse port number from [^\n]{1,120}|Malformed (?:host|address):? \S{1,80}"
+        r"|Port is not specified for address \S{1,80}|Invalid redis address \S{1,80})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Some workers returned results while others didn't\. Make sure that (?P<what>[^\n]{1,60}?) (?:are|is) called the same number of times",
+        CollectiveMismatch,
+    ),
+    signature(r"Error: Tensors must have identical dtype\. Got", DtypeMismatch),
+    signature(
+        r"Unable to (?:get the NCCLUniqueID from the store|meet other processes at the rendezvous store)",
+        lambda m: RanksMissing(missing=(), what="rendezvous of Ray's collective group"),
+    ),
+    signature(
+        r"All copies of \w{1,80} have been lost due to node failure", PeerLost, how="a node of the Ray cluster failed"
+    ),
+    signature(r"(?P<how>GCS considers? this node to be dead)", PeerLost),
+    signature(r"Failed to start GCS\. Last connection error", ConnectFailed, why=Why.FAILED, peer="Ray's GCS"),
+    signature(
+        r"Failed to reserve (?:a )?(?P<asked>TPU (?:head|slice)[^\n]{0,40}?)(?: after \d|: |$)",
+        lambda m: NotScheduled(by="Ray", asked=m["asked"], never=False),
+    ),
+    signature(r"Error: (?P<what>Torch tensor must be on GPU when using NCCL collectives)", UnsupportedCombination),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm: what slurmstepd, srun, scancel and sacct say about steps that were killed, timed out or failed."""
+"""Slurm: what slurmstepd, srun, scancel and sacct say about steps that did not start, were killed or failed."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _NOT_HEARD = (
     "Connection refused",
     "No route to host",
 )
-"""What Slurm's errors say where its messages did not come through."""
+"""What Slurm's errors say where its messages did not arrive."""
 
 
 def _cancelled(match: re.Match[str]) -> Fact:
     reason = (match["reason"] or "").strip()
     node = match["node"]
     if "NODE FAIL" in reason:
-        return MachineFault(what="Slurm ended the job for a failed node", node=node)
+        return MachineFault(what="Slurm ended the job because a node failed", node=node)
     if "PREEMPT" in reason:
         return Preempted(by="Slurm", reason="preemption", node=node)
     if "TIME LIMIT" in reason:
@@ -59,7 +59,7 @@ def _cancelled(match: re.Match[str]) -> Fact:
 
 
 def _not_launched(match: re.Match[str]) -> Fact | None:
-    """A step that slurmd on one node would not start; nothing, where the step had been taken back before."""
+    """A step that slurmd on one node would not start; nothing if the step had been cancelled before."""
     why = match["why"].strip()
     if "timed out" in why:
         return ConnectFailed(why=Why.TIMED_OUT, peer=match["node"])
@@ -125,15 +125,16 @@ _STATES = {
     "NODE_FAIL": MachineFault(what="a node of the Slurm job failed"),
 }
 
+_ASKED = r"(?:srun|sbatch|salloc): (?:error|fatal): (?:Unable to (?:create step for job \d+|allocate resources|create job step)|(?:Batch )?[Jj]ob submission failed): "
+
+
 SIGNATURES = (
     signature(
-        r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
-        r"(?P<process>[\w.+]+)",
+        r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<process>[\w.+]+)",
         lambda m: OomKilled(by="Slurm"),
     ),
     signature(
-        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup"
-        r" out-of-memory handler|OOM Killed)",
+        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup out-of-memory handler|OOM Killed)",
         OomKilled,
         by="Slurm",
     ),
@@ -144,17 +145,14 @@ SIGNATURES = (
         by="Slurm",
     ),
     signature(
-        r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
-        r"(?P<node>\S+) (?:CANCELLED AT|FAILED)"
-        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
-        r" uid)[^\n*]{0,60})?\*\*\*",
+        r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON (?P<node>\S+) (?:CANCELLED AT|FAILED)"
+        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with uid)[^\n*]{0,60})?\*\*\*",
         _cancelled,
     ),
     signature(
-        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
-        r" LIMIT|PREEMPTION|NODE FAILURE)",
+        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE)",
         lambda m: (
-            MachineFault(what="Slurm ended the job for a failed node")
+            MachineFault(what="Slurm ended the job because a node failed")
             if "NODE" in m["reason"]
             else Preempted(by="Slurm", reason=m["reason"].lower())
         ),
@@ -164,7 +162,7 @@ SIGNATURES = (
         r"|Invalid MPI type '(?P<type>\w+)')",
         lambda m: UnsupportedCombination(what=f"Slurm has no plugin {m['what'] or m['name'] or m['type']}"),
     ),
-    # a step that can never be, or cannot be now
+    # a step that can never start, or cannot start now
     signature(
         r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed):"
         r" (?P<asked>(?:More processors requested than permitted|Requested node configuration is not available"
@@ -192,10 +190,7 @@ SIGNATURES = (
         r"slurm_(?:receive_msgs?|send_\w{1,40}): \[?\[?(?P<node>[\w.\-]{1,80})\]?:\d+\] failed: (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
     ),
-    signature(
-        r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})",
-        _not_launched,
-    ),
+    signature(r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})", _not_launched),
     signature(
         r"(?P<detail>(?:srun|sbatch|salloc): (?:error: )?(?:unrecognized|invalid) option -?-? ?'?[\w\-]{1,40})",
         ClusterSpecInvalid,
@@ -203,7 +198,7 @@ SIGNATURES = (
     signature(
         r"\[ERROR\] \S{0,80}nvidia\S{0,20}\.sh exited with return code \d+",
         CudaMismatch,
-        what="enroot could not bring the driver of the GPUs into the container",
+        what="enroot could not mount the GPU driver into the container",
     ),
     signature(
         r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)",
@@ -223,13 +218,10 @@ SIGNATURES = (
         how="PMIx lost its process",
     ),
     signature(
-        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",
-        MachineFault,
-        what="Slurm reported a node failure",
+        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)", MachineFault, what="Slurm reported a node failure"
     ),
     signature(
-        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node "
-        r"(?:down|fail))",
+        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node (?:down|fail))",
         MachineFault,
     ),
     signature(
@@ -241,23 +233,77 @@ SIGNATURES = (
         r"|NODE_FAIL)\+? +\d+:\d+",
         lambda m: _STATES.get(m["state"].rstrip("+"), _STATES["OUT_OF_ME"]),
     ),
-    # LSF, PBS, SGE, HTCondor
+    # the launcher of MPI ranks
     signature(
-        r"TERM_(?P<reason>MEMLIMIT|RUNLIMIT|PREEMPT|OWNER|CPULIMIT)\b",
-        lambda m: OomKilled(by="LSF") if "MEM" in m["reason"] else Preempted(by="LSF", reason=m["reason"].lower()),
+        r"srun: error: MPI: (?:Cannot create context for (?P<name>mpi/\w+)|Unable to load any plugin)|Failed mpi_g_slurmstepd_prefork",
+        lambda m: UnsupportedCombination(what=f"Slurm has no usable plugin {m['name'] or 'for MPI'}"),
     ),
     signature(
-        r"PBS: job killed: (?P<reason>walltime|mem|vmem|cput)[^\n]{0,60}exceeded limit",
-        lambda m: OomKilled(by="PBS") if "mem" in m["reason"] else Preempted(by="PBS", reason="time limit"),
+        r"unable to resolve MPI plugin offset from plugin_id=\d+",
+        UnsupportedCombination,
+        what="srun and slurmd were built with different MPI plugins",
+    ),
+    # what was asked for
+    signature(
+        _ASKED
+        + r"(?P<detail>(?:Access/permission denied|Requested nodes not in this partition|Job size specification needs to be provided|Invalid"
+        r" (?:user id|group id|license|job array|time specified|mcs_label)|CPU count specification invalid|Task distribution specification invalid"
+        r"|No partition specified|Partition in DOWN state|Required partition not available|Step limit reached|Requested reservation"
+        r"|Access denied to requested reservation|Error generating job credential|Protocol authentication error|Requires more ports than can be reserved"
+        r"|Requested operation not supported|System submissions disabled|Burst Buffer|Pathname of a file|Job dependency problem|Error configuring interconnect"
+        r"|Invalid job credential)[^\n]{0,60})",
+        ClusterSpecInvalid,
+    ),
+    signature(_ASKED + r"(?P<detail>Required node not available \(down, drained or reserved\))", ClusterSpecInvalid),
+    signature(_ASKED + r"Incompatible versions of client and server code", VersionConflict, component="Slurm"),
+    signature(
+        r"(?:srun|sbatch|salloc): (?:error|fatal): (?P<detail>You asked for \d+ tasks but hostlist specified \d+ nodes|Too few NodeNames in Slurm Hostfile"
+        r"|Requested nodelist \S{1,200} overlaps with excluded|Invalid (?:node list|hostfile|task count|task range|task id|MPMD configuration)[^\n]{0,80}"
+        r"|Hostlist is empty!|No nodes in allocation, can't run job|invalid number of (?:cpus per task|nodes|tasks)[^\n]{0,40}"
+        r"|Slurm job \d+ has expired|Expired or invalid job \d+|--relative and [^\n]{0,80}|Requested het-group offset exceeds[^\n]{0,40}"
+        r"|(?:srun|task)[ -]prolog failed[^\n]{0,40}|Failed to broadcast '\S{1,200}'\. Step launch aborted)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"slurmstepd: error: (?P<detail>(?:couldn't chdir to /tmp either|Task(?:Prolog|prolog) failed|[Pp]rolog failed|Unable to (?:attach to interconnect"
+        r"|drop privileges)|Failed to invoke (?:spank plugin stack|task plugins)|Plugin stack initialization failed|namespace_g_join)[^\n]{0,60})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"slurmstepd: error: execve\((?P<path>[^)\n]{0,200})\): (?:bad interpreter\((?P<name>[^)\n]{1,200})\): )?No such file",
+        lambda m: LibraryMissing(name=m["name"] or m["path"] or None) if m["name"] or m["path"] else None,
+    ),
+    # nodes that went away
+    signature(
+        r"srun: error: (?:Aborting, (?:io error and missing step|step missing and io error|can not test connection to|lost contact with \S+)|\w+: aborting,"
+        r" io error with slurmstepd)(?: on)? node (?P<node>\S{1,60})",
+        MachineFault,
+        what="Slurm lost a step on a node and ended the job",
+    ),
+    signature(
+        r"(?:srun|salloc|sbatch): error: (?P<detail>Nodes \S{1,200} are still not ready|Something is wrong with the boot of the nodes)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"srun: error: timeout waiting for task launch, started \d+ of \d+ tasks", ConnectFailed, why=Why.TIMED_OUT
+    ),
+    signature(
+        r"(?:salloc|srun): (?:error: )?Job allocation \d+ has been revoked",
+        Preempted,
+        by="Slurm",
+        reason="the allocation was taken back",
+    ),
+    signature(
+        r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S{1,40} STEPD TERMINATED ON (?P<node>\S+) AT \S+ DUE TO JOB NOT (?:ENDING WITH SIGNALS|RUNNING)",
+        MachineFault,
+        what="a step could not be killed (Slurm drains such a node)",
     ),
 )
 
 BLOCKS = (
     block(
-        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code"
-        r" \d+|Killed|Terminated"
-        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core"
-        r" dumped\))?"
+        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code \d+|Killed|Terminated"
+        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core dumped\))?"
         r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt"
         r"|Hangup|Out Of Memory)",
         _tasks,

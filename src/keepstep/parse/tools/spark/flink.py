@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deep learning on Flink (dl-on-flink, flink-ai-extended): nodes that its application master restarts, or that ended."""
+"""Deep learning on Flink (dl-on-flink, flink-ai-extended): nodes that ended, or that its master restarts."""
 
 from __future__ import annotations
 

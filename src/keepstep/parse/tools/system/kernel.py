@@ -27,20 +27,15 @@ def _killed(match: re.Match[str]) -> Fact:
 
 
 def _trap(match: re.Match[str]) -> Fact | None:
-    """A breakpoint is how programs of a desktop (GLib, browsers) give up, and none that trains."""
+    """Desktop programs (GLib, browsers) give up with a breakpoint; no training does."""
     if match["trap"] == "int3" and not re.match(r"python|pt_|ray|train", match["process"]):
         return None
-    return FatalSignal(
-        signal=_TRAPS.get(match["trap"], "SIGSEGV"),
-        pid=int(match["pid"]),
-        library=match["library"],
-    )
+    return FatalSignal(signal=_TRAPS.get(match["trap"], "SIGSEGV"), pid=int(match["pid"]), library=match["library"])
 
 
 SIGNATURES = (
     signature(
-        r"(?P<group>[Mm]emory cgroup )?[Oo]ut of memory(?: \([^)\n]{1,40}\))?: Kill(?:ed)? process "
-        r"(?P<pid>\d+),? \(?(?P<process>[^)\n,]{1,40})",
+        r"(?P<group>[Mm]emory cgroup )?[Oo]ut of memory(?: \([^)\n]{1,40}\))?: Kill(?:ed)? process (?P<pid>\d+),? \(?(?P<process>[^)\n,]{1,40})",
         _killed,
     ),
     signature(
@@ -57,32 +52,22 @@ SIGNATURES = (
         ),
     ),
     signature(r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)", OomKilled, by="the kernel"),
-    signature(
-        r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to",
-        OomKilled,
-        by="systemd-oomd",
-    ),
+    signature(r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to", OomKilled, by="systemd-oomd"),
     signature(r"(?:Failed with result|result) 'oom-kill'", OomKilled, by="systemd"),
     signature(r"earlyoom\[\d+\]: sending SIG\w+ to process (?P<pid>\d+)", OomKilled, by="earlyoom"),
-    # crashes of a process, told by the kernel
+    # crashes of a process, reported by the kernel
     signature(
-        r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in "
-        r"(?P<library>[^\[\s]+)\[)?",
+        r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in (?P<library>[^\[\s]+)\[)?",
         FatalSignal,
         signal="SIGSEGV",
     ),
     signature(
-        r"traps: (?P<process>[^\n\[]{1,40})\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general"
-        r" protection(?: fault)?"
+        r"traps: (?P<process>[^\n\[]{1,40})\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general protection(?: fault)?"
         r"|stack segment) ip:[\da-f]+ sp:[\da-f]+ error:\d+(?: in (?P<library>[^\[\s]+)\[)?",
         _trap,
     ),
     # the machine
-    signature(
-        r"EDAC [^\n]{0,60}\b\d+ UE\b",
-        MachineFault,
-        what="uncorrectable memory error (EDAC)",
-    ),
+    signature(r"EDAC [^\n]{0,60}\b\d+ UE\b", MachineFault, what="uncorrectable memory error (EDAC)"),
     signature(
         r"\[Hardware Error\]: [^\n]{0,100}(?:Uncorrected|[Ff]atal|uncorrectable)",
         MachineFault,
@@ -102,9 +87,8 @@ SIGNATURES = (
         lambda m: MachineFault(what=f"kernel panic: {m['what']}" if m["what"] else "kernel panic"),
     ),
     signature(
-        r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for"
-        r" [^\n]{0,60}: (?:Failed|Ignored))",
-        lambda m: MachineFault(what="a page of memory is broken (hardware memory error)"),
+        r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for [^\n]{0,60}: (?:Failed|Ignored))",
+        lambda m: MachineFault(what="a memory page failed (hardware memory error)"),
     ),
     signature(
         r"watchdog: BUG: soft lockup - CPU#\d+ stuck for (?P<what>\d+s)",
@@ -120,10 +104,9 @@ SIGNATURES = (
         PeerAccessFault,
         what="a PCIe link went down",
     ),
-    # the IOMMU in the way of devices that talk to each other; bus 00 holds no cards
+    # the IOMMU in the way of devices that talk to each other; bus 00 holds no adapters
     signature(
-        r"DMAR: ?\[DMA (?:Write|Read)[^\]\n]{0,20}\] Request device \[(?:\d{4}:)?(?!00:)(?P<device>[\da-f:.]+)\]"
-        r"[^\n]{0,40}fault addr",
+        r"DMAR: ?\[DMA (?:Write|Read)[^\]\n]{0,20}\] Request device \[(?:\d{4}:)?(?!00:)(?P<device>[\da-f:.]+)\][^\n]{0,40}fault addr",
         lambda m: PeerAccessFault(what=f"the IOMMU blocked accesses of PCI device {m['device']}"),
     ),
     signature(
@@ -138,8 +121,7 @@ SIGNATURES = (
     ),
     # network cards
     signature(
-        r"(?P<bond>\w+): \(slave (?P<device>\w+)\): link status (?:definitely )?down|link status definitely down for"
-        r" interface (?P<name>\w+)",
+        r"(?P<bond>\w+): \(slave (?P<device>\w+)\): link status (?:definitely )?down|link status definitely down for interface (?P<name>\w+)",
         lambda m: NicFault(what="link down", device=m["device"] or m["name"]),
     ),
     signature(
@@ -148,15 +130,11 @@ SIGNATURES = (
         r"|ERR_ON_CMD[^\n]{0,40})",
         NicFault,
     ),
-    signature(
-        r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own",
-        NicFault,
-        what="link down",
-    ),
+    signature(r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own", NicFault, what="link down"),
     signature(
         r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<device>\w+)[^\n]{0,60}transmit queue \d+ timed out",
         NicFault,
-        what="the card's transmit queue timed out",
+        what="the network adapter's transmit queue timed out",
     ),
     signature(
         r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc|hfi1|irdma|atlantic|mlx5_core)\b[^\n]{0,60}? "
@@ -181,10 +159,7 @@ SIGNATURES = (
         r"|Wait for completion \(\w+\) timeout)",
         NicFault,
     ),
-    signature(
-        r"\bena [\da-f:.]{1,20}(?: (?P<device>\w{1,20}))?: (?P<what>Keep alive watchdog timeout)",
-        NicFault,
-    ),
+    signature(r"\bena [\da-f:.]{1,20}(?: (?P<device>\w{1,20}))?: (?P<what>Keep alive watchdog timeout)", NicFault),
     signature(
         r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : "
         r"(?P<event>port error|device fatal[^\n]{0,40})",
@@ -192,13 +167,11 @@ SIGNATURES = (
     ),
     # disks
     signature(
-        r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? "
-        r"(?P<what>\w+)",
+        r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? (?P<what>\w+)",
         lambda m: MachineFault(what=f"I/O errors on disk {m['what']}"),
     ),
     signature(
-        r"nvme (?P<what>nvme\d+): (?:controller is down|I/O \d+ QID \d+ timeout, (?:disable|reset)"
-        r" controller)",
+        r"nvme (?P<what>nvme\d+): (?:controller is down|I/O \d+ QID \d+ timeout, (?:disable|reset) controller)",
         lambda m: MachineFault(what=f"disk {m['what']} does not answer"),
     ),
 )

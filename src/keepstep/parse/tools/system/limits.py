@@ -42,14 +42,10 @@ SIGNATURES = (
         limit="threads",
     ),
     signature(
-        r"pthread_create(?:\(\))? (?:failed|error)|pthread_create: Resource temporarily",
-        LimitReached,
-        limit="threads",
+        r"pthread_create(?:\(\))? (?:failed|error)|pthread_create: Resource temporarily", LimitReached, limit="threads"
     ),
     signature(
-        r"OMP: Error #34: System unable to allocate necessary resources for OMP thread",
-        LimitReached,
-        limit="threads",
+        r"OMP: Error #34: System unable to allocate necessary resources for OMP thread", LimitReached, limit="threads"
     ),
     signature(
         r"Thread creation via pthread_create\(\) failed|Check failed: ret == 0[^\n]{0,60}Thread \S+ creation",
@@ -57,11 +53,7 @@ SIGNATURES = (
         limit="threads",
     ),
     signature(r"runtime/cgo: pthread_create failed", LimitReached, limit="threads"),
-    signature(
-        r"fork: retry: (?:No child processes|Resource temporarily unavailable)",
-        LimitReached,
-        limit="processes",
-    ),
+    signature(r"fork: retry: (?:No child processes|Resource temporarily unavailable)", LimitReached, limit="processes"),
     signature(r"cgroup: fork rejected by pids controller", LimitReached, limit="processes (pids cgroup)"),
     signature(
         r"ibv_reg_mr[^\n]{0,80}Cannot allocate memory|RLIMIT_MEMLOCK[^\n]{0,60}(?:small|limit)"
@@ -71,9 +63,7 @@ SIGNATURES = (
     ),
     signature(r"too many concurrent processes|Too many processes", LimitReached, limit="processes"),
     signature(
-        r"OSError: \[Errno 23\] Too many open files in system",
-        LimitReached,
-        limit="open files of the whole system",
+        r"OSError: \[Errno 23\] Too many open files in system", LimitReached, limit="open files of the whole system"
     ),
     signature(r"inotify (?:watch|instance)[^\n]{0,40}limit reached", LimitReached, limit="inotify watches"),
     signature(r"vm\.max_map_count[^\n]{0,40}(?:too low|is too)", LimitReached, limit="memory maps"),

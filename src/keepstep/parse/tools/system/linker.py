@@ -12,7 +12,7 @@ from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.system.windows import PAGING_FILE
 
 _CACHED = lazy_pattern(r"\.triton/|triton_cache|torchinductor_|inductor_cache")
-"""A file that some rank is just compiling; ``compiled_kernels`` tells of it."""
+"""A file that some rank is compiling; ``compiled_kernels`` reports it."""
 _LIBRARY = r"(?P<name>[\w.+\-/]+\.so(?:\.\w[\w.]{0,40})?)"
 
 
@@ -22,8 +22,7 @@ def _missing(match: re.Match[str]) -> Fact | None:
     if _CACHED.search(match["name"]):
         return None
     optional = re.search(
-        r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to "
-        r"(?:open|load) lib|"
+        r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to (?:open|load) lib|"
         r"NCCL INFO|\bI tensorflow|dso_loader|dlerror|Failed to (?:open|find)|plugin|Skipping|Ignore|\(ignored\)|failed to load module",
         line,
     )
@@ -55,10 +54,7 @@ SIGNATURES = (
         r"Error: Could not find (?:the DLL\(s\) )?'(?P<name>[\w.\-]+\.dll)[^'\n]{0,80}'\. TensorFlow requires that",
         LibraryMissing,
     ),
-    signature(
-        _LIBRARY + r": cannot open shared object file",
-        _missing,
-    ),
+    signature(_LIBRARY + r": cannot open shared object file", _missing),
     signature(
         _LIBRARY + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class"
         r"|file too short"
@@ -89,13 +85,9 @@ SIGNATURES = (
         + r"))|Library not loaded: (?P<name>\S+)|image not found)",
         LibraryMissing,
     ),
+    signature(r"(?:(?P<library>[^\s:]+): )?undefined symbol: (?P<symbol>[\w@.]+)", _symbol),
     signature(
-        r"(?:(?P<library>[^\s:]+): )?undefined symbol: (?P<symbol>[\w@.]+)",
-        _symbol,
-    ),
-    signature(
-        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)[\w.]{1,60})'"
-        r" not found"
+        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)[\w.]{1,60})' not found"
         r"(?: \(required by (?P<library>[^)\n]+)\))?",
         lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
     ),
@@ -107,10 +99,7 @@ SIGNATURES = (
         r"(?:(?P<library>[^\s:]+): )?symbol (?P<symbol>\w+),? version \S+ not defined in file \S+ with link time reference",
         lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
     ),
-    signature(
-        r"\bld: cannot find -l(?P<name>[\w+\-]+)",
-        lambda m: LibraryMissing(name=f"lib{m['name']}"),
-    ),
+    signature(r"\bld: cannot find -l(?P<name>[\w+\-]+)", lambda m: LibraryMissing(name=f"lib{m['name']}")),
     signature(r"Symbol not found: (?P<symbol>_\w+)", SymbolMissing),
     signature(r"cannot locate symbol \"(?P<symbol>\w+)\"", SymbolMissing),
     signature(r"Inconsistency detected by ld\.so", SymbolMissing),

@@ -80,7 +80,7 @@ _LOCAL = lazy_pattern(r"--local[-_]rank=(\d+)")
 
 
 def _child(match: re.Match[str]) -> Fact:
-    """A child of a launcher: its command is its own, or that of the last one started, which may be another; not if it is the first."""
+    """A child of a launcher. The command is its own, or that of the last child started; not if it is the first."""
     groups = match.groupdict()
     local = _LOCAL.search(match.string)
     code = groups.get("code")
@@ -95,50 +95,34 @@ def _child(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     # zsh: killed     python a.py; [1]    11880 killed     python a.py; ./train.sh:60: 11880 killed    python a.py
     signature(
-        r"^(?:zsh: |\[\d+\] +[+-]? *|\S{1,120}: *\d+: +(?=\d))(?P<pid>\d+ +)?(?P<how>" + "|".join(_OF_ZSH) + r")"
-        r"(?: \(core dumped\))?  +\S",
+        r"^(?:zsh: |\[\d+\] +[+-]? *|\S{1,120}: *\d+: +(?=\d))(?P<pid>\d+ +)?(?P<how>"
+        + "|".join(_OF_ZSH)
+        + r")(?: \(core dumped\))?  +\S",
         _ended_in_zsh,
     ),
+    signature(r"line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")\b(?! by)", _ended),
+    signature(r"^ ?(?P<how>" + _WORDS + r") \(core dumped\)", _ended),
     signature(
-        r"line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")\b(?! by)",
-        _ended,
-    ),
-    signature(
-        r"^ ?(?P<how>" + _WORDS + r") \(core dumped\)",
-        _ended,
-    ),
-    signature(
-        r"^ ?\[?\d*\]?[+-]? *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)(?:: \d{1,2})?\s*$",
-        _ended,
+        r"^ ?\[?\d*\]?[+-]? *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)(?:: \d{1,2})?\s*$", _ended
     ),
     # behind a progress bar that was being drawn: ...[00:18<14:23,  2.93s/it]Killed
     signature(
-        r"(?:it/s|s/it|\?it/s)[^\]\n]{0,200}\] *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)"
-        r"(?: \(core dumped\))?\s*$",
+        r"(?:it/s|s/it|\?it/s)[^\]\n]{0,200}\] *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)(?: \(core dumped\))?\s*$",
         _ended,
     ),
     # over the beginning of a line that was drawn again and again: Killedng examples:  35%|███▌ | 35000/100000
     signature(
-        r"^(?P<how>Killed|Segmentation fault|Bus error)(?=[a-z%|])[^\n]{0,120}?(?:\b\d{1,3}%\||\d ?/ ?\d)",
-        _ended,
+        r"^(?P<how>Killed|Segmentation fault|Bus error)(?=[a-z%|])[^\n]{0,120}?(?:\b\d{1,3}%\||\d ?/ ?\d)", _ended
     ),
-    signature(
-        r"^(?:/bin/)?(?:ba|da|z)?sh: line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")",
-        _ended,
-    ),
+    signature(r"^(?:/bin/)?(?:ba|da|z)?sh: line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")", _ended),
     signature(
         r"(?:died with|Command terminated by|terminated by|[Kk]illed by|exited on) signal (?P<number>\d+)\b",
         lambda m: _by_number(m),
     ),
-    signature(
-        r"^ ?(?P<signal>SIGKILL|SIGSEGV|SIGABRT|SIGBUS|SIGILL)\s*$",
-        ProcessExited,
-        reporter="shell",
-    ),
+    signature(r"^ ?(?P<signal>SIGKILL|SIGSEGV|SIGABRT|SIGBUS|SIGILL)\s*$", ProcessExited, reporter="shell"),
     signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", _child),
     signature(
-        r"Command '\[(?=[^\n]{0,1000}?(?:python|torch|bash|deepspeed))[^\n]{0,60000}returned non-zero exit"
-        r" status (?P<code>-?\d+)",
+        r"Command '\[(?=[^\n]{0,1000}?(?:python|torch|bash|deepspeed))[^\n]{0,60000}returned non-zero exit status (?P<code>-?\d+)",
         _child,
     ),
     signature(r"[Pp]rocess finished with exit code (?P<code>1\d\d|-\d+)", ProcessExited, reporter="shell"),

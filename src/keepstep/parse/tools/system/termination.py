@@ -23,7 +23,7 @@ def _numbered(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    # torch elastic: the agent itself was told to end
+    # torch elastic: the agent itself was asked to end
     signature(r"Received (?:Signals\.)?(?P<number>\d+) death signal, shutting down workers", _numbered),
     signature(r"Received Signals\.(?P<signal>SIG\w+) death signal, shutting down workers", TerminationRequested),
     signature(r"Process (?P<pid>\d+) got signal: (?P<number>\d+)", _numbered),
@@ -36,10 +36,7 @@ SIGNATURES = (
         r"(?![^\n]{0,20}handler (?:installed|registered))(?! from PID \d+ \()",  # the latter: systemd's own services
         TerminationRequested,
     ),
-    signature(
-        r"(?P<signal>SIGTERM|SIGUSR1|SIGUSR2) (?:was |has been )?(?:received|caught)\b",
-        TerminationRequested,
-    ),
+    signature(r"(?P<signal>SIGTERM|SIGUSR1|SIGUSR2) (?:was |has been )?(?:received|caught)\b", TerminationRequested),
     signature(r"Bypassing (?P<signal>SIGTERM)", TerminationRequested, by="scheduler"),
     signature(
         r"\*\*\* (?P<signal>SIGTERM) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{0,60}? )?received by PID (?P<pid>\d+)",
@@ -47,11 +44,9 @@ SIGNATURES = (
     ),
     # clouds
     signature(
-        r"(?:[Ss]pot|[Pp]reemptible|[Ll]ow[- ][Pp]riority)(?: [Ii]nstance| VM| node| machine|"
-        r" TPU)?[^\n]{0,40}"
+        r"(?:[Ss]pot|[Pp]reemptible|[Ll]ow[- ][Pp]riority)(?: [Ii]nstance| VM| node| machine| TPU)?[^\n]{0,40}"
         r"(?:[Ii]nterruption|[Tt]ermination|[Pp]reemption|[Ee]viction)(?: (?:[Nn]otice|[Ww]arning"
-        r"|[Nn]otification|signal|event))?"
-        r"[^\n]{0,30}(?:received|detected|issued|at|scheduled)\b",
+        r"|[Nn]otification|signal|event))?[^\n]{0,30}(?:received|detected|issued|at|scheduled)\b",
         Preempted,
         by="the cloud",
         reason="spot machine reclaimed",
@@ -81,10 +76,7 @@ SIGNATURES = (
         reason="spot machine reclaimed",
     ),
     signature(
-        r"\"EventType\": ?\"Preempt\"|EventType: Preempt\b",
-        Preempted,
-        by="Azure",
-        reason="spot machine reclaimed",
+        r"\"EventType\": ?\"Preempt\"|EventType: Preempt\b", Preempted, by="Azure", reason="spot machine reclaimed"
     ),
     signature(
         r"[Rr]eceived (?:a |the )?(?:termination|preemption) (?:notice|signal)(?! handler)",
@@ -106,8 +98,7 @@ SIGNATURES = (
     ),
     signature(r"SIGTERM caught at", TerminationRequested, signal="SIGTERM"),
     signature(
-        r"The system is going down for|systemd-shutdown\[\d*\]:|systemd-logind\[\d+\]: (?:System is"
-        r" )?(?:[Pp]owering off|[Rr]ebooting)",
+        r"The system is going down for|systemd-shutdown\[\d*\]:|systemd-logind\[\d+\]: (?:System is )?(?:[Pp]owering off|[Rr]ebooting)",
         Preempted,
         by="the machine",
         reason="shut down",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows: the exit codes of processes that were struck (NTSTATUS), as the signals that other systems send for them;
-and its words for memory that is used up, in the language of the machine.
+"""Windows: the exit codes of processes that crashed (NTSTATUS), as the signals that other systems send for them;
+and its messages for memory that ran out, in the language of the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STATUS = {
     0xC0000094: "SIGFPE",
     0xC0000006: "SIGBUS",
 }
-"""Access violation, stack overflow, heap corruption, stack overrun or abort, illegal instruction, division, page error."""
+"""Access violation, stack overflow, heap corruption, overrun or abort, illegal instruction, division, page error."""
 _WRAP = 1 << 32
 PAGING_FILE = (
     r"[Tt]he paging file is too small|Auslagerungsdatei ist zu klein|fichier de pagination est insuffisant"
@@ -42,10 +42,7 @@ def _exited(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    signature(
-        r"\[WinError 1455\]|" + PAGING_FILE,
-        HostAllocationFailed,
-    ),
+    signature(r"\[WinError 1455\]|" + PAGING_FILE, HostAllocationFailed),
     signature(
         r"\b(?:exit(?:ed)?|return(?:ed)?|terminated|finished)\b[^\n]{0,40}?\b(?:code|status|value)[ :=(]{1,3}(?P<code>3221\d{6}|-10737\d{5}|0[xX][cC]0000\w{3})\b",
         _exited,

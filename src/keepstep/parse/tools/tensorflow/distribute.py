@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
-from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, OutsideScope
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
@@ -37,9 +37,7 @@ SIGNATURES = (
         what="an optimizer's slot variable",
     ),
     signature(
-        r"(?P<what>Variable|Layer|Metric|Optimizer|Model) \([^\n]{0,2000}?was not created in the "
-        r"distribution "
-        r"strategy scope",
+        r"(?P<what>Variable|Layer|Metric|Optimizer|Model) \([^\n]{0,2000}?was not created in the distribution strategy scope",
         OutsideScope,
     ),
     signature(r"(?:not created in|created outside) the distribution strategy scope", OutsideScope),
@@ -57,18 +55,13 @@ SIGNATURES = (
     signature(r"Mismatching tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"),
     signature(r"Need to be inside \"with strategy\.scope\(\)\"", OutsideScope, what="a call"),
     signature(
-        r"(?:must only be passed|expects) a variable created in (?:this|the) ?(?:tf\.distribute\.)?Strategy"
-        r"\.scope",
+        r"(?:must only be passed|expects) a variable created in (?:this|the) ?(?:tf\.distribute\.)?Strategy\.scope",
         OutsideScope,
         what="a variable",
     ),
-    signature(
-        r"^ *assert isinstance\(var, values\.DistributedVariable\)",
-        OutsideScope,
-        what="a variable",
-    ),
+    signature(r"^ *assert isinstance\(var, values\.DistributedVariable\)", OutsideScope, what="a variable"),
     signature(r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"),
-    # values of replicas where one value is wanted, and the reverse
+    # per-replica values where one value is expected, and the reverse
     signature(
         r"(?P<what>Could not convert from `tf\.VariableAggregation` \S+ to ?`tf\.distribute\.ReduceOp`|A non-DistributedValues value [^\n]{0,60} cannot "
         r"be reduced|Expected value to be mirrored across replicas|Invalid variable (?:aggregation|synchronization) mode: \S+ for variable|"
@@ -77,10 +70,7 @@ SIGNATURES = (
         r"`reduce_non_distributed_value`|Cannot convert `input_tensor` to a `PerReplica` object)",
         OutsideScope,
     ),
-    signature(
-        r"Shape \S[^\n]{0,60} cannot be sharded (?P<parts>\d+) ways along dimension",
-        BatchNotDivisible,
-    ),
+    signature(r"Shape \S[^\n]{0,60} cannot be sharded (?P<parts>\d+) ways along dimension", BatchNotDivisible),
     signature(
         r"(?:The product of each input partition dim should equal to num_cores_per_replica|`logical_device_id` not in range \(was (?P<seen>\d+), but there are only (?P<expected>\d+))",
         WorldSizeConflict,
@@ -107,7 +97,7 @@ SIGNATURES = (
     signature(
         r"`?merge_call`? called while defining a new graph or a tf\.function",
         UnsupportedCombination,
-        what="merge_call inside of a new graph or tf.function",
+        what="merge_call inside a new graph or tf.function",
     ),
     signature(
         r"you are using a PerReplica object while not inside a replica context",
@@ -117,19 +107,14 @@ SIGNATURES = (
     signature(
         r"DistributedVariable\.(?:handle|numpy\(\)) is (?:not available outside|only available)",
         OutsideScope,
-        what="a distributed variable used outside of its replica",
+        what="a distributed variable used outside its replica",
     ),
     signature(
-        r"Need to be inside `call_for_each_(?:replica|tower)\(\)`|Must not be called inside a `?tf\.distribute\.Strategy`? "
-        r"scope",
+        r"Need to be inside `call_for_each_(?:replica|tower)\(\)`|Must not be called inside a `?tf\.distribute\.Strategy`? scope",
         OutsideScope,
         what="a call",
     ),
-    signature(
-        r"Replica-local variables may only be assigned in a replica context",
-        OutsideScope,
-        what="an assignment",
-    ),
+    signature(r"Replica-local variables may only be assigned in a replica context", OutsideScope, what="an assignment"),
     signature(
         r"You must specify an aggregation method to update a (?:Mirrored|Sync)\w*Variable",
         OutsideScope,
@@ -173,30 +158,24 @@ SIGNATURES = (
         what="a distributed variable used as a plain one",
     ),
     signature(
-        r"(?:It looks like you are trying to|You are)[^\n]{0,160}(?:ParameterServerStrategy)[^\n]{0,200}"
-        r"(?:not allowed|not supported|missing shape)",
+        r"(?:It looks like you are trying to|You are)[^\n]{0,160}(?:ParameterServerStrategy)[^\n]{0,200}(?:not allowed|not supported|missing shape)",
         UnsupportedCombination,
         what="ParameterServerStrategy with this use of variables",
     ),
     signature(
-        r"`?(?:tf\.distribute\.)?(?:experimental\.)?ParameterServerStrategy`? must be used with "
-        r"`?tf\.distribute\.experimental\.coordinator",
+        r"`?(?:tf\.distribute\.)?(?:experimental\.)?ParameterServerStrategy`? must be used with `?tf\.distribute\.experimental\.coordinator",
         UnsupportedCombination,
         what="ParameterServerStrategy without a ClusterCoordinator",
     ),
     signature(
-        r"(?:not (?:yet |currently )?(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently "
-        r")?"
+        r"(?:not (?:yet |currently )?(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently )?"
         r"support|unsupported)[^\n]{0,160}(?P<what>(?:tf\.distribute|MirroredStrategy|TPUStrategy|"
-        r"ParameterServerStrategy|CentralStorageStrategy|CollectiveAllReduceStrategy|[Dd]istribution "
-        r"strategy|"
-        r"tf\.distribute\.Strategy)[\w.]*)",
+        r"ParameterServerStrategy|CentralStorageStrategy|CollectiveAllReduceStrategy|[Dd]istribution strategy|tf\.distribute\.Strategy)[\w.]*)",
         UnsupportedCombination,
     ),
     signature(
         r"(?P<what>(?:MirroredStrategy|TPUStrategy|ParameterServerStrategy|CentralStorageStrategy|"
-        r"CollectiveAllReduceStrategy|[Dd]istribution strategy)[\w.`]{0,80}(?![\w.`]))[^\n]{0,120}?(?:not (?:yet |currently "
-        r")?"
+        r"CollectiveAllReduceStrategy|[Dd]istribution strategy)[\w.`]{0,80}(?![\w.`]))[^\n]{0,120}?(?:not (?:yet |currently )?"
         r"(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently )?support)",
         UnsupportedCombination,
     ),
@@ -206,11 +185,7 @@ SIGNATURES = (
         OutsideScope,
         what="a call",
     ),
-    signature(
-        r"`[\w.]{4,80}` must be called in a (?:cross-)?replica context",
-        OutsideScope,
-        what="a call",
-    ),
+    signature(r"`[\w.]{4,80}` must be called in a (?:cross-)?replica context", OutsideScope, what="a call"),
     signature(
         r"(?P<what>Strategy cannot be deep ?copied in eager mode|Must only deepcopy DistributionStrategy|InputReplicationMode\.\w+ is only "
         r"supported in|(?:DistributedVariable|PerReplica|ShardedVariable) doesn't support \w+|Flattening a PerReplica to components "
@@ -221,8 +196,7 @@ SIGNATURES = (
         r"to tensor|Loading a saved_model containing ShardedVariable|Complete shape not known for [\w/]{0,80}Collective|Unrecognized data type: x=<tensorflow\.python\.distribute\.|ShardedVariable: using Tensor|Iterating over an `AsyncDistributedIterator` is not supported|trying to create a "
         r"variable without specifying `initial_value`|used as an input to scheduled function is not yet supported|Unable to get "
         r"batched dataset from the input dataset|`verbose=1` is not allowed with `ParameterServerStrategy`|`DistributionStrategy` does not "
-        r"support inputs of type|You must specify a (?:TF-)?Keras Optimizer V2 when using|Supervisors are incompatible with eager "
-        r"execution)",
+        r"support inputs of type|You must specify a (?:TF-)?Keras Optimizer V2 when using|Supervisors are incompatible with eager execution)",
         UnsupportedCombination,
     ),
     signature(
@@ -265,15 +239,11 @@ SIGNATURES = (
         WorldSizeConflict,
     ),
     signature(
-        r"\"?(?P<detail>(?:\"cluster\"|\"task\"|\"task_type\"|`?task_index`?) is not found in (?:the `task` "
-        r"part "
-        r"of )?TF_CONFIG)",
+        r"\"?(?P<detail>(?:\"cluster\"|\"task\"|\"task_type\"|`?task_index`?) is not found in (?:the `task` part of )?TF_CONFIG)",
         ClusterSpecInvalid,
     ),
     signature(
-        r"(?P<detail>(?:is not set|must be set|not (?:be )?(?:found|set|specified)|invalid|"
-        r"missing)"
-        r"[^\n]{0,40}TF_CONFIG[^\n]{0,80})",
+        r"(?P<detail>(?:is not set|must be set|not (?:be )?(?:found|set|specified)|invalid|missing)[^\n]{0,40}TF_CONFIG[^\n]{0,80})",
         ClusterSpecInvalid,
     ),
     # a server of grpc+mpi that was not started by mpirun together with the others
@@ -281,39 +251,25 @@ SIGNATURES = (
     signature(r"(?P<detail>Failed to convert worker name to MPI index: \S{1,80})", ClusterSpecInvalid),
     signature(r"Error: (?P<detail>[^\n]{0,160}TF_CONFIG[^\n]{0,160})", ClusterSpecInvalid),
     signature(r"json\.loads?\([^\n]{0,60}TF_CONFIG", ClusterSpecInvalid, detail="TF_CONFIG could not be read"),
-    signature(
-        r"(?P<detail>Unexpected `?task_type`?:? ['u]\S+)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>Unexpected `?task_type`?:? ['u]\S+)", ClusterSpecInvalid),
     signature(r"(?P<detail>Unrecognized task_type: [^\n]{0,120})", ClusterSpecInvalid),
     signature(r"(?P<detail>`task_type` \S+ not found in cluster_spec)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>\b\w{1,40} is not a valid task_(?:type|id)[^\n]{0,40})",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>\b\w{1,40} is not a valid task_(?:type|id)[^\n]{0,40})", ClusterSpecInvalid),
     signature(r"(?P<detail>Disallowed task type found in cluster spec)", ClusterSpecInvalid),
     signature(r"(?P<detail>The `task_id` \d+ exceeds the maximum id of \w+)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>There must be at (?:most|least) one '?(?:chief|evaluator|ps|worker)'?)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>There must be at (?:most|least) one '?(?:chief|evaluator|ps|worker)'?)", ClusterSpecInvalid),
     signature(r"(?P<detail>No `worker`, `chief` or `evaluator` tasks can be found)", ClusterSpecInvalid),
     signature(r"(?P<detail>You must have `chief` or `worker` jobs in the `cluster_spec`)", ClusterSpecInvalid),
     signature(
-        r"(?P<detail>When `cluster_spec` is given, you must also specify `task_type` and `task_id`)",
-        ClusterSpecInvalid,
+        r"(?P<detail>When `cluster_spec` is given, you must also specify `task_type` and `task_id`)", ClusterSpecInvalid
     ),
     signature(r"(?P<detail>Cluster spec must be non-empty)", ClusterSpecInvalid),
     signature(r"(?P<detail>There is no id for task_type \S+)", ClusterSpecInvalid),
     signature(r"(?P<detail>No task with index \d+ in job \S+)", ClusterSpecInvalid),
     signature(
-        r"(?P<detail>No such job in cluster: \S+|Job \S+ (?:was )?not (?:found|defined) in cluster)",
-        ClusterSpecInvalid,
+        r"(?P<detail>No such job in cluster: \S+|Job \S+ (?:was )?not (?:found|defined) in cluster)", ClusterSpecInvalid
     ),
-    signature(
-        r"(?P<detail>(?:Task|Job) \S+ was not defined in (?:job|cluster)[^\n]{0,60})",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>(?:Task|Job) \S+ was not defined in (?:job|cluster)[^\n]{0,60})", ClusterSpecInvalid),
     signature(r"(?P<detail>Could not interpret \S+ as a host-port pair)", ClusterSpecInvalid),
     signature(r"(?P<detail>If [\"'`]cluster[\"'`] is set in TF_CONFIG[^\n]{0,120})", ClusterSpecInvalid),
     signature(
@@ -326,8 +282,7 @@ SIGNATURES = (
         WorldSizeConflict,
     ),
     signature(
-        r"expects every worker to have the same number of replicas[^\n]{0,80}\((?P<seen>\d+)\)[^\n]{0,80}"
-        r"\((?P<expected>\d+)\)",
+        r"expects every worker to have the same number of replicas[^\n]{0,80}\((?P<seen>\d+)\)[^\n]{0,80}\((?P<expected>\d+)\)",
         WorldSizeConflict,
         what="replicas of each worker",
     ),
@@ -336,19 +291,14 @@ SIGNATURES = (
         r"`?global_batch_size`? (?P<batch>\d+)[^\n]{0,40}(?:is )?not divisible by(?:[^\n\d]{0,60}(?P<parts>\d+))?",
         BatchNotDivisible,
     ),
-    signature(
-        r"[Gg]lobal batch size must be divisible by the number of[^\n]{0,40}",
-        BatchNotDivisible,
-    ),
+    signature(r"[Gg]lobal batch size must be divisible by the number of[^\n]{0,40}", BatchNotDivisible),
     signature(
         r"The batch size \((?P<batch>\d+)\) could not be sharded evenly across the sync replicas \((?P<parts>\d+)\)",
         BatchNotDivisible,
     ),
     signature(
-        r"(?:batch_size|[Bb]atch size)(?:\D{0,30}(?P<batch>\d+))?[^\n]{0,90}?(?:must|should|needs? to|has to|is "
-        r"not|"
-        r"not)(?: be)?(?: evenly)? divi(?:sible|ded)[^\n]{0,60}?(?:by|into)[^\n]{0,60}?(?:\(|= ?|: ?| )"
-        r"(?P<parts>\d+)?",
+        r"(?:batch_size|[Bb]atch size)(?:\D{0,30}(?P<batch>\d+))?[^\n]{0,90}?(?:must|should|needs? to|has to|is not|"
+        r"not)(?: be)?(?: evenly)? divi(?:sible|ded)[^\n]{0,60}?(?:by|into)[^\n]{0,60}?(?:\(|= ?|: ?| )(?P<parts>\d+)?",
         BatchNotDivisible,
     ),
     signature(
@@ -366,11 +316,28 @@ SIGNATURES = (
         UnevenShards,
         detail="fewer files than workers",
     ),
+    signature(
+        r"(?P<what>Failed to get CollectiveExecutor from OpKernelContext for Op|CollectiveExecutor is required but not available|CollectiveRegistry::Lookup "
+        r"did not find collective implementation(?: \w{1,40})?|During Variant (?:Host|Device)->(?:Host|Device) Copy: non-DMA-copy attempted of tensor "
+        r"type: \w+|No unary variant device copy function found for direction|Only TensorFlow native optimizers are supported with DistributionStrategy|"
+        r"When using a multi-worker distribution with auto-sharding enabled, the data must be provided as|You need to use this dataset in "
+        r"ClusterCoordinator\.create_per_worker_dataset|Cannot enable remote execution as well as collective ops at the moment|When using "
+        r"`ParameterServerStrategy`, `x` must be a `DatasetCreator`|must contain compile-time constant values when using XLA compilation|"
+        r"No server factory registered for the given ServerDef|The available server factories are: \[)",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<what>Got an empty `devices` list and unable to recognize any local devices)", CudaMismatch),
+    signature(r"Error: (?P<what>[^\n]{0,200}\bonly works with the tf\.Estimator API)", UnsupportedCombination),
+    signature(
+        r"NotImplementedError: (?P<what>[^\n]{0,120}\b(?:TPUs?|GPUs|replicas?|workers|hosts|[Ss]trategy|strategies)\b[^\n]{0,80}"
+        r"not (?:yet |currently )?(?:been )?implemented)",
+        UnsupportedCombination,
+    ),
 )
 
 
 def _variable_refused(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """Keras 3's optimizer hands its variables to the strategy, which asserts that they are its own, without a word."""
+    """Keras 3's optimizer hands its variables to the strategy, which asserts without a message that it owns them."""
     if next(lines, "").strip() == "AssertionError":
         yield OutsideScope(what="the model")
 

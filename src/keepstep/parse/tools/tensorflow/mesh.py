@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh TensorFlow: a mesh, a layout or a batch that does not fit the devices that there are.
+"""Mesh TensorFlow: a mesh, a layout or a batch that does not fit the devices.
 
 What its TPU topology says is in ``tpu/runtime``.
 """
@@ -36,5 +36,10 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Number of variables in ckpt and current model \(minus `new_layers`\) must be equal)",
         CheckpointMismatch,
+    ),
+    signature(
+        r"length of devices \((?P<seen>\d+)\) must be equal to total size of the mesh of shape (?P<expected>[^\n]{1,40})",
+        WorldSizeConflict,
+        what="devices",
     ),
 )

@@ -91,7 +91,7 @@ def _no_device(match: re.Match[str]) -> Fact | None:
         if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):
             return DeviceShared(device=gpu[0])
         return (
-            CudaMismatch(what="TensorFlow knows of no GPU in this process")
+            CudaMismatch(what="TensorFlow sees no GPU in this process")
             if gpu and (re.search(r"(?i)\bCPU:\d", there) or gpu[1] == "0")
             else None
         )
@@ -124,8 +124,7 @@ SIGNATURES = (
     signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
     # Placement
     signature(
-        r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?"
-        r"(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
+        r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
         _no_device,
     ),
     signature(
@@ -159,16 +158,14 @@ SIGNATURES = (
         lambda m: VersionConflict(component=f"operation {m['op']}", there=m["there"]),
     ),
     signature(
-        r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary"
-        r" running on (?P<there>[\w.\-]+?)\.? ",
+        r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary running on (?P<there>[\w.\-]+?)\.? ",
         lambda m: VersionConflict(component=f"function {m['op']}", there=m["there"]),
     ),
     signature(
-        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) "
-        r"?(?P<right>\[[\d,]*\])",
+        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) ?(?P<right>\[[\d,]*\])",
         ShapeMismatch,
     ),
-    # The task of which a message speaks: below it, the node and its device
+    # The task that a message is about: below it, the node and its device
     signature(
         r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
         lambda m: TaskNamed(rank=int(m["rank"])),
@@ -181,7 +178,7 @@ SIGNATURES = (
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
     ),
-    # said by the coordinator of a closure that failed of itself; one that found its worker gone names the lost, not the first
+    # from the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
     signature(
         r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
@@ -203,11 +200,7 @@ SIGNATURES = (
         PeerLost,
         how="a session with other tasks broke",
     ),
-    signature(
-        r"A session is not created yet\.{3}",
-        PeerLost,
-        how="a session with other tasks broke",
-    ),
+    signature(r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke"),
     signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened),
     # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
     signature(r"BlockingCallOnce time ?out", RanksMissing, missing=(), what="another replica in the same step"),
@@ -226,30 +219,26 @@ SIGNATURES = (
         rf"(?:(?P<member>{_TASK})[^\n]{{0,40}}? )?(?i:incarnation) (?:mismatch|(?:does not|doesn't|did not) match|has changed|changed)",
         _restarted,
     ),
-    signature(
-        r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
-        MemberRestarted,
-    ),
+    signature(r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted", MemberRestarted),
     signature(
         rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted
     ),
     signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted),
     signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted),
+    signature(r"the session was garbage collected due to inactivity", MemberRestarted),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),
     signature(rf"(?:(?P<member>{_TASK})\S{{0,60}}? ?)?exists in cache with a different incarnation", _restarted),
     signature(
-        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means "
-        r"the server has restarted",
+        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means the server has restarted",
         MemberRestarted,
     ),
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted),
     # A peer that never was there
     signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
     signature(
-        rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)",
-        _dialled,
+        rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)", _dialled
     ),
     signature(
         rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
@@ -263,10 +252,8 @@ SIGNATURES = (
         _remote,
     ),
     signature(
-        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|"
-        r"[Cc]onnection "
-        r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read "
-        r"failed|"
+        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|[Cc]onnection "
+        r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read failed|"
         r"Stream removed|\"EOF\"|OS Error)))\1[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
     ),
@@ -284,15 +271,11 @@ SIGNATURES = (
     ),
     signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
     signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown),
-    signature(
-        r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)",
-        GroupShutDown,
-    ),
+    signature(r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)", GroupShutDown),
     signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
     signature(r"Collective has timed out during execution", CollectiveTimeout),
     signature(
-        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape "
-        r"(?P<left>\[[^\]]*\])"
+        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape (?P<left>\[[^\]]*\])"
         r"[^\n]{0,120}?expected shape (?P<right>\[[^\]]*\])",
         CollectiveMismatch,
         what="shape",
@@ -303,8 +286,7 @@ SIGNATURES = (
         what="shape",
     ),
     signature(
-        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected "
-        r"(?P<right>\d+)",
+        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected (?P<right>\d+)",
         CollectiveMismatch,
         what="size",
     ),
@@ -328,14 +310,8 @@ SIGNATURES = (
         CollectiveMismatch,
         what="broadcast without a source",
     ),
-    signature(
-        r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)",
-        GroupShutDown,
-    ),
-    signature(
-        r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})",
-        InternalFault,
-    ),
+    signature(r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)", GroupShutDown),
+    signature(r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})", InternalFault),
     # File systems and stores
     signature(
         r"File system scheme '?(?P<scheme>\w+)'? not implemented",
@@ -348,15 +324,15 @@ SIGNATURES = (
     ),
     signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
-    # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
+    # an address of the cluster that no resolver accepts: with a user's name, or as in a browser
     signature(
         r"(?:cluster_spec = |GrpcChannelCache for job )[^\n=]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
     ),
-    # a server replaces its own port 0 by the one it was given; another's port 0 leads nowhere
+    # a server replaces its own port 0 by the one it was given; port 0 of another leads nowhere
     signature(
         r"GrpcChannelCache for job [^\n]{0,4000}?\d -> (?P<address>[\w.\-]{1,80}:(?:0|[1-9]\d{5,9}))(?=[,}])",
-        lambda match: ClusterSpecInvalid(detail=f"nobody can be reached at the port of {match['address']}"),
+        lambda match: ClusterSpecInvalid(detail=f"nothing can be reached at the port of {match['address']}"),
     ),
     # Who is in the world
     signature(
@@ -373,10 +349,27 @@ SIGNATURES = (
         lambda match: WorldSeen(size=1),
     ),
     signature(
-        r"is neither a type of a primitive operation nor a name of a function registered in binary running "
-        r"on "
+        r"is neither a type of a primitive operation nor a name of a function registered in binary running on "
         r"(?P<there>[\w.\-]+)[^\n]{0,80}?client and server binaries are not built with the same version",
         VersionConflict,
         component="tensorflow",
+    ),
+    signature(
+        r"(?P<detail>(?:\S{1,120} )?not found\. It's probably invalid\. The valid form is /job:xxx/replica:0/task:N)",
+        ClusterSpecInvalid,
+    ),
+    # A target without "grpc://" belongs to no factory
+    signature(
+        r"(?P<detail>No session factory registered for the given session options: \{target: \\?\"[^\"\\\s]{1,120})",
+        ClusterSpecInvalid,
+    ),
+    signature(r'(?P<detail>Could not parse port for local server from "[^"\n]{0,120})', ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>The master \(current machine\) is not included in the provided cluster_def"
+        r"|An explicit server port must be specified when using jobs with multiple replicas"
+        r"|Job name and task index must be specified for worker|UV Store addr parsing failure"
+        r"|Could not find worker with target: \S{1,120}|Unable to find (?:worker interface|remote task) corresponding to (?:task|device) \S{1,120}"
+        r"|Local reads require local tf\.data workers, but no local worker is found)",
+        ClusterSpecInvalid,
     ),
 )

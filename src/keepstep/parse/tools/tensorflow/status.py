@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TensorFlow's own status lines would say as exceptions of Python.
+"""TensorFlow's status lines, as the Python exceptions they stand for.
 
-``(0) Internal: Failed to ...`` in a list of root errors, ``OP_REQUIRES failed at x.cc:1 : Internal: Failed to ...``, the
-message under ``Node: 'x'`` and one behind ``{{function_node f}}`` are ``InternalError: Failed to ...`` in other words:
-tables that want an ``Error: `` before a message, so as not to read mere warnings, then know them too.
+``(0) Internal: Failed to ...`` in a list of root errors, ``OP_REQUIRES failed at x.cc:1 : Internal: Failed to ...``,
+the message under ``Node: 'x'`` and one after ``{{function_node f}}`` all mean ``InternalError: Failed to ...``.
+Tables that require ``Error: `` before a message, to pass over mere warnings, can then read them too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STATUS = (
     r"(?i:invalid[ _]argument|resource[ _]exhausted|not[ _]found|out[ _]of[ _]range|failed[ _]precondition|internal|unknown"
     r"|unimplemented|data[ _]loss|permission[ _]denied|unavailable)"
 )
-# an iterator that came to its end, or a call that was given up, is said so too, and is no failure
+# an iterator that ended, or a call that was cancelled, is reported so too, and is no failure
 KERNEL_STATUS = STATUS.replace("|out[ _]of[ _]range", "").replace("|unavailable", "")
 KERNEL_FAILED = r"(?:OP_REQUIRES failed at \S+ : |Compute status: |Executor::StartAbort )"
 
@@ -32,7 +32,7 @@ def type_of(code: str) -> str:
 
 
 def under_node(buffer: bytes, start: int) -> bool:
-    """Whether the line above one that starts here may name the node that failed: cheaper than to look at it."""
+    """Whether the line above one that starts here may name the node that failed: cheaper than reading it."""
     return buffer.rfind(b"Node: '", max(0, start - 320), start) >= 0
 
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's and XLA's layer over GPUs (StreamExecutor): devices, libraries and ptxas that failed it.
 
-Names of CUDA's errors that other frameworks print too are in ``cuda/errors``, code that a driver does not take in ``cuda/device_code``.
+CUDA error names that other frameworks print too are in ``cuda/errors``, code that a driver rejects in
+``cuda/device_code``.
 """
 
 from __future__ import annotations
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
 
@@ -29,7 +31,7 @@ SIGNATURES = (
     signature(
         r"(?:Error: +|(?:UNKNOWN|Unknown): |^ *)JIT compilation failed\.(?: *$| \[)",
         CudaMismatch,
-        what="TensorFlow could not compile a kernel for this GPU with the CUDA that it found",
+        what="TensorFlow could not compile a kernel for this GPU with the CUDA it found",
     ),
     signature(
         r"cuda_driver\.cc:\d+\] failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX",
@@ -40,7 +42,7 @@ SIGNATURES = (
     signature(
         r"(?:handling error I(?:nternal|NTERNAL): |Error: )no supported devices found for platform (?:CUDA|ROCM)",
         CudaMismatch,
-        what="no supported devices found: none that this build can use is visible to this process",
+        what="no supported devices found: this process sees none that this build can use",
     ),
     signature(
         r"(?:(?:cuda|hip)[GS]etDevice\(\)(?: on GPU:\d+)?|(?:CUDA|ROCm) runtime implicit initialization on GPU:\d+) failed\. Status: "
@@ -79,14 +81,14 @@ SIGNATURES = (
     signature(
         r"ptxas [\d.]{3,12} has a bug that we think can affect XLA",
         CudaMismatch,
-        what="the ptxas that was found has a bug that XLA refuses",
+        what="the ptxas found has a bug that XLA rejects",
     ),
     signature(
         r"ptxas returned an error during compilation of ptx to sass(?![^\n]{0,300}No space left)",
         CudaMismatch,
-        what="ptxas does not take XLA's code: it is of another version, or does not know the GPU",
+        what="ptxas rejected XLA's code: it has another version, or does not know the GPU",
     ),
-    # the tools and libraries that XLA compiles with, of another version than the GPU or the program wants
+    # the tools and libraries that XLA compiles with have another version than the GPU or the program needs
     signature(
         r"(?P<what>(?:Linked libnvptxcompiler|Loaded PTX assembler) is too old for \w{3,12}|XLA requires ptxas version [\d.]{2,8} or higher"
         r"|(?:CUDA toolkit|CUB) version mismatch\. Running with version \S{1,20}, but executable requires >= \S{1,20})",
@@ -97,10 +99,7 @@ SIGNATURES = (
         r" requires compute capability '?[^'\n]{1,20}'? but is of '?[^'\n]{1,20})",
         CudaMismatch,
     ),
-    signature(
-        r"Couldn't find a suitable version of (?P<name>ptxas|nvlink|fatbinary)\b",
-        LibraryMissing,
-    ),
+    signature(r"Couldn't find a suitable version of (?P<name>ptxas|nvlink|fatbinary)\b", LibraryMissing),
     # XLA goes on with the driver's compiler, which fails where it is as old
     signature(
         r"Falling back to the CUDA driver for PTX compilation; ptxas does not support CC (?P<cc>[\d.]{3,6})",
@@ -110,7 +109,7 @@ SIGNATURES = (
         r"error before creating cudnn handle \(\d{1,4}\): cudaError"
         r"(?:SymbolNotFound|InsufficientDriver|NoKernelImageForDevice|SystemDriverMismatch|CompatNotSupportedOnDevice)\b",
         CudaMismatch,
-        what="CUDA's libraries are of another version than the driver",
+        what="CUDA's libraries and the driver have different versions",
     ),
     signature(
         r"Check failed: CUDA_SUCCESS == cu\w{1,60}\([^\n]{0,200}\) \(0 vs\. (?:30[0-4]|803|804)\)",
@@ -122,4 +121,13 @@ SIGNATURES = (
         ForkOrThread,
         what="CUDA used in a forked process",
     ),
+    signature(
+        r"failed to create cu(?:blas|BLAS) handle: the resource allocation failed",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"InternalError: +Attempting to perform (?:BLAS|DNN) operation using StreamExecutor without (?:BLAS|DNN) support",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(r"Error: +(?P<what>No DNN in stream executor)", CudaMismatch),
 )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import NotScheduled, RankVariableMissing, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.data import EndOfData, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, Why
@@ -19,8 +19,7 @@ _LOOP = r"Error recorded from (?:infeed|outfeed|training_loop|evaluation_loop|pr
 SIGNATURES = (
     # What input_fn and model_fn gave
     signature(
-        r"The (?P<left>\w{1,40}) to the model returned by input_fn must have (?P<right>static shape)",
-        ShapeMismatch,
+        r"The (?P<left>\w{1,40}) to the model returned by input_fn must have (?P<right>static shape)", ShapeMismatch
     ),
     signature(
         r"in TPUEstimatorSpec\.predictions has (?P<left>dynamic shape) \(should be (?P<right>static)\)", ShapeMismatch
@@ -47,11 +46,6 @@ SIGNATURES = (
     signature(r"^\s{0,16}End of sequence\s{1,20}\[\[", EndOfData, what="exception"),
     signature(r"Output shapes of then and else branches do not match", ShapeMismatch, op="branches of a condition"),
     signature(
-        r"Expected multiples argument to be a vector of length (?P<left>\d+) but got length (?P<right>\d+)",
-        ShapeMismatch,
-        op="tile",
-    ),
-    signature(
         r"(?P<what>TPUEstimator\.(?:evaluate|predict) is only supported under three conditions)", UnsupportedCombination
     ),
     signature(
@@ -75,10 +69,7 @@ SIGNATURES = (
         r"(?P<what>Assigned device '[^'\n]{1,120}TPU:\d+' does not have registered OpKernel support for \w{1,60})",
         UnsupportedCombination,
     ),
-    signature(
-        r"the (?P<what>metric) was not created in TPUStrategy scope",
-        OutsideScope,
-    ),
+    signature(r"the (?P<what>metric) was not created in TPUStrategy scope", OutsideScope),
     # How many cores there are
     signature(r"`tpu_cores` can only be 1, 8 or \[<1-8>\]", WorldSizeConflict, what="TPU cores"),
     signature(
@@ -124,17 +115,13 @@ SIGNATURES = (
         by="Cloud TPU",
         never=False,
     ),
-    signature(
-        r"(?P<what>No matching devices found for '[^'\n]{0,120}TPU(?:_SYSTEM)?:\d+)",
-        TpuInitFailed,
-    ),
+    signature(r"(?P<what>No matching devices found for '[^'\n]{0,120}TPU(?:_SYSTEM)?:\d+)", TpuInitFailed),
     signature(
         r"xrt_computation_client\.cc:\d+ : Check failed: (?P<what>(?:parsed_device\.id <=? topology_proto|session\.Run\()[^\n]{0,200})",
         TpuInitFailed,
     ),
     signature(
-        r"HttpError \d+ when requesting https://tpu\.googleapis\.com\S{0,200}(?P<what>[^\n]{0,160})",
-        TpuInitFailed,
+        r"HttpError \d+ when requesting https://tpu\.googleapis\.com\S{0,200}(?P<what>[^\n]{0,160})", TpuInitFailed
     ),
     signature(
         r"(?P<what>`(?:TPU|XLA)Accelerator` can ?not run on your system since the accelerator is not available)",
@@ -147,13 +134,9 @@ SIGNATURES = (
     ),
     signature(r"Unable to parse tensor proto", MessageTooLarge, what="tensor"),
     signature(
-        r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle",
-        lambda m: MemberRestarted(sure=False),
+        r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle", lambda m: MemberRestarted(sure=False)
     ),
-    signature(
-        r"Resource (?P<member>(?:tpu_)?worker)/_AnonymousVar\d+/\S{1,60} does not exist",
-        MemberRestarted,
-    ),
+    signature(r"Resource (?P<member>(?:tpu_)?worker)/_AnonymousVar\d+/\S{1,60} does not exist", MemberRestarted),
     signature(
         r"Unexpected PJRT_\w{1,60} size: expected \d+, got \d+\. The plugin is likely built with",
         VersionConflict,
@@ -161,20 +144,14 @@ SIGNATURES = (
     ),
     signature(r"unknown service tensorflow\.[\w.]{1,60}Service\b", VersionConflict, component="TensorFlow's server"),
     signature(r"Unsupported Mosaic version: (?P<there>\d+)", VersionConflict, component="Mosaic"),
+    signature(r"(?P<what>allocation_size_words <= std::numeric_limits<\w+>::max\(\))", ProgramTooLarge),
     signature(
-        r"(?P<what>allocation_size_words <= std::numeric_limits<\w+>::max\(\))",
-        ProgramTooLarge,
-    ),
-    signature(
-        r"TPU backend error: ResourceExhausted|RESOURCE_EXHAUSTED: TPU backend error",
-        DeviceMemoryExhausted,
-        kind="tpu",
+        r"TPU backend error: ResourceExhausted|RESOURCE_EXHAUSTED: TPU backend error", DeviceMemoryExhausted, kind="tpu"
     ),
     # Cloud Storage
     signature(r"Could not write to the internal temporary file", DiskFull),
     signature(
-        r"Error: (?:From /job:\S{1,80}: )?All \d+ retry attempts failed\. The last failure: "
-        r"(?![^\n]{0,200}(?:libcurl code 6 |response code 4\d\d))",
+        r"Error: (?:From /job:\S{1,80}: )?All \d+ retry attempts failed\. The last failure: (?![^\n]{0,200}(?:libcurl code 6 |response code 4\d\d))",
         ConnectFailed,
         why=Why.FAILED,
         peer="Cloud Storage",
@@ -184,5 +161,29 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.FAILED,
         peer="Cloud Storage",
+    ),
+    signature(r"(?P<what>TPU cores on each device is not the same)", TpuInitFailed),
+    signature(
+        r"num_cores_per_replica must be 1, 2, 4, 8[\d, ]{0,40}; got (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="cores of a replica",
+    ),
+    signature(
+        r"Error: (?P<detail>Both master and cluster are set|You cannot provide a ClusterResolver and session_config\.cluster_def"
+        r"|Please specify a tpu_job_name as part of your TPUConfig)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Error: (?P<what>InMemoryEvaluator supports only single machine|run_every_secs should not be set when using MultiWorkerMirroredStrategy"
+        r"|Please use `tf\.compat\.v1\.distribute\.experimental\.ParameterServerStrategy` for parameter server strategy with estimator"
+        r"|CrossShardOptimizer must be used for model training on TPUs|TPU_LEGACY client is no longer available)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>(?:No registered '|Cannot assign a device for operation '?)(?:\S{1,80}/)?(?:Configure|Initialize|WaitFor|Shutdown)\w{0,20}TPU)\w*",
+        TpuInitFailed,
+    ),
+    signature(
+        r"(?P<what>\w{1,40}) is not valid when TPUEmbedding object is not created under a TPUStrategy", OutsideScope
     ),
 )

@@ -12,16 +12,10 @@ import math
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.network import (
-    ConnectFailed,
-    PeerAwaited,
-    PeerLost,
-    RendezvousTimeout,
-    Why,
-)
+from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.sync import (
     CollectiveMismatch,
     CollectiveProgress,
@@ -35,7 +29,6 @@ from keepstep.parse.scan.signature import integers, signature
 from keepstep.parse.tools.network.sockets import why
 
 _WHO = r"(?:\[(?:PG [^\]\n]{0,120}? )?Rank (?P<rank>\d+)\] )?"
-_GROUP = r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] "
 _NUMBER = r"(?:\d+|-1)"
 
 
@@ -61,14 +54,14 @@ def _timeout(match: re.Match[str]) -> Fact:
 
 
 def _detected(match: re.Match[str]) -> Fact | None:
-    """A watchdog found its rank waiting; one that has nothing outstanding tells of others."""
+    """A watchdog found its rank waiting; one with nothing outstanding reports other ranks."""
     if match["begun"] is not None and match["begun"] == match["done"]:
         return None
     return CollectiveTimeout(rank=int(match["rank"]), seq=int(match["seq"]))
 
 
 def _unique_id(match: re.Match[str]) -> Fact:
-    """Rank N wants the NCCL id that another rank must write: that one did not come, or went."""
+    """Rank N needs the NCCL id that another rank must write: that rank did not come, or ended."""
     error = match["error"]
     rank, source = int(match["rank"]), int(match["source"])
     if re.search(r"[Tt]ime|timed", error):
@@ -85,7 +78,7 @@ def _barrier(match: re.Match[str]) -> Fact:
         return PeerAwaited(rank=rank, world=world)
     if (
         int(match["key"] or 1) > 1
-    ):  # groups were formed before: the network is there, some ranks did not come to this one
+    ):  # groups were formed before: the network works, but some ranks did not come to this one
         return RanksMissing(rank=rank, missing=(), what="store-based barrier")
     return RendezvousTimeout(rank=rank, joined=count, expected=world, where="store-based barrier")
 
@@ -133,21 +126,17 @@ _WATCHDOG = (
     ),
     # 1.5-1.7: Caught collective operation timeout: ...  and NPU/XPU siblings
     signature(
-        _WHO + r"Caught collective operation timeout: Work\w*\((?:SeqNum=(?P<seq>\d+), ?)"
-        r"?(?:OpType=(?P<op>\w+))?"
-        r"(?:, TensorShape=\[(?P<shape>[\d, ]*)\])?(?:, NumelIn=(?P<numel_in>\d+))?(?:, "
-        r"NumelOut=(?P<numel_out>\d+))?"
+        _WHO + r"Caught collective operation timeout: Work\w*\((?:SeqNum=(?P<seq>\d+), ?)?(?:OpType=(?P<op>\w+))?"
+        r"(?:, TensorShape=\[(?P<shape>[\d, ]*)\])?(?:, NumelIn=(?P<numel_in>\d+))?(?:, NumelOut=(?P<numel_out>\d+))?"
         r"(?:[^)\n]{0,80}?Timeout\(ms\)=(?P<timeout_ms>\d+))?",
         _timeout,
     ),
     signature(
-        r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] Timeout at (?:NCCL|XCCL|"
-        r"collective)[^:\n]{0,40}: (?P<seq>\d+)",
+        r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] Timeout at (?:NCCL|XCCL|collective)[^:\n]{0,40}: (?P<seq>\d+)",
         CollectiveTimeout,
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective "
-        r"timeout from this local rank",
+        r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective timeout from this local rank",
         CollectiveTimeout,
     ),
     signature(
@@ -155,40 +144,29 @@ _WATCHDOG = (
         CollectiveTimeout,
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] Received a dump signal due to a collective timeout from rank (?P<of>\d+)",
-        TimeoutHeardOf,
+        r"Rank (?P<rank>\d+)\] Received a dump signal due to a collective timeout from rank (?P<of>\d+)", TimeoutHeardOf
     ),
-    signature(
-        r"Rank (?P<rank>\d+)\] Observed (?:flight recorder )?dump signal from another rank",
-        TimeoutHeardOf,
-    ),
+    signature(r"Rank (?P<rank>\d+)\] Observed (?:flight recorder )?dump signal from another rank", TimeoutHeardOf),
     signature(
         r"Rank (?P<rank>\d+)\] Received a (?:global timeout|timeout|dump) ?(?:signal )?from another rank",
         TimeoutHeardOf,
     ),
     signature(
-        r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast "
-        r"enqueued (?:NCCL |XCCL )?work: (?P<last_enqueued>"
+        r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast enqueued (?:NCCL |XCCL )?work: (?P<last_enqueued>"
         + _NUMBER
         + r"), last completed (?:NCCL |XCCL )?work: (?P<last_completed>"
         + _NUMBER
         + r")",
         CollectiveProgress,
     ),
+    signature(r"(?:Rank (?P<rank>\d+)\][^\n]{0,20})?[Hh]eartbeat monitor timed out", CollectiveTimeout, op="HEARTBEAT"),
     signature(
-        r"(?:Rank (?P<rank>\d+)\][^\n]{0,20})?[Hh]eartbeat monitor timed out",
+        r"Received a dump signal due to a heartbeat timeout|ProcessGroupNCCL's watchdog got stuck for \d+ seconds",
         CollectiveTimeout,
         op="HEARTBEAT",
     ),
     signature(
-        r"Received a dump signal due to a heartbeat timeout|"
-        r"ProcessGroupNCCL's watchdog got stuck for \d+ seconds",
-        CollectiveTimeout,
-        op="HEARTBEAT",
-    ),
-    signature(
-        r"NCCL communicator was aborted on rank (?P<rank>\d+)\.(?! {1,3}Original reason[^\n]{0,"
-        r"60}Watchdog caught)",
+        r"NCCL communicator was aborted on rank (?P<rank>\d+)\.(?! {1,3}Original reason[^\n]{0,60}Watchdog caught)",
         CollectiveTimeout,
     ),
     signature(r"\[Rank (?P<rank>\d+)\] Some NCCL operations have failed or timed out", CollectiveTimeout),
@@ -209,30 +187,24 @@ _WATCHDOG = (
         RanksMissing,
         what="desync report",
     ),
+    signature(r"First PG on this rank that detected no heartbeat of its watchdog", CollectiveTimeout, op="HEARTBEAT"),
 )
 
 _DEBUG_MODE = (
     signature(
-        r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?:inconsistent "
-        r")?collective: "
+        r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?:inconsistent )?collective: "
         r"(?P<left>CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d+)(?!\d),? ?)?[^\n]{0,800}?)"
-        r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: "
-        r"(?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
+        r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: (?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
         _fingerprints,
     ),
-    signature(
-        r"Mismatch between collective operation types across ranks",
-        CollectiveMismatch,
-        what="operation types",
-    ),
+    signature(r"Mismatch between collective operation types across ranks", CollectiveMismatch, what="operation types"),
     signature(
         r"Error when verifying shape tensors for collective (?P<left>\w+) on rank (?P<rank>\d+)",
         CollectiveMismatch,
         what="shapes",
     ),
     signature(
-        r"Cannot apply desired operation due to shape mismatches|"
-        r"Impossible to apply the desired operation due to inadequate shapes",
+        r"Cannot apply desired operation due to shape mismatches|Impossible to apply the desired operation due to inadequate shapes",
         CollectiveMismatch,
         what="shapes",
     ),
@@ -265,11 +237,14 @@ _BARRIERS = (
         what="store collective",
     ),
     signature(
-        r"(?P<verb>Waiting in|Timed out initializing process group in) store based barrier (?:to "
-        r"initialize process group for|on) "
+        r"(?P<verb>Waiting in|Timed out initializing process group in) store based barrier (?:to initialize process group for|on) "
         r"(?:rank: ?(?P<rank>\d+)|\d+ seconds)(?:, for key: store_based_barrier_key:(?P<key>\d+))?[^\n]{0,120}?(?:\(|"
         r", )world_size=(?P<world>\d+), (?:worker_count|num_workers_joined)=(?P<count>\d+)",
         _barrier,
+    ),
+    signature(
+        r"No ranks successfully processed in monitoredBarrier",
+        lambda m: RanksMissing(missing=(), what="monitored barrier"),
     ),
 )
 
@@ -285,8 +260,7 @@ _STORE = (
         op="STORE",
     ),
     signature(
-        r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients "
-        r"joined",
+        r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients joined",
         RendezvousTimeout,
         where="store",
     ),
@@ -299,14 +273,12 @@ _STORE = (
         where="store key",
     ),
     signature(
-        r"[Cc]lient socket has timed out after \S+ while trying to connect to \(?(?P<peer>[\w.\-:]+)(?:, "
-        r"?\d+\))?",
+        r"[Cc]lient socket has timed out after \S+ while trying to connect to \(?(?P<peer>[\w.\-:]+)(?:, ?\d+\))?",
         ConnectFailed,
         why=Why.TIMED_OUT,
     ),
     signature(
-        r"client socket has failed to connect to (?P<peer>\[?[\w.\-:]+\]?(?::\d+)?) \(?errno: "
-        r"(?P<errno>\d+) - (?P<text>[A-Z][\w ]+)",
+        r"client socket has failed to connect to (?P<peer>\[?[\w.\-:]+\]?(?::\d+)?) \(?errno: (?P<errno>\d+) - (?P<text>[A-Z][\w ]+)",
         _client,
     ),
     signature(
@@ -326,10 +298,7 @@ _STORE = (
         why=Why.FAILED,
     ),
     signature(
-        r"server socket on (?P<peer>\S+) has timed out, will retry",
-        ConnectFailed,
-        why=Why.TIMED_OUT,
-        final=False,
+        r"server socket on (?P<peer>\S+) has timed out, will retry", ConnectFailed, why=Why.TIMED_OUT, final=False
     ),
     signature(
         r"server socket on (?P<peer>\S+) is not yet listening[^\n]{0,60}, will retry",
@@ -338,15 +307,10 @@ _STORE = (
         final=False,
     ),
     signature(r"connect\(\) timed out\. Original timeout was \d+ ms", ConnectFailed, why=Why.TIMED_OUT),
-    signature(
-        r"The connection to the (?:C10d|etcd) store has failed",
-        ConnectFailed,
-        why=Why.FAILED,
-    ),
+    signature(r"The connection to the (?:C10d|etcd) store has failed", ConnectFailed, why=Why.FAILED),
     signature(
         r"(?:(?:DistNetworkError|DistStoreError|RuntimeError|"
-        r"DistBackendError)[^\n]{0,250}?)(?:Failed to recv, got 0 bytes|Failed to send, sent 0 bytes|"
-        r"Connection was likely closed)",
+        r"DistBackendError)[^\n]{0,250}?)(?:Failed to recv, got 0 bytes|Failed to send, sent 0 bytes|Connection was likely closed)",
         PeerLost,
         how="store connection closed",
     ),
@@ -372,11 +336,16 @@ _STORE = (
     ),
     signature(r"Stop_waiting response is expected", PeerLost, how="store connection closed"),
     signature(
-        r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w{0,20} failed on SocketImpl\([^\n]{0,"
-        r"400}?\): (?P<how>[^\n]{0,60})",
+        r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w{0,20} failed on SocketImpl\([^\n]{0,400}?\): (?P<how>[^\n]{0,60})",
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
     ),
     signature(r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False),
+    signature(
+        r"Error: [Ff]ailed to (?:recv|send), (?:got|sent) -?\d+ bytes(?!\. Connection was likely closed)",
+        PeerLost,
+        how="the store closed the connection",
+    ),
+    signature(r"Error: Unexpected poll revent on the master's listening socket", PeerLost, how="the store went away"),
 )
 
 _SHAPES = (
@@ -396,32 +365,26 @@ _SHAPES = (
         r" element|same) type|[Tt]ensors must (?:all )?have (?:the same|identical) type)",
         DtypeMismatch,
     ),
+    signature(
+        r"ProcessGroup\w{2,12}::\w{2,40}: invalid tensor type at index \d+ \(expected (?P<left>[^,\n]{1,80}), got (?P<right>[^\n]{1,60})\)",
+        DtypeMismatch,
+    ),
 )
 
 _WORLD = (
+    signature(r"\| distributed init \(rank (?P<index>\d+)\)(?:: \S+,? (?:world[ _]size (?P<size>\d+))?)?", _world),
     signature(
-        r"\| distributed init \(rank (?P<index>\d+)\)(?:: \S+,? (?:world[ _]size (?P<size>\d+))?)?",
-        _world,
-    ),
-    signature(r"[Ii]nitializing distributed: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
-    signature(r"[Ii]nitializing ddp: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
-    signature(r"^ *Num processes: (?P<size>\d+)$", _world),
-    signature(
-        r"(?:Rank (?P<index>\d+): )?Completed store-based barrier for key:store_based_barrier_key:1 with "
-        r"(?P<size>\d+) nodes",
+        r"(?:Rank (?P<index>\d+): )?Completed store-based barrier for key:store_based_barrier_key:1 with (?P<size>\d+) nodes",
         _world,
     ),
     signature(
-        r"[Ii]nitializ(?:ing|ed) distributed[^\n]{0,80}? rank[ =:]{1,2}(?P<index>\d+),? [^\n]{0,"
-        r"40}?world[ _]size[ =:]{1,2}(?P<size>\d+)",
+        r"[Ii]nitializ(?:ing|ed) distributed[^\n]{0,80}? rank[ =:]{1,2}(?P<index>\d+),? [^\n]{0,40}?world[ _]size[ =:]{1,2}(?P<size>\d+)",
         _world,
     ),
     signature(
-        r"Training in distributed mode with multiple processes[^\n]{0,60}?[Pp]rocess (?P<index>\d+), "
-        r"total (?P<size>\d+)",
+        r"Training in distributed mode with multiple processes[^\n]{0,60}?[Pp]rocess (?P<index>\d+), total (?P<size>\d+)",
         _world,
     ),
-    signature(r"using world size: (?P<size>\d+), data-parallel", _world),
     signature(r"initialized host \S+ as rank (?P<index>\d+)", _world),
     signature(r"Distributed environment is initialized, (?:[^\n]{0,60} )?world size: (?P<size>\d+)", _world),
 )
@@ -435,6 +398,17 @@ _UNSUPPORTED = (
         UnsupportedCombination,
     ),
     signature(r"RuntimeError: Invalid scalar type", DtypeMismatch),
+    signature(
+        r"CUDA tensor detected and the MPI used doesn't have (?P<what>CUDA-aware MPI support)", UnsupportedCombination
+    ),
+    signature(r"(?P<what>ProcessGroup\w{1,40} (?:only supports|does not support)[^\n]{0,80})", UnsupportedCombination),
+    signature(r"(?P<what>no support for \w+ in \w+ process group)", UnsupportedCombination),
+    signature(r"(?P<what>No backend type associated with device type \w+)", UnsupportedCombination),
+    signature(r"Error: (?P<what>Tensors must be CUDA and dense)", UnsupportedCombination),
+    signature(
+        r"(?P<what>Process[Gg]roup NCCL is only supported with GPUs|ProcessGroupNCCL is only supported with GPUs)",
+        UnsupportedCombination,
+    ),
 )
 
 _FORK = (
@@ -472,4 +446,34 @@ _REPLICAS = (
     signature(r"[Pp]arameter hashes not matching across DP replicas", ReplicasDiffer, detail="parameter hashes"),
 )
 
-SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS
+_GROUPS = (
+    signature(
+        r"Rank (?P<seen>\d+) at index \d+ is out of bounds for group size (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="a rank of a group",
+    ),
+    signature(
+        r"ProcessGroup\w{2,12}::\w{2,40}: invalid (?:root )?rank: (?P<seen>-?\d+)",
+        WorldSizeConflict,
+        what="a rank of a collective",
+    ),
+    signature(r"(?P<detail>No rendezvous handler for (?!(?:env|tcp|file):)\w{0,20}:)", ClusterSpecInvalid),
+    # torch's own handlers are missing only in builds without torch.distributed, as on Windows before 1.7
+    signature(
+        r"No rendezvous handler for (?:env|tcp|file):",
+        UnsupportedCombination,
+        what="a build of PyTorch without torch.distributed",
+    ),
+    signature(r"(?P<detail>port must have value from 0 to 65535 but was \S{1,20})", ClusterSpecInvalid),
+    signature(r"(?P<detail>`?(?:rank|world_size)`? must be an integer\. [^\n]{0,40})", ClusterSpecInvalid),
+    signature(
+        r"the process group: Default process group (?:is|has) not (?:been )?initialized|"
+        r"Default process group (?:is|has) not (?:been )?initialized,? please (?:make sure to )?call init_process_group",
+        RankVariableMissing,
+        name="the process group",
+    ),
+)
+
+SIGNATURES = (
+    _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS + _GROUPS
+)

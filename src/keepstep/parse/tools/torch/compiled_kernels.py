@@ -2,12 +2,12 @@
 """Kernels that are compiled while a program runs: TorchInductor, Triton, and the caches that ranks share.
 
 A cache in a home folder or on a shared file system is written by every rank; a file of it that is
-half there, gone, or busy was another rank's.
+incomplete, missing or busy belonged to another rank.
 """
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import signature
 
@@ -52,7 +52,7 @@ SIGNATURES = (
         r"|'CompiledKernel' object has no attribute '\w{1,40}'|No module named 'triton\.\w[\w.]{0,60}')",
         CudaMismatch,
     ),
-    # what the compiler does not take, where the whole graph was asked for
+    # what the compiler rejects where the whole graph was requested
     signature(
         r"torch\._dynamo\.exc\.(?:Unsupported|TorchRuntimeError: Unsupported): (?P<what>[^\n]{1,160})",
         UnsupportedCombination,
@@ -68,12 +68,16 @@ SIGNATURES = (
         LibraryMissing,
     ),
     signature(
-        r"(?P<what>RuntimeError: \d+ active drivers \(\[[^\]\n]{0,120}\]\)\. There should only be one)",
-        CudaMismatch,
+        r"(?P<what>RuntimeError: \d+ active drivers \(\[[^\]\n]{0,120}\]\)\. There should only be one)", CudaMismatch
     ),
     signature(
         r"Found \S[^\n]{0,60} which is too old to be supported by the triton GPU compiler",
         CudaMismatch,
         what="the GPU is too old for Triton",
     ),
+    signature(
+        r"(?P<what>torch\.?_dynamo\.exc\.(?:InternalTorchDynamoError|BackendCompilerFailed): [^\n]{0,120})",
+        InternalFault,
+    ),
+    signature(r"(?P<what>torch\._inductor\.exc\.(?:LoweringException|InductorError): [^\n]{0,120})", InternalFault),
 )

@@ -14,7 +14,7 @@ from keepstep.parse.scan.signature import by_hand, signature
 
 
 def _not_divisible(match: re.Match[str]) -> Fact | None:
-    """Of a batch; a world that does not divide is the launcher's affair and read elsewhere."""
+    """A batch only; a world that does not divide is the launcher's matter and read elsewhere."""
     if re.search(r"(?i)world[ _]?size|layers|heads|experts", match.string):
         return None
     return BatchNotDivisible(batch=match["batch"], parts=match["parts"])
@@ -31,10 +31,7 @@ SIGNATURES = (
         what=_SEED,
     ),
     signature(
-        r"\bstore\.(?:wait|get)\(\[?(?:_utils\.)?(?:DATAPIPE_)?SHARED_SEED\b",
-        RanksMissing,
-        missing=(0,),
-        what=_SEED,
+        r"\bstore\.(?:wait|get)\(\[?(?:_utils\.)?(?:DATAPIPE_)?SHARED_SEED\b", RanksMissing, missing=(0,), what=_SEED
     ),
     signature(r"Fail to fetch data within (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),
     signature(
@@ -55,19 +52,11 @@ SIGNATURES = (
     signature(r"Assertion `[^`'\n]{0,60}n_classes' failed", LabelOutOfRange),
     signature(r"Tried to access index (?P<label>\d+) out of table with (?P<limit>\d+) rows", LabelOutOfRange),
     signature(r"all elements of target should be between 0 and 1", LabelOutOfRange),
-    signature(
-        r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed",
-        LabelOutOfRange,
-        certain=False,
-    ),
-    signature(r"CUDA error: device-side assert triggered", LabelOutOfRange, certain=False),
+    signature(r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed", LabelOutOfRange, certain=False),
     signature(r"cuda runtime error \(59\)", LabelOutOfRange, certain=False),
     signature(r"Class values must be (?:smaller than num_classes|non-negative)", LabelOutOfRange),
     # Shards
-    signature(
-        r"% per_replica_batch_size[^\n]{0,40}\n *ZeroDivisionError",
-        BatchNotDivisible,
-    ),
+    signature(r"% per_replica_batch_size[^\n]{0,40}\n *ZeroDivisionError", BatchNotDivisible),
     signature(
         r"Asked to retrieve element \d+, but the Sequence has length 0",
         UnevenShards,
@@ -95,18 +84,15 @@ SIGNATURES = (
         detail="a rank's dataset is empty",
     ),
     signature(
-        r"No samples found in dataset|(?:no|No) shards? (?:found|assigned|available|for this|"
-        r"left)[^\n]{0,60}|"
+        r"No samples found in dataset|(?:no|No) shards? (?:found|assigned|available|for this|left)[^\n]{0,60}|"
         r"(?:not enough|fewer|less) shards (?:for|than|to)[^\n]{0,60}",
         UnevenShards,
         detail="a rank or worker got no shard",
     ),
     signature(r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards),
     signature(
-        r"have fewer shards than (?:workers|ranks|nodes|processes)|number of shards[^\n]{0,60}(?:less|"
-        r"smaller|fewer) "
-        r"than[^\n]{0,40}(?:world|rank|worker|process|node)|(?:row-?groups|shards)[^\n]{0,40}(?:less|fewer) "
-        r"than "
+        r"have fewer shards than (?:workers|ranks|nodes|processes)|number of shards[^\n]{0,60}(?:less|smaller|fewer) "
+        r"than[^\n]{0,40}(?:world|rank|worker|process|node)|(?:row-?groups|shards)[^\n]{0,40}(?:less|fewer) than "
         r"(?:the )?(?:number of )?(?:shards|shard_count|workers|ranks)",
         UnevenShards,
         detail="fewer shards than ranks",
@@ -127,45 +113,33 @@ SIGNATURES = (
         r"(?:Number of shards requested for a single epoch is more than the number of shards available\.(?! Consider lowering)"
         r"|IndexError: Source idx \d+ runs out of shards)",
         UnevenShards,
-        detail="more shards were asked for than there are",
+        detail="more shards were requested than there are",
     ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
     signature(
-        r"Number of (?:subsampled )?indices \((?P<seen>\d+)\) does not match (?:total_size|num_samples) "
-        r"\((?P<expected>\d+)\)",
+        r"Number of (?:subsampled )?indices \((?P<seen>\d+)\) does not match (?:total_size|num_samples) \((?P<expected>\d+)\)",
         WorldSizeConflict,
         what="samples of the sampler",
     ),
-    signature(
-        r"RuntimeError: generator raised StopIteration|^\s{0,16}StopIteration\s*$",
-        EndOfData,
-        what="exception",
-    ),
+    signature(r"RuntimeError: generator raised StopIteration|^\s{0,16}StopIteration\s*$", EndOfData, what="exception"),
     # Batches that do not divide
     signature(
-        r"Expected more than 1 value per channel when training, got input size (?P<what>[^\n]{0,80})",
-        EmptyBatch,
+        r"Expected more than 1 value per channel when training, got input size (?P<what>[^\n]{0,80})", EmptyBatch
     ),
-    signature(
-        r"Expected reduction dim[^\n]{0,60}numel\(\) == 0",
-        EmptyBatch,
-        what="a reduction over no rows",
-    ),
+    signature(r"Expected reduction dim[^\n]{0,60}numel\(\) == 0", EmptyBatch, what="a reduction over no rows"),
     signature(
         r"[Nn]on-empty \d\w?D? (?:or \dD )?\(batch mode\) tensor expected",
         EmptyBatch,
         what="an operator got an empty batch",
     ),
     signature(
-        r"(?:train_)?batch_size(?:\D{1,40}(?P<batch>\d+))?[^\n]{0,100}?(?:must be|is not|not|should be)(?: evenly|"
-        r" a)? "
+        r"(?:train_)?batch_size(?:\D{1,40}(?P<batch>\d+))?[^\n]{0,100}?(?:must be|is not|not|should be)(?: evenly| a)? "
         r"(?:divisible by|multiple of)[^\n]{0,80}?(?P<parts>\d+)?",
         BatchNotDivisible,
     ),
     signature(r"(?P<batch>\d+) is not divisible by (?P<parts>\d+)", _not_divisible),
     signature(
-        r"(?:mini)?-?batch size[^\n]{0,40}(?:cannot|can't|could not) be (?:evenly )?(?:divided|"
-        r"split)[^\n]{0,80}",
+        r"(?:mini)?-?batch size[^\n]{0,40}(?:cannot|can't|could not) be (?:evenly )?(?:divided|split)[^\n]{0,80}",
         BatchNotDivisible,
     ),
 )

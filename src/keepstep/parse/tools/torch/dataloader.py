@@ -17,28 +17,17 @@ SIGNATURES = (
         r"Caught (?:ConnectionResetError|EOFError|ConnectionRefusedError|BrokenPipeError|FileNotFoundError) in pin memory thread",
         LoaderWorkerDied,
     ),
-    # a tensor's file descriptor is asked of the process that made it, which is gone
+    # a tensor's file descriptor is requested from the process that made it, which has ended
+    signature(r"multiprocessing[/\\]resource_sharer\.py\", line \d+, in (?:get_connection|detach)\b", LoaderWorkerDied),
     signature(
-        r"multiprocessing[/\\]resource_sharer\.py\", line \d+, in (?:get_connection|detach)\b",
-        LoaderWorkerDied,
+        r"DataLoader worker (?:\(pid ?(?P<pid>\d+)\) )?exited unexpectedly with exit code -?\d+", LoaderWorkerDied
     ),
+    signature(r"DataLoader worker \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly", LoaderWorkerDied),
     signature(
-        r"DataLoader worker (?:\(pid ?(?P<pid>\d+)\) )?exited unexpectedly with exit code -?\d+",
-        LoaderWorkerDied,
+        r"DataLoader (?:worker|process) \(pid ?(?P<pid>\d+)\) exited unexpectedly with (?:exit )?code", LoaderWorkerDied
     ),
-    signature(
-        r"DataLoader worker \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
-        LoaderWorkerDied,
-    ),
-    signature(
-        r"DataLoader (?:worker|process) \(pid ?(?P<pid>\d+)\) exited unexpectedly with (?:exit )?code",
-        LoaderWorkerDied,
-    ),
-    signature(
-        r"(?:One or more|Some) background workers are no longer alive",
-        LoaderWorkerDied,
-    ),
-    # its signal handlers, before the parent says so; a bus error is told with shared memory
+    signature(r"(?:One or more|Some) background workers are no longer alive", LoaderWorkerDied),
+    # its signal handlers, before the parent says so; a bus error is in the table of shared memory
     signature(
         r"ERROR: Unexpected (?P<signal>segmentation fault|floating-point exception) encountered in worker\.",
         LoaderWorkerDied,

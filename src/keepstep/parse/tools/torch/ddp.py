@@ -3,28 +3,24 @@
 
 from __future__ import annotations
 
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, ReplicasDiffer, UnusedParameters
 from keepstep.parse.scan.signature import by_hand, signature
 
 SIGNATURES = (
     # reducer.cpp, all versions
     signature(
-        r"Expected to have finished reduction in the prior iteration before starting a new one",
-        UnusedParameters,
+        r"Expected to have finished reduction in the prior iteration before starting a new one", UnusedParameters
     ),
     signature(
-        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,"
-        r"300})",
+        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,300})",
         UnusedParameters,
     ),
     signature(r"Your training graph has changed in this iteration", UnusedParameters),
     signature(r"has parameters that were not used in producing (?:the |its )?(?:loss|output)", UnusedParameters),
     # torch before 1.1 hands a gradient that never came to the reducer; apex counts its buckets
     signature(r"_queue_reduction\(\): incompatible function arguments", UnusedParameters),
-    signature(
-        r"In epilogue, next_bucket \(\d+\) != num_buckets \(\d+\)",
-        UnusedParameters,
-    ),
+    signature(r"In epilogue, next_bucket \(\d+\) != num_buckets \(\d+\)", UnusedParameters),
     # fairscale
     signature(r"A bucket failed to be sent, probably unused parameters", UnusedParameters),
     # wrapped without anything to train; tf.distribute and Keras optimizers
@@ -37,10 +33,7 @@ SIGNATURES = (
     signature(r"Gradients? (?:was|were) computed more than backward_passes_per_step times", MarkedReadyTwice),
     signature(r"[Tt]he parameter (?P<name>\S+) has already been reduced", MarkedReadyTwice),
     signature(r"Expected to mark a variable ready only once", MarkedReadyTwice),
-    signature(
-        r"Parameter at index \d+(?: with name (?P<name>\S+))? has been marked as ready twice",
-        MarkedReadyTwice,
-    ),
+    signature(r"Parameter at index \d+(?: with name (?P<name>\S+))? has been marked as ready twice", MarkedReadyTwice),
     # apex: a parameter that was not there, or had no gradient, when the buckets were made
     signature(r"self\.param_id_to_bucket\[id\(param\)\]", UnusedParameters),
     signature(
@@ -49,8 +42,7 @@ SIGNATURES = (
     ),
     # comm.cpp / reducer.cpp
     signature(
-        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, "
-        r"while rank (?:\d+) has [^\n]{0,40}params)",
+        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, while rank (?:\d+) has [^\n]{0,40}params)",
         ModelsDiffer,
     ),
     signature(
@@ -60,7 +52,7 @@ SIGNATURES = (
     ),
     # distributed/checkpoint/utils.py
     signature(r"(?P<detail>Key\(s\) present in other ranks but not this one)", ReplicasDiffer),
-    # what programs say that compare the ranks themselves
+    # programs that compare the ranks themselves
     signature(
         r"(?:Error|Exception|assert)\b[^\n]{0,80}\b(?P<detail>[Pp]arameters?|[Ww]eights?|[Gg]radients?|[Mm]odels?|[Bb]uffers?|[Rr]eplicas?|"
         r"[Cc]hecksums?|[Oo]ptimizer states?)\b[^\n]{0,40}\b(?:differs?|diverged?|out of sync|desync\w*|not (?:equal|identical|in sync|"
@@ -85,5 +77,14 @@ SIGNATURES = (
             "among ranks",
             "on different ranks",
         ),
+    ),
+    signature(
+        r"Caught StopIteration in replica \d+",
+        UnsupportedCombination,
+        what="a module that reads its own parameters inside a DataParallel replica (torch >= 1.5)",
+    ),
+    signature(
+        r"(?P<what>`?DataParallel`? replicas?[^\n]{0,60}(?:not|n't) (?:have|support)[^\n]{0,60})",
+        UnsupportedCombination,
     ),
 )

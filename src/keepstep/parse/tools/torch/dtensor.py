@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DeviceMesh, DTensor and pipeline parallelism: meshes that do not fit the world, operators without a strategy."""
+"""PyTorch's DeviceMesh, DTensor and pipelines: meshes that do not fit the world, operators without a strategy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE = re.compile(r"torch\.Size\((\[[\d, ]*\])\)")
 
 
 def _stage_backward(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """A stage's output and the gradient that its successor sent: their shapes are the same, or the pipeline is misbuilt."""
+    """The output of a stage and the gradient its successor sent: if the shapes differ, the pipeline is built wrong."""
     sizes = {}
     for line in islice(lines, 4):
         what = line.strip().partition(":")[0]
@@ -55,8 +55,7 @@ SIGNATURES = (
         what="process group and world",
     ),
     signature(
-        r"[Tt]he (?:arg 'group_size' \((?P<seen>\d+)\) must not exceed the world size|world size must be divisible by"
-        r" 'group_size')",
+        r"[Tt]he (?:arg 'group_size' \((?P<seen>\d+)\) must not exceed the world size|world size must be divisible by 'group_size')",
         WorldSizeConflict,
         what="process group and world",
     ),
@@ -84,14 +83,8 @@ SIGNATURES = (
         r"Pipelining(?:Shape|Metadata)Error: [^\n]{0,120}?dtype mismatch: (?:expected )?(?P<left>\S{1,40}) (?:actual|vs) (?P<right>\S{1,40})",
         DtypeMismatch,
     ),
-    signature(
-        r"(?P<what>Operator \S+ does not have a sharding strategy registered)",
-        UnsupportedCombination,
-    ),
-    signature(
-        r"(?P<what>Sharding propagation failed (?:for|on op) (?:Op\(op=)?[\w.:]{1,80})",
-        UnsupportedCombination,
-    ),
+    signature(r"(?P<what>Operator \S+ does not have a sharding strategy registered)", UnsupportedCombination),
+    signature(r"(?P<what>Sharding propagation failed (?:for|on op) (?:Op\(op=)?[\w.:]{1,80})", UnsupportedCombination),
     signature(
         r"(?P<what>(?:Attempted to (?:flatten|split|unbind)|It cannot be performed without redistribution)[^\n]{0,40}?"
         r"(?: (?:a |the )?sharded dimension| being sharded|, which is disallowed by the current operator))",
@@ -108,12 +101,12 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>[\w.:]{3,80}: got mixed torch\.Tensor and (?:DTensor|distributed tensor))",
-        UnsupportedCombination,
+        r"(?P<what>[\w.:]{3,80}: got mixed torch\.Tensor and (?:DTensor|distributed tensor))", UnsupportedCombination
     ),
     signature(
         r"ShardedTensor \w+ property does not match from different ranks",
         ReplicasDiffer,
         detail="properties of a sharded tensor",
     ),
+    signature(r"Shard\(-?\d+\) requires even sharding: ", WorldSizeConflict, what="a sharded dimension"),
 )

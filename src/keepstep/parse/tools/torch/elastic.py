@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun and torchelastic: the agent's words about its workers, the failure table, the rendezvous, etcd."""
+"""torchrun and torchelastic: what the agent says about its workers, the failure table, the rendezvous, etcd."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.sync import RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import Read, block
@@ -110,7 +111,7 @@ def _seconds(time: str) -> float | None:
 
 
 def _passed_on(match: re.Match[str]) -> Fact:
-    """The agent ends workers by SIGTERM; any other signal is one that it was sent itself, and hands on."""
+    """The agent ends workers with SIGTERM; any other signal is one that it received itself and passes on."""
     by = "agent" if match["signal"] in ("SIGTERM", "SIGKILL") else None
     return TerminationRequested(signal=match["signal"], pid=int(match["pid"]), by=by)
 
@@ -120,21 +121,28 @@ BLOCKS = (
     block(r"^\s*(?:Other )?Failures:\s*$", _table(False)),
 )
 
+
+def _ranks(listed: str) -> tuple[int, ...]:
+    """``[1, 3]``, or the ranks' names with their hosts, of which none is a number alone."""
+    inside = re.match(r"[\[{]([\d', ]+)[\]}]", listed)
+    return tuple(int(n) for n in re.findall(r"\d+", inside[1])) if inside else ()
+
+
 SIGNATURES = (
-    # it waits minutes for the other agents once its own workers are done, logs that they did not come, and goes on
+    # once its own workers are done it waits minutes for the other agents, logs that they did not come, and goes on
     signature(
         r"Error waiting on exit barrier\. Elapsed: \d{2,6}\.\d",
         PeerLost,
         how="another agent did not come to the exit barrier",
         final=False,
     ),
-    # the agent's word on whom it starts: where that is one alone, the log is that one's
+    # whom the agent starts: where that is a single rank, the log belongs to it
     signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen),
     signature(
         r"workers=\{'local_ranks': \[0\], 'global_ranks': \[(?P<index>\d+)\],[^\n]{0,80}'world_size': (?P<size>\d+)",
         WorldSeen,
     ),
-    # rows of a failure table whose head was not kept
+    # rows of a failure table whose head is missing
     signature(
         r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
         _row,
@@ -187,8 +195,7 @@ SIGNATURES = (
         lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})", final=False),
     ),
     signature(
-        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|"
-        r"[Cc]onnection to etcd (?:has )?failed",
+        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|[Cc]onnection to etcd (?:has )?failed",
         ConnectFailed,
         why=Why.FAILED,
         peer="etcd",
@@ -196,19 +203,42 @@ SIGNATURES = (
     signature(
         r"etcd\.Etcd(?:KeyNotFound: Key not found : /torch|Exception: (?:Bad response ?: ?404|Unable to decode server response))",
         UnsupportedCombination,
-        what="this rendezvous over etcd: the server does not speak version 2 of its API, or does not hold the keys",
+        what="this rendezvous over etcd: the server does not support version 2 of the API, or lacks the keys",
     ),
     signature(
-        r"RendezvousConnectionError: (?!The connection to the)",
-        ConnectFailed,
-        why=Why.FAILED,
-        peer="rendezvous",
+        r"RendezvousConnectionError: (?!The connection to the)", ConnectFailed, why=Why.FAILED, peer="rendezvous"
     ),
     signature(r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"),
     signature(
-        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|"
-        r"worker group successfully finished",
+        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|worker group successfully finished",
         PhaseSeen,
         phase=Phase.FINISHED,
+    ),
+    signature(
+        r"(?P<detail>The (?:port number|hostname) of the rendezvous endpoint '[^'\n]{0,120}' must be)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>The (?:minimum|maximum) number of (?:rendezvous )?nodes \(\d+\) must be greater than)",
+        ClusterSpecInvalid,
+    ),
+    signature(r"rank is absent in RendezvousParameters", RankVariableMissing, name="--node-rank"),
+    signature(r"endpoint is absent in RendezvousParameters", RankVariableMissing, name="--master-addr"),
+    signature(r"Port is absent in endpoint: \S{0,80}\. Try launching with", RankVariableMissing, name="--master-port"),
+    signature(r"(?P<detail>The rendezvous backend '[\w.-]{0,40}' is not registered)", ClusterSpecInvalid),
+    signature(r"(?P<detail>The rendezvous backend name must be a non-empty string)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>The rendezvous configuration (?:string must be in format|option '\w{1,40}' (?:must have a value|does not represent)))",
+        ClusterSpecInvalid,
+    ),
+    signature(r"(?P<detail>nnodes=\S{0,40} is not in \"?'?MIN:MAX)", ClusterSpecInvalid),
+    signature(r"(?P<detail>Unsupported nproc_per_node value: [^\n]{0,40})", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>(?:argument|error:)[^\n]{0,20}--(?:nproc[-_]per[-_]node|nnodes|node[-_]rank|master[-_](?:addr|port))[^\n]{0,30}: (?:invalid|expected)[^\n]{0,80})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Timed out waiting on barrier on rank \d+, for key prefix: [^\n]{1,120} \(world_size=\d+, missing_ranks=(?P<ranks>[^\n]{0,200})",
+        lambda m: RanksMissing(missing=_ranks(m["ranks"]), what="barrier of torchelastic's agents"),
     ),
 )

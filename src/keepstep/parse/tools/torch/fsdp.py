@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
@@ -39,23 +39,36 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)",
-        UnsupportedCombination,
+        r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)", UnsupportedCombination
     ),
     signature(
         r"(?P<detail>(?:Global|Local) (?:world size|rank) at save time was \d+, but at load time was \d+)",
         CheckpointMismatch,
     ),
     signature(
-        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is "
-        r"all-gathering (?P<right>[^\n]{0,200})",
+        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is all-gathering (?P<right>[^\n]{0,200})",
         _order,
     ),
     signature(r"Rank (?P<rank>\d+) has different values for (?P<detail>\w+)", ReplicasDiffer),
     signature(
         r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+): (?P<on>\S+) vs (?P<own>[\w:]+)",
         lambda m: ClusterSpecInvalid(
-            rank=int(m["rank"]), detail=f"the model lies on {m['on']}, and the rank was given {m['own']}"
+            rank=int(m["rank"]), detail=f"the model is on {m['on']}, but the rank was given {m['own']}"
         ),
+    ),
+    signature(
+        r"FSDP currently requires each rank to have at least the optimizer states needed by rank 0's optimizer",
+        ReplicasDiffer,
+        detail="ranks hold the state of different parameters",
+    ),
+    signature(
+        r"reshard_after_forward as an int, it should be a factor of (?P<expected>\d+), not (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="shards of a group",
+    ),
+    signature(r"Must flatten tensors with uniform dtype but got (?P<left>[\w.]+) and (?P<right>[\w.]+)", DtypeMismatch),
+    signature(
+        r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
+        DtypeMismatch,
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's autograd says of a gradient that does not fit its tensor."""
+"""PyTorch's autograd: gradients that do not fit their tensor, forks, activation checkpointing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
 
@@ -14,7 +16,7 @@ _KIND = lazy_pattern(r"(?:Half|BFloat16|Float|Double|Long|Int|Short|Char|Byte|Bo
 
 
 def _returned(match: re.Match[str]) -> Fact | None:
-    """Type and device are one word here: only a differing type is told of."""
+    """Type and device are one word here: only a different type is reported."""
     wanted, got = _KIND.search(match["right"]), _KIND.search(match["left"])
     if wanted is None or got is None or wanted[0] == got[0]:
         return None
@@ -36,5 +38,21 @@ SIGNATURES = (
     signature(
         r"returned an invalid gradient at index \d+ - expected (?:type|dtype) (?P<right>[\w.:]{1,60}) but got (?P<left>[\w.:]{1,60})",
         _returned,
+    ),
+    signature(
+        r"Unable to handle autograd's threading in combination with fork-based multiprocessing",
+        ForkOrThread,
+        what="autograd used before a fork and after it",
+    ),
+    # activations recomputed in the backward pass: under ZeRO-3 or FSDP, parameters may be sharded again by then
+    signature(
+        r"torch\.utils\.checkpoint: (?:Recomputed values for the following tensors have different metadata|A different number of tensors was saved"
+        r"|trying to save more tensors during recomputation|Unpack is being triggered for a tensor that was already unpacked)",
+        UnsupportedCombination,
+        what="activation checkpointing with a forward pass that differs when run again (as when parameters are sharded)",
+    ),
+    signature(
+        r"(?:torch\.utils\.checkpoint|Checkpointing) is (?P<what>(?:incompatible|not compatible) with \.grad\(\))",
+        UnsupportedCombination,
     ),
 )

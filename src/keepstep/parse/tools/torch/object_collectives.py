@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python objects that ranks send each other through torch.distributed: what comes out when ranks are out of step.
 
-``broadcast_object_list`` and its kin (of fairseq, Detectron2, mmcv, DETR) send a size, then bytes. A rank that is in another collective meanwhile
-takes other bytes for them: they cannot be unpickled, or are a size that no tensor can have.
+``broadcast_object_list`` and its kin (of fairseq, Detectron2, mmcv, DETR) send a size, then bytes. A rank that is in
+another collective takes other bytes for them: they cannot be unpickled, or are a size that no tensor can have.
 """
 
 from __future__ import annotations

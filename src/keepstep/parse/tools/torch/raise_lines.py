@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source lines of PyTorch that a traceback shows last, where the log ends before the words of the error itself.
+"""Source lines of PyTorch that a traceback shows last, where the log ends before the error message itself.
 
-What is copied into a report often stops there. Only lines that fail in one way are here. The words are then those of the
-source: with `{}` for the values, and cut where the literal goes on in the next line.
+Reports often stop there. Only lines that can fail in just one way are here. The message is then that of the source,
+with `{}` for the values, and cut where the literal continues on the next line.
 """
 
 from __future__ import annotations
@@ -36,29 +36,16 @@ SIGNATURES = (
         r"^\s*_error_if_any_worker_fails\(\)|raise RuntimeError\(f?['\"]DataLoader worker \(pid\(s\) \{",
         LoaderWorkerDied,
     ),
-    signature(
-        r"raise RuntimeError\(f?['\"]DataLoader timed out after \{",
-        Slowness,
-        what="loader",
-    ),
+    signature(r"raise RuntimeError\(f?['\"]DataLoader timed out after \{", Slowness, what="loader"),
     # torch/serialization, torch/nn, torch/optim
     signature(
-        r"raise RuntimeError\(f?['\"]unexpected EOF, expected \{",
-        CheckpointUnreadable,
-        why="the file ends early",
+        r"raise RuntimeError\(f?['\"]unexpected EOF, expected \{", CheckpointUnreadable, why="the file ends early"
     ),
-    signature(
-        r"raise RuntimeError\(f?['\"]Error\(s\) in loading state_dict for \{",
-        CheckpointMismatch,
-    ),
+    signature(r"raise RuntimeError\(f?['\"]Error\(s\) in loading state_dict for \{", CheckpointMismatch),
     signature(
         r"raise ValueError\(['\"](?P<detail>loaded state dict (?:contains a parameter group|has a different number of)) ?['\"]",
         CheckpointMismatch,
     ),
     # loss scalers of fairseq and of those that took it over
-    signature(
-        r"raise FloatingPointError\(\(?f?['\"]Minimum loss scale reached \(",
-        NonFinite,
-        what="loss",
-    ),
+    signature(r"raise FloatingPointError\(\(?f?['\"]Minimum loss scale reached \(", NonFinite, what="loss"),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import DuplicateMember, WorldSizeConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble, RendezvousTimeout, Why
 from keepstep.core.facts.resource import LimitReached
 from keepstep.parse.scan.signature import signature
@@ -13,9 +14,9 @@ from keepstep.parse.tools.network.sockets import why
 
 
 def _broken(text: str, peer: str | None, *, final: bool) -> Fact | None:
-    """What a broken pipe of the RPC agents means, by the words of the system."""
+    """What a broken pipe of the RPC agents means, by the system's message."""
     if "emporarily unavailable" in text:
-        return LimitReached(limit="connections that wait to be accepted")
+        return LimitReached(limit="connections waiting to be accepted")
     kind = why(text)
     if kind is not Why.FAILED:
         return ConnectFailed(why=kind, peer=peer, final=final)
@@ -50,13 +51,15 @@ SIGNATURES = (
         r"(?:(?:from|to) (?P<peer>[^\s:]+))?: (?P<text>[^\n]{1,160})",
         _agent,
     ),
+    signature(r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe", _pipe),
     signature(
-        r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe",
-        _pipe,
-    ),
-    signature(
-        r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)",
-        _pipe,
+        r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)", _pipe
     ),
     signature(r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble),
+    signature(r"RPC worker name (?P<member>\S{1,80}) is not unique", DuplicateMember),
+    signature(
+        r"Node \S{1,80} has (?:source |target )?devices with invalid indices",
+        WorldSizeConflict,
+        what="devices of a node",
+    ),
 )

@@ -6,19 +6,17 @@ from __future__ import annotations
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import ReplicasDiffer
+from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
     # the planner finds no way to place the tables
     signature(
-        r"(?P<what>No available sharding type and compute kernel combination after applying user provided constraints"
-        r"(?: for [^\s,]{1,80}[^\s,.])?)",
+        r"(?P<what>No available sharding type and compute kernel combination after applying user provided constraints(?: for [^\s,]{1,80}[^\s,.])?)",
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>Unable to find a plan for this model because of the strict constraints)",
-        UnsupportedCombination,
+        r"(?P<what>Unable to find a plan for this model because of the strict constraints)", UnsupportedCombination
     ),
     signature(
         r"Unable to find a plan for this model (?:because of insufficient storage|are evaluating \d+ proposals)",
@@ -29,10 +27,7 @@ SIGNATURES = (
         r"PlannerError[^\n]{0,80}: Table of size (?P<requested>[^\n]{1,60}?) ?GB cannot be added to any rank",
         DeviceMemoryExhausted,
     ),
-    signature(
-        r"(?P<what>Compute kernel validation failed with \d+ violation)",
-        UnsupportedCombination,
-    ),
+    signature(r"(?P<what>Compute kernel validation failed with \d+ violation)", UnsupportedCombination),
     signature(
         r"has rank (?P<seen>\d+) which is greater than world size (?P<expected>\d+)",
         WorldSizeConflict,
@@ -40,8 +35,7 @@ SIGNATURES = (
     ),
     # what a rank holds is not what the plan says
     signature(
-        r"Number of local shards \(\d+\) does not match number of local shards metadata in sharded_tensor_metadata \(\d+\)"
-        r" on rank \((?P<rank>\d+)\)",
+        r"Number of local shards \(\d+\) does not match number of local shards metadata in sharded_tensor_metadata \(\d+\) on rank \((?P<rank>\d+)\)",
         ReplicasDiffer,
         detail="the ranks' plans of a sharded tensor",
     ),
@@ -50,17 +44,20 @@ SIGNATURES = (
         ReplicasDiffer,
         detail="properties of a sharded tensor",
     ),
-    signature(
-        r"(?P<detail>Local shard tensor device does not match with local Shard's placement)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>Local shard tensor device does not match with local Shard's placement)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>Local shard metadata's rank does not match with the rank in its process group)"
         r"(?:! Found current rank in the process group: (?P<rank>\d+))?",
         ClusterSpecInvalid,
     ),
+    signature(r"(?P<detail>Global rank \d+ does not exist in input process group)", ClusterSpecInvalid),
     signature(
-        r"(?P<detail>Global rank \d+ does not exist in input process group)",
-        ClusterSpecInvalid,
+        r"(?P<what>src_rank|sharding_spec)=(?P<left>[^\n]{1,80}?) on rank: \d+ does not match with \w+=(?P<right>[^\n]{1,80}?) on rank: (?P<other_rank>\d+)",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"Default ProcessGroup and RPC ranks must be the same for ShardedTensor, found process group rank: (?P<seen>\d+) and RPC rank: (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="the rank of the group and of RPC",
     ),
 )

@@ -40,4 +40,5 @@ SIGNATURES = (
         r"SymmetricMemory::(?P<op>barrier|put_signal|wait_signal):? rank (?P<rank>\d+) failed to (?:send|receive) signal (?:to|from) rank",
         CollectiveTimeout,
     ),
+    signature(r"(?P<what>Cannot get buffer across nodes), my rank: \d+", UnsupportedCombination),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA and the TPU runtime say of a program: the table of its memory, what was fed to it, how it was registered.
+"""What XLA and the TPU runtime say about a program: the table of its memory, what was fed to it, how it was registered.
 
 XLA prints the table of a program's memory (``Total hbm usage >= ...``) only where the program did not fit; logs that
 were cut often hold the table without the sentence before it, which is in ``tpu/runtime``.
@@ -17,19 +17,11 @@ _SIZE = r"[\d.]+[KMGT]?B?"
 _SHAPE = r"\[[^\]\n]{0,80}\]"
 _WORLD = r"(?:world_size\b|process_count\(\)|host_count\(\)|device_count\(\)|len\(jax\.(?:local_)?devices\(\)\))"
 MORE_THAN_ANY_HOST = 1 << 44
-"""Bytes. Less than these may really have been wanted."""
+"""Bytes. A smaller request may have been real."""
 
 SIGNATURES = (
-    signature(
-        rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])",
-        DeviceMemoryExhausted,
-        kind="tpu",
-    ),
-    signature(
-        rf"Program hbm requirement (?P<requested>{_SIZE})(?=[:\s])",
-        DeviceMemoryExhausted,
-        kind="tpu",
-    ),
+    signature(rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),
+    signature(rf"Program hbm requirement (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),
     signature(r"Largest program allocations in hbm:", DeviceMemoryExhausted, kind="tpu"),
     # what is fed (TensorFlow's infeed_ops.cc)
     signature(
@@ -37,10 +29,7 @@ SIGNATURES = (
         ShapeMismatch,
         op="the infeed of the TPU",
     ),
-    signature(
-        r"Infeed dtype mismatch(?: for tuple element \d+|\.)",
-        DtypeMismatch,
-    ),
+    signature(r"Infeed dtype mismatch(?: for tuple element \d+|\.)", DtypeMismatch),
     # what TensorFlow does not compile for XLA and TPUs (xla.py, tpu_replication.py)
     signature(
         r"(?P<what>(?:XLA compiled|TPU) computations cannot be nested\b|Cannot nest (?:outside_compilation clusters|gradient colocation operations)"

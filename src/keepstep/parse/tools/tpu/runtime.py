@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libtpu, the TPU runtime and Cloud TPU: memory, busy devices, set-up, ill health.
+"""libtpu, the TPU runtime and Cloud TPU: memory, busy devices, set-up, health.
 
 XLA's ``Ran out of memory in memory space hbm`` is printed alike by TensorFlow, JAX and
-torch_xla, because libtpu words it. A GPU's out-of-memory texts are elsewhere.
+torch_xla, because libtpu words it. The out-of-memory texts of GPUs are elsewhere.
 """
 
 from __future__ import annotations
@@ -21,17 +21,14 @@ SIGNATURES = (
     signature(
         r"Check failed: loopback6_ok[^\n]{0,60}|does not have an IPv6 loopback \(::1\) interface",
         TpuInitFailed,
-        what="libtpu wants an IPv6 loopback interface, which the host or container does not have",
+        what="libtpu needs an IPv6 loopback interface, which the host or container does not have",
     ),
     signature(
         r"(?P<expected>\d+x\d+(?:x\d+)?) host topology with \d+ missing hosts, but (?P<seen>\d+) hosts in total",
         WorldSizeConflict,
         what="hosts of the TPU slice",
     ),
-    signature(
-        r"PosixErrorSpace::Device or resource busy|ioctl failed[^\n]{0,120}Device or resource busy",
-        TpuBusy,
-    ),
+    signature(r"PosixErrorSpace::Device or resource busy|ioctl failed[^\n]{0,120}Device or resource busy", TpuBusy),
     signature(
         r"Permission denied:? '?/dev/(?:accel|vfio)[\w/]{0,12}|(?:[Cc]ouldn't|[Ff]ailed to) open device: /dev/(?:accel|vfio)[\w/]{0,12}[^\n]{0,40}Permission denied",
         TpuInitFailed,
@@ -71,14 +68,9 @@ SIGNATURES = (
         DeviceMemoryExhausted,
         kind="tpu",
     ),
+    signature(r"(?:Detected failure |status: |due to )?(?P<what>SLICE_FAILURE_\w{3,60})", TpuUnhealthy),
     signature(
-        r"(?:Detected failure |status: |due to )?(?P<what>SLICE_FAILURE_\w{3,60})",
-        TpuUnhealthy,
-    ),
-    signature(
-        r"Bad hardware status: (?:0x[0-9a-fA-F]+|[A-Z][\w ]{3,60})",
-        TpuUnhealthy,
-        what="the program on it was stopped",
+        r"Bad hardware status: (?:0x[0-9a-fA-F]+|[A-Z][\w ]{3,60})", TpuUnhealthy, what="the program on it was stopped"
     ),
     signature(r"(?P<what>Session master detected TPU session error from worker [\w.\-]{1,100}(?::\d+)?)", TpuUnhealthy),
     signature(
@@ -95,7 +87,6 @@ SIGNATURES = (
     signature(r"TPU is already in use by process with pid (?P<pid>\d+)", TpuBusy),
     signature(r"TPU is already in use by (?!process with pid)[^\n]{0,80}", TpuBusy),
     signature(r"libtpu\.so (?:is )?already in use", TpuBusy),
-    signature(r"libtpu\.so already in used by another process", TpuBusy),
     signature(r"open\(/dev/(?:accel|vfio/)\d*\): Device or resource busy", TpuBusy),
     signature(r"Couldn't open (?:device: )?/dev/(?:accel|vfio)[^\n]{0,200}Device or resource busy", TpuBusy),
     signature(r"Device or resource busy[^\n]{0,200}/dev/(?:accel|vfio)", TpuBusy),
@@ -105,8 +96,7 @@ SIGNATURES = (
     signature(r"TPU initialization failed: (?P<what>[^\n]{0,240})", TpuInitFailed),
     signature(r"Failed to initialize (?:the )?TPU(?: system| platform)?(?P<what>[^\n]{0,200})", TpuInitFailed),
     signature(
-        r"TPU (?:system|platform) (?:has not been|is not|was not) initialized(?P<what>[^\n]{0,200})",
-        TpuInitFailed,
+        r"TPU (?:system|platform) (?:has not been|is not|was not) initialized(?P<what>[^\n]{0,200})", TpuInitFailed
     ),
     signature(r"(?P<what>No ba16c7433 device found)", TpuInitFailed),
     signature(r"(?P<what>Failed to (?:get|find) (?:global )?TPU topology[^\n]{0,160})", TpuInitFailed),
@@ -123,24 +113,15 @@ SIGNATURES = (
     signature(r"(?P<what>Cannot find any TPU cores in the system[^\n]{0,120})", TpuInitFailed),
     signature(r"(?P<what>Requested backend tpu(?:_driver)?, but it failed to initialize[^\n]{0,160})", TpuInitFailed),
     signature(r"(?P<what>Backend 'tpu' failed to initialize[^\n]{0,160})", TpuInitFailed),
-    signature(
-        r"RuntimeError: Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,240})",
-        TpuInitFailed,
-    ),
+    signature(r"RuntimeError: Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,240})", TpuInitFailed),
     signature(
         r"Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,300}?)\((?:set JAX_PLATFORM|you may need to uninstall)",
         TpuInitFailed,
     ),
     signature(r"(?P<what>Unable to initialize backend 'tpu': DEADLINE_EXCEEDED[^\n]{0,160})", TpuInitFailed),
     signature(r"(?P<what>TPU backend initialization is taking more than [\d.]+ seconds)", TpuInitFailed),
-    signature(
-        r"(?P<what>TPUs? (?:are|is) not (?:found|available)[^\n]{0,80})",
-        TpuInitFailed,
-    ),
-    signature(
-        r"(?P<what>Failed to connect to remote server at address: grpc://\S{1,80})",
-        TpuInitFailed,
-    ),
+    signature(r"(?P<what>TPUs? (?:are|is) not (?:found|available)[^\n]{0,80})", TpuInitFailed),
+    signature(r"(?P<what>Failed to connect to remote server at address: grpc://\S{1,80})", TpuInitFailed),
     signature(r"(?P<what>Fail to initialize TPU system with master \([^)\n]{0,80}\))", TpuInitFailed),
     signature(r"(?P<what>Could not lookup TPU metadata from name '[^'\n]{0,80}')", TpuInitFailed),
     signature(r"(?P<what>Please provide a TPU Name to connect to)", TpuInitFailed),
@@ -160,14 +141,12 @@ SIGNATURES = (
         TpuInitFailed,
     ),
     signature(r"(?P<what>JAX TPU support not installed)", TpuInitFailed),
+    signature(r"(?P<what>computation footprint \[[\d ]{1,40}\] does not fit in TPU topology shape)", TpuInitFailed),
     signature(
         r"(?P<what>(?:EnvironmentError|OSError|RuntimeError): (?:libtpu not found|Failed to get TPU metadata|Failed to parse TPU version from metadata|Could not find IP of host running process 0))",
         TpuInitFailed,
     ),
-    signature(
-        r"(?P<what>Creating meshes for TPU >v3 requires one device per chip[^\n]{0,80})",
-        TpuInitFailed,
-    ),
+    signature(r"(?P<what>Creating meshes for TPU >v3 requires one device per chip[^\n]{0,80})", TpuInitFailed),
     signature(r"(?P<symbol>Tpu\w{1,80}) not available in this library", SymbolMissing, library="libtpu"),
     # Mesh TensorFlow
     signature(r"physical and logical shapes must have the same product", WorldSizeConflict, what="devices of the mesh"),

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MosaicML Composer: its launcher, and its helpers of torch.distributed."""
+"""MosaicML Composer: its launcher, its checkpoints, and its helpers for torch.distributed."""
 
 from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ModelsDiffer
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
@@ -40,11 +42,22 @@ SIGNATURES = (
         r"(?P<detail>In a multi-node environment, (?:at least one of node_rank and base_rank must be provided|master_\w+ is required))",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>Cannot initialize processes for node with base_rank\(\d+\) and nproc\(\d+\))", ClusterSpecInvalid
+    ),
+    signature(
+        r"(?P<detail>Model is (?:not )?sharded,? but checkpoint is (?:not )?sharded|Loading a sharded checkpoint requires passing an FSDP config)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?:Ranks? \[?[\d, ]{1,200}\]? failed to download\.|This likely implies a download failed on local rank \d+, which is global rank (?P<rank>\d+))",
+        CheckpointUnreadable,
+        why="a rank could not fetch it",
+    ),
+    signature(
+        r"Detected mixed initialization where some ranks have model on cpu or gpu and some ranks are on meta",
+        ModelsDiffer,
+        detail="some ranks hold weights, others do not",
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepSpeed: its launcher, its configuration checks, its loss scaler, its op builder."""
+"""DeepSpeed: its launcher, configuration checks, loss scaler, op builder and checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import signal
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.facts.environment import (
     CudaMismatch,
@@ -18,7 +18,8 @@ from keepstep.core.facts.environment import (
 )
 from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.core.facts.training import CheckpointMismatch, NonFinite
+from keepstep.core.facts.sync import ReplicasDiffer
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
 
@@ -26,7 +27,7 @@ _LAST_IS_FIRST = lazy_pattern(r"'--local_rank(?:=|', ?')0'")
 
 
 def _ended(match: re.Match[str]) -> ProcessExited | None:
-    """The command in this line is always that of the last local rank, so it names nobody, unless that is the only one."""
+    """The command in this line is always that of the last local rank: it names a rank only if there is just one."""
     code = int(match["code"])
     if code == 0:
         return None
@@ -39,7 +40,7 @@ def _ended(match: re.Match[str]) -> ProcessExited | None:
 
 
 def _batch_sizes(match: re.Match[str]) -> Fact:
-    """A batch that the world does not divide cannot be met by any micro batch; else the counts are to blame."""
+    """No micro batch fits a batch that the world does not divide; otherwise the counts are wrong."""
     if match["batch"] is None:
         return WorldSizeConflict(what="train_batch_size")
     batch, world = int(match["batch"]), int(match["world"])
@@ -128,9 +129,74 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(r"Unable to JIT load the (?P<name>\w+) op", LibraryMissing),
+    signature(r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})", UnsupportedCombination),
+    signature(r"DeepSpeed info: version=(?P<version>[^\s,]+)", VersionSeen, component="DeepSpeed"),
     signature(
-        r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})",
+        r"world_size (?P<seen>\d+) is larger than half of num_heads (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="ranks and heads",
+    ),
+    signature(
+        r"MPI rank (?P<seen>\d+) does not match torch rank (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="MPI's and torch's rank",
+    ),
+    signature(
+        r"mpu (?:pipeline|tensor/model) parallel world size \((?P<seen>\d+)\) conflicts with \S{1,60}?=(?P<expected>\d+)",
+        WorldSizeConflict,
+        what="parallel sizes",
+    ),
+    signature(
+        r"(?P<detail>LOCAL_RANK \(\d+\) != OMPI_COMM_WORLD_LOCAL_RANK \(\d+\)|Mismatch in local rank setting, args\.local_rank=-?\d+ but"
+        r" env\['LOCAL_RANK'\]=\d+)",
+        ClusterSpecInvalid,
+    ),
+    signature(r"(?P<detail>(?:MPICH|Intel MPI|mvapich) requires same number of devices per node)", ClusterSpecInvalid),
+    signature(r"Elasticity V ?[\d.]+ needs (?P<name>WORLD_SIZE) to compute valid batch size", RankVariableMissing),
+    signature(
+        r"(?P<detail>Load checkpoint \S{1,200} dst numel \d+ != src numel \d+|full param numel \d+ != tensor slice numel \d+)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>Invalid checkpoints and world size for sd (?:merge|split)|checkpoint count \d+ is different from saved mp_world_size \d+"
+        r"|checkpoint (?:has both|contains neither) 'model' (?:and|or) 'module' keys|Empty ds_version in checkpoint)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>(?:DeepSpeed c|C)heckpoint [\w ]{1,60} disagrees across model-state files)", CheckpointMismatch
+    ),
+    signature(r"(?P<detail>Cannot restore a universal checkpoint into this)", CheckpointMismatch),
+    signature(
+        r"^\s*assert len\(self\.ckpt_list\) > 0", CheckpointUnreadable, why="no file of the model's states was found"
+    ),
+    signature(
+        r"ZeRO-3 checkpoint has no model/optimizer rank files", CheckpointUnreadable, why="files of ranks are missing"
+    ),
+    signature(r"Error: (?P<path>\S{1,300}) is not a (?:model state|zero) checkpoint", CheckpointUnreadable),
+    signature(
+        r"Error: (?P<detail>ZeRO-3 model/optimizer tp_degree or dp_degree mismatch: [^\n]{1,80}"
+        r"|AutoEP ZeRO-3 checkpoints can only be loaded with the same [^\n]{1,60}|Folded AutoEP\+AutoTP checkpoint requires a folded runtime)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"Missing (?:AutoEP \w{1,40}|(?:AutoEP )?(?:universal|model)) fragments for \S{1,200} EP ranks?",
+        CheckpointUnreadable,
+        why="files of some ranks are missing",
+    ),
+    signature(
+        r"(?:Train batch size|Micro batch size per gpu|Gradient accumulation steps): (?P<batch>0) has to be greater than 0",
+        BatchNotDivisible,
+    ),
+    signature(r"Error: rank number is not in current env", RankVariableMissing),
+    signature(r"(?P<what>\w{2,30}_size)=(?P<expected>\d+) exceeds num_experts=(?P<seen>\d+)", WorldSizeConflict),
+    signature(r"Error: Insufficient device count for mesh size", WorldSizeConflict, what="devices of the mesh"),
+    signature(r"(?P<detail>The checkpoint tag name \S{1,120} is not consistent across all ranks)", ReplicasDiffer),
+    signature(r"(?P<detail>Data inconsistency within the TP group)", ReplicasDiffer),
+    signature(r"Exception: (?P<what>You are using an untested ZeRO Optimizer)", UnsupportedCombination),
+    signature(
+        r"Error: (?P<what>ZeRO inference only makes sense with ZeRO Stage 3|Detected in-place modification of ZeRO-3 parameters inside GatheredParameters"
+        r"|Cannot free a ZeRO-3 parameter while it is still active in submodules|Parameter \S{1,120} is on \S{1,20} but broadcast requires it to be on"
+        r"|CPU(?:Adam|Adagrad|Lion) param is on \S{1,20} and must be 'cpu'|Local sharding has no support for CPU offloading)",
         UnsupportedCombination,
     ),
-    signature(r"DeepSpeed info: version=(?P<version>[^\s,]+)", VersionSeen, component="DeepSpeed"),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DGL and DGL-KE: the servers and clients of a graph that lies on several machines."""
+"""DGL and DGL-KE: the servers and clients of a graph that is spread over several machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_HERE = ("errno=99", "errno 99", "cannot assign")
 
 
 def _bind(match: re.Match[str]) -> Fact:
-    """Its words for the reason are often those of another call (``error: Success``): a bind that failed means a port in use."""
+    """The reason it gives is often that of another call (``error: Success``). A failed bind means a port in use."""
     if any(words in match["why"].lower() for words in _NOT_HERE):
         return BindFailed(address=match["address"])
     return PortTaken(port=int(match["port"]))
@@ -25,8 +25,7 @@ SIGNATURES = (
     signature(r"Failed bind on (?P<address>\S{1,80}):(?P<port>\d{2,5}) ?, ?(?P<why>err[^\n]{0,80})", _bind),
     signature(r"Error: port (?P<port>\d{2,5}) is not available\.", PortTaken),
     signature(
-        r"src/rpc/[\w/]{1,40}\.cc:\d+: (?:Cannot bind to|Cannot listen on) \S{1,80}:(?P<port>\d{2,5})",
-        PortTaken,
+        r"src/rpc/[\w/]{1,40}\.cc:\d+: (?:Cannot bind to|Cannot listen on) \S{1,80}:(?P<port>\d{2,5})", PortTaken
     ),
     signature(
         r"Failed to (?:build conncetion|build connection|connect to receiver)(?: with)? ?\[?(?P<peer>[\w.:/\-]{3,80})?(?P<text>[^\n]{0,80})",
@@ -36,10 +35,7 @@ SIGNATURES = (
         r"Failed to send message to (?P<peer>\d+)\. Details: (?P<how>[^\n]{1,80})",
         lambda m: PeerLost(how=m["how"].strip(), peer=f"receiver {m['peer']} of DGL"),
     ),
-    signature(
-        r"src/rpc/network/[\w/]{1,40}\.cc:\d+: (?:send|recv) error: (?P<how>[A-Z][^\n]{1,60})",
-        PeerLost,
-    ),
+    signature(r"src/rpc/network/[\w/]{1,40}\.cc:\d+: (?:send|recv) error: (?P<how>[A-Z][^\n]{1,60})", PeerLost),
     signature(r"(?P<detail>Incorrect address format:\S{1,80} Please provide right address format)", ClusterSpecInvalid),
     signature(
         r"(?P<what>The number of (?:graph partitions|machines)[^\n]{0,40}) (?:has to|must|should) match the number of (?:machines|partitions)",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import CorruptData, UnevenShards
+from keepstep.core.facts.data import BatchNotDivisible, CorruptData, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import (
     AddressMisled,
@@ -26,11 +26,11 @@ from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand, integers, signature
 
 MOST_RANKS, MOST_OPERATIONS = 10_000, 100
-"""Of which it is worked out who is missing: a hostile list may name any rank."""
+"""How many ranks are considered when working out which is missing: a hostile list may name any rank."""
 
 
 def _stalled(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The list under the stall warning, in the words of every release."""
+    """The list under the stall warning, as every release words it."""
     waited = re.search(r"for (?:more|longer) than (\d+) seconds", match.string)
     seconds = float(waited[1]) if waited else None
     by_rank: dict[int, list[str]] = {}
@@ -93,7 +93,7 @@ def _first_exit(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _offered(match: re.Match[str]) -> Fact:
-    """The addresses that a service gave out, none of which answered."""
+    """The addresses that a service announced, none of which answered."""
     there = re.findall(r"'([\w.\-]+)': \[\('([\d.]+)'", match["addresses"])
     told = ", ".join(f"{name} {address}" for name, address in there if name != "lo")
     return AddressMisled(address=told or None, how="none of them answered")
@@ -115,8 +115,7 @@ SIGNATURES = (
         CollectiveMismatch,
     ),
     signature(
-        r"Mismatched (?P<what>allreduce|allgather|broadcast|alltoall|reducescatter|MPI|collective) ",
-        CollectiveMismatch,
+        r"Mismatched (?P<what>allreduce|allgather|broadcast|alltoall|reducescatter|MPI|collective) ", CollectiveMismatch
     ),
     signature(
         r"Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor",
@@ -136,16 +135,16 @@ SIGNATURES = (
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
     signature(r"(?P<how>Horovod background loop uncaught exception)", GroupShutDown),
-    signature(r"(?P<how>[Rr]eset count \d+ has exceeded limit) \d+", GroupShutDown),
     signature(
-        r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$",
-        PeerLost,
+        r"(?P<how>[Rr]eset count \d+ has exceeded limit|number of resets during elastic job exceeded limit)",
+        GroupShutDown,
+    ),
+    signature(
+        r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$", PeerLost
     ),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
     signature(
-        r"ssh not successful for host (?P<peer>[\w.\-]+)|Unable to ssh on one or more hosts|could not (?:be "
-        r")?ssh"
-        r"[^\n]{0,40}hosts?",
+        r"ssh not successful for host (?P<peer>[\w.\-]+)|Unable to ssh on one or more hosts|could not (?:be )?ssh[^\n]{0,40}hosts?",
         ConnectFailed,
         why=Why.FAILED,
     ),
@@ -159,8 +158,7 @@ SIGNATURES = (
         what="the cluster had no room for all processes",
     ),
     signature(
-        r"was unable to connect to (?:horovod|Horovod)?[^\n]{0,60}on any of the following addresses: "
-        r"(?P<addresses>[^\n]{0,1000})",
+        r"was unable to connect to (?:horovod|Horovod)?[^\n]{0,60}on any of the following addresses: (?P<addresses>[^\n]{0,1000})",
         _offered,
     ),
     signature(
@@ -175,10 +173,7 @@ SIGNATURES = (
         peer="the launcher's key-value store",
     ),
     signature(r"could not connect to some hosts via ssh", ConnectFailed, why=Why.FAILED),
-    signature(
-        r"(?:Error|Exception): (?:[^\n]{0,20})Unable to find a port to bind to",
-        PortTaken,
-    ),
+    signature(r"(?:Error|Exception): (?:[^\n]{0,20})Unable to find a port to bind to", PortTaken),
     signature(
         r"Security error: digest did not match the message",
         VersionConflict,
@@ -188,8 +183,7 @@ SIGNATURES = (
     signature(r"(?:what\(\): +|Error: ?)(?P<how>HTTP request failed\.)\s*$", GroupShutDown),
     # The build
     signature(
-        r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version "
-        r"(?P<found>[\w.+]+)",
+        r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version (?P<found>[\w.+]+)",
         lambda m: SymbolMissing(
             library=f"Horovod, built for {m['name']} {m['built']} (found {m['found'].rstrip('.')})"
         ),
@@ -253,19 +247,12 @@ SIGNATURES = (
         what="processes and slots",
     ),
     signature(r"(?P<detail>Invalid host input, [^\n]{0,100})", ClusterSpecInvalid),
-    signature(
-        r"Could not determine process rank and size: only one of (?P<name>\w+)",
-        RankVariableMissing,
-    ),
-    signature(
-        r"(?P<detail>No (?:data|rows) found in \w+ dataset)",
-        UnevenShards,
-    ),
+    signature(r"Could not determine process rank and size: only one of (?P<name>\w+)", RankVariableMissing),
+    signature(r"(?P<detail>No (?:data|rows) found in \w+ dataset)", UnevenShards),
     signature(r"(?P<what>Found \d+ bytes in \d+ rows; \w+ dataset may be corrupted)", CorruptData),
     signature(
         r"(?i:horovod (?:is |was )?initiali[sz]ed|hvd\.(?:rank|size)\(\)|horovod (?:rank|size))[^\n]{0,120}?"
-        r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}"
-        r"(?P<size>\d+)",
+        r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}(?P<size>\d+)",
         _world,
         anchors=by_hand(
             "rank= is on many lines",
@@ -284,13 +271,33 @@ SIGNATURES = (
     ),
     signature(r"(?P<detail>Failed to execute discovery script: [^\n]{1,120})", ClusterSpecInvalid),
     signature(r"horovod does not find the (?P<name>jsrun|mpirun) command", LibraryMissing),
+    signature(
+        r"(?P<what>Different ranks tried to set up mismatching numbers of process sets"
+        r"|Attempted to register process set with mismatching values on different ranks)",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"(?:Tried to register process set with invalid rank: |received invalid root rank )(?P<seen>-?\d+)",
+        WorldSizeConflict,
+        what="a rank of a process set",
+    ),
+    signature(
+        r"Number of entries in splits does not equal number of workers", WorldSizeConflict, what="splits and workers"
+    ),
+    signature(
+        r"splits not provided, but first dimension of tensor is not an even multiple of the number of workers",
+        BatchNotDivisible,
+    ),
+    signature(r"Sum of splits entries is greater than the first dimension of tensor", ShapeMismatch, op="alltoall"),
+    signature(
+        r"(?P<detail>Expected \d+ core ids but got \d+\. HOROVOD_THREAD_AFFINITY=|Core ID (?:value is invalid|cannot be less than zero)[^\n]{0,20} in HOROVOD_THREAD_AFFINITY)",
+        ClusterSpecInvalid,
+    ),
+    signature(r"Error: (?P<detail>Validation DataFrame is empty)", UnevenShards),
 )
 
 BLOCKS = (
-    block(
-        r"One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
-        _stalled,
-    ),
+    block(r"One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks", _stalled),
     # the list where a log shows it without the warning above it
     block(r"^Stalled ops: ?(?=\S+ \[(?:ready|missing) ranks: )", _stalled),
     block(r"One or more rank \(marked by \"X\"\) is stalled", _stalled),

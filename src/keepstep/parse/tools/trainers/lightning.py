@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import UnevenShards
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import ForkOrThread, RanksMissing
-from keepstep.core.facts.training import NonFinite, Phase, PhaseSeen
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, Phase, PhaseSeen
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
@@ -52,10 +52,7 @@ SIGNATURES = (
         r"(?P<what>No supported gpu backend found!|CUDAAccelerator can ?not run on your system since the accelerator is not available)",
         CudaMismatch,
     ),
-    signature(
-        r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})",
-        ClusterSpecInvalid,
-    ),
+    signature(r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})", ClusterSpecInvalid),
     signature(
         r"You set `(?:--ntasks|devices|num_nodes)=(?P<seen>\d+)`[^\n]{0,80}but[^\n]{0,60}=(?P<expected>\d+)",
         WorldSizeConflict,
@@ -64,10 +61,7 @@ SIGNATURES = (
         r"You set `(?:num_nodes|devices)=(?P<seen>\d+)` in Lightning, but the number of (?:nodes|tasks per node) configured in SLURM `[^`]{1,40}=(?P<expected>\d+)` does not match",
         WorldSizeConflict,
     ),
-    signature(
-        r"(?:The loss returned in `\w+` is|training_step returned loss) (?P<what>nan|inf)\b",
-        NonFinite,
-    ),
+    signature(r"(?:The loss returned in `\w+` is|training_step returned loss) (?P<what>nan|inf)\b", NonFinite),
     signature(r"Detected nan and/or inf values in `(?P<what>[\w.]+)`", NonFinite),
     signature(r"Monitored metric (?P<what>\w+) = nan is not finite", NonFinite),
     signature(
@@ -84,4 +78,44 @@ SIGNATURES = (
     ),
     signature(r"Handling (?:auto-requeue )?signal: (?P<reason>SIG\w+|\d+)", Preempted, by="Slurm"),
     signature(r"handling auto-requeue signal", Preempted, by="Slurm"),
+    signature(
+        r"(?P<detail>checkpoint has \d+ param_groups but current optimizer has \d+|You have configured \d+ optimizers but the checkpoint contains \d+"
+        r"|has \d+ stateful loaders, but found \d+ states in the checkpoint)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"The path (?P<path>\S{1,300}) does not point to (?:a )?valid (?:full |sharded )?checkpoints?",
+        CheckpointUnreadable,
+    ),
+    signature(
+        r"It looks like you passed the path to a file inside a DeepSpeed checkpoint folder",
+        CheckpointUnreadable,
+        why="the path is a file of the checkpoint, not its folder",
+    ),
+    signature(r"(?P<what>GPUs requested but none are available)", CudaMismatch),
+    signature(
+        r"(?P<detail>\S{1,120} found in sharded model state dict but missing from full state dict)", CheckpointMismatch
+    ),
+    signature(
+        r"(?P<detail>The (?:requested state|model) contains a key \S{1,120} that does not exist in the loaded checkpoint)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"The provided path is not a valid DeepSpeed checkpoint: (?P<path>\S{1,300})",
+        CheckpointUnreadable,
+        why="it is not one of DeepSpeed's",
+    ),
+    signature(r"environment variable `?(?P<name>LSB_JOBID|LSB_DJOB_RANKFILE)`?", RankVariableMissing),
+    signature(
+        r"(?P<detail>Trying to restore (?:optimizer state|training state|callback state) but checkpoint contains only the model)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?:Error|Exception): (?P<what>`?(?:CUDA|GPU)Accelerator`? can ?not run on your system since the accelerator is not available)",
+        CudaMismatch,
+    ),
+    signature(
+        r"Error: (?P<what>The strategy `\w{2,30}` requires a GPU accelerator, but (?:received `accelerator='?\w+'?`|got: \w+))",
+        UnsupportedCombination,
+    ),
 )

@@ -25,8 +25,5 @@ SIGNATURES = (
     signature(
         r"Check failed: [^\n]{0,80}Invalid NDArray file format", CheckpointUnreadable, why="not a file of parameters"
     ),
-    signature(
-        r"(?P<what>Invalid Record ?(?:IO|File)[^\n]{0,60}|RecordIO[^\n]{0,40}magic[^\n]{0,40})",
-        CorruptData,
-    ),
+    signature(r"(?P<what>Invalid Record ?(?:IO|File)[^\n]{0,60}|RecordIO[^\n]{0,40}magic[^\n]{0,40})", CorruptData),
 )

@@ -64,7 +64,6 @@ SIGNATURES = (
 
 BLOCKS = (
     block(
-        r"ABORT!!! Out of all \d+ trainers, the trainer process with rank=\[(?P<ranks>[\d, ]+)\] was aborted",
-        _aborted,
+        r"ABORT!!! Out of all \d+ trainers, the trainer process with rank=\[(?P<ranks>[\d, ]+)\] was aborted", _aborted
     ),
 )

@@ -26,15 +26,14 @@ SIGNATURES = (
         r"|!ip\.empty|!interface\.empty)[^\n]{1,300})",
         NativeAbort,
     ),
-    # a store that was made by a process whose role it is not to have one
+    # a store created by a process whose role must not have one
     signature(
         r"Check failed: ready_(?: \(\S{1,20} vs\. \S{1,20}\) :)? ?call Start\(\) first",
         RankVariableMissing,
         name="DMLC_ROLE",
     ),
     signature(
-        r"Check failed: !(?:ip|interface)\.empty\(\)[^\n]{0,20} failed to get (?:ip|the interface)",
-        InterfaceMissing,
+        r"Check failed: !(?:ip|interface)\.empty\(\)[^\n]{0,20} failed to get (?:ip|the interface)", InterfaceMissing
     ),
     signature(r"(?P<detail>Unsupported van type: \S{1,60})", ClusterSpecInvalid),
     signature(
@@ -59,13 +58,9 @@ SIGNATURES = (
         lambda m: RankVariableMissing(name=m["name"] or m["unset"]),
     ),
     signature(
-        r"(?P<name>(?:BYTEPS_SERVER_MXNET_PATH|DMLC_\w{1,40}|BYTEPS_LOCAL_SIZE)) env not set",
-        RankVariableMissing,
+        r"(?P<name>(?:BYTEPS_SERVER_MXNET_PATH|DMLC_\w{1,40}|BYTEPS_LOCAL_SIZE)) env not set", RankVariableMissing
     ),
     # its nodes: a process asks the scheduler, which is node 1, for a number
     signature(r"\? => 1\. Meta: [^\n]{0,120}cmd=ADD_NODE", lambda m: PeerAwaited(peer="the scheduler")),
-    signature(
-        r"failed to send message to node \[(?P<peer>\d{1,6})\] errno: (?P<errno>\d{1,3})",
-        _not_sent,
-    ),
+    signature(r"failed to send message to node \[(?P<peer>\d{1,6})\] errno: (?P<errno>\d{1,3})", _not_sent),
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.data import CorruptData, DataMissing
+from keepstep.core.facts.data import CorruptData, DataMissing, UnevenShards
 from keepstep.core.facts.sync import ForkOrThread, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.parse.scan.signature import signature
@@ -24,12 +24,12 @@ SIGNATURES = (
     signature(
         r"The provided dataset path [`'\"][^`'\"\n]{1,300}/\d{10}\.\d{1,9}[`'\"] does not exist",
         SharedStateRace,
-        what="the copy of a streamed dataset that another process made is not there",
+        what="another process's copy of a streamed dataset is missing",
     ),
     signature(
         r"The provided dataset path [`'\"](?P<path>[^`'\"\n]{0,200}/chunks/[^`'\"\n]{1,100})[`'\"] does not exist",
         CorruptData,
-        what="the local copy of a streamed dataset is not there",
+        what="the local copy of a streamed dataset is missing",
     ),
     signature(r"No index\.json file found in cache: (?P<path>\S{1,300})", DataMissing),
     signature(r"The provided remote_path doesn't exist: (?P<path>\S{1,300})", DataMissing),
@@ -42,8 +42,7 @@ SIGNATURES = (
         what="Polars in a forked loader worker",
     ),
     signature(
-        r"(?P<detail>The provided `\w{1,40}` (?:path |URL )?state doesn't match the current one)",
-        CheckpointMismatch,
+        r"(?P<detail>The provided `\w{1,40}` (?:path |URL )?state doesn't match the current one)", CheckpointMismatch
     ),
     signature(
         r"(?P<detail>support resume only when world_size, num_workers, and batch_size match the checkpoint)",
@@ -65,9 +64,15 @@ SIGNATURES = (
     signature(
         r"Could not create a temporary local directory (?P<path>\S{1,300}) because it already exists",
         SharedStateRace,
-        what="the local folder of a streamed dataset was there already",
+        what="the local folder of a streamed dataset already existed",
     ),
     signature(r"(?P<detail>shared memory prefix=\d+ was not registered by local leader)", ClusterSpecInvalid),
     signature(r"(?P<detail>shared memory registered does not match local leader)", ClusterSpecInvalid),
     signature(r"(?P<detail>num_canonical_nodes must be divisible by physical nodes)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>dataset has \d+ rows, fewer than dp_world_size=\d+|pattern \S{1,120} did not match any tar shards"
+        r"|No \.tar or \.tgz shards found under \S{1,200}|has no \S{1,60} and no worker index shards)",
+        UnevenShards,
+    ),
+    signature(r"(?P<what>shared memory prefix=\S{1,60} was not registered by local leader)", SharedStateRace),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM and TensorRT-LLM beside or inside of a trainer: too few devices or processes, full ones, an NCCL that does not load."""
+"""vLLM and TensorRT-LLM beside or inside a trainer: too few or full devices, an NCCL that does not load."""
 
 from __future__ import annotations
 

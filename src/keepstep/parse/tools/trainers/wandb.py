@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights & Biases: a service that could not be reached when the run began."""
+"""Weights & Biases: a service that could not be reached when the run started."""
 
 from __future__ import annotations
 

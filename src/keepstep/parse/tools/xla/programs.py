@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """XLA and the device compilers below it: limits of a program, and threads that wait for others.
 
-Words of XLA:TPU, XLA:GPU (ptxas) and Neuron that refuse a program for its size or shape,
+Messages of XLA:TPU, XLA:GPU (ptxas) and Neuron that reject a program for its size or shape,
 and of XLA's own rendezvous, which reports that not all participants of a collective came.
 """
 
@@ -12,7 +12,8 @@ import re
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, ForkOrThread, RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen, ProgramTooLarge
 from keepstep.parse.scan.signature import signature
 
@@ -57,8 +58,7 @@ SIGNATURES = (
     signature(r"(?P<what>Compiler generated too many instructions[^\n]{0,60})", ProgramTooLarge),
     signature(r"(?P<what>Too many instructions after unroll[^\n]{0,60})", ProgramTooLarge),
     signature(
-        r"(?P<what>ptxas (?:error|fatal)[^\n]{0,80}(?:too many|too much|exceed|uses too)[^\n]{0,120})",
-        ProgramTooLarge,
+        r"(?P<what>ptxas (?:error|fatal)[^\n]{0,80}(?:too many|too much|exceed|uses too)[^\n]{0,120})", ProgramTooLarge
     ),
     signature(
         r"(?P<what>Entry function '[^']{1,200}' uses too much (?:shared data|parameter space|local data)[^\n]{0,80})",
@@ -66,15 +66,11 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>Formal parameter space overflowed[^\n]{0,80})", ProgramTooLarge),
     signature(r"(?P<what>out of resource: shared memory, Required: \d+, Hardware limit: \d+)", ProgramTooLarge),
-    signature(
-        r"(?P<what>(?:Shared memory|shared memory) size limit exceeded[^\n]{0,80})",
-        ProgramTooLarge,
-    ),
+    signature(r"(?P<what>(?:Shared memory|shared memory) size limit exceeded[^\n]{0,80})", ProgramTooLarge),
     signature(r"(?P<what>CUDA error: too many resources requested for launch)", ProgramTooLarge),
     signature(r"(?P<what>CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES[^\n]{0,80})", ProgramTooLarge),
     signature(
-        r"(?P<what>RecursionError: maximum recursion depth exceeded[^\n]{0,40}(?:compil|pickling))",
-        ProgramTooLarge,
+        r"(?P<what>RecursionError: maximum recursion depth exceeded[^\n]{0,40}(?:compil|pickling))", ProgramTooLarge
     ),
     signature(r"(?P<what>\bE1001: ?Compile ?Time ?Scoped ?V[Mm][Ee][Mm][^\n]{0,80})", ProgramTooLarge),
     # what a compiled program may not hold
@@ -97,10 +93,6 @@ SIGNATURES = (
         r"(?P<what>(?:Dynamic|dynamic) (?:shape|dimension)s? (?:is|are) not (?:yet )?(?:supported|implemented)[^\n]{0,80})",
         UnsupportedCombination,
     ),
-    signature(
-        r"(?P<what>Asked to propagate a dynamic dimension from hlo)[^\n]{0,4000}which is not implemented",
-        UnsupportedCombination,
-    ),
     signature(r"(?P<what>Asked to propagate a dynamic dimension from hlo)", UnsupportedCombination),
     signature(
         r"(?P<what>(?:Input \d+ to (?:node )?|Compilation fail\w+: )`?[^\n]{1,160}must be a compile-time constant)",
@@ -117,8 +109,7 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<what>XLA compilation requires a fixed tensor list size|Pallas TPU lowering requires that|"
-        r"The Pallas TPU lowering currently (?:requires|supports)|"
-        r"XLA can't deduce compile time constant)",
+        r"The Pallas TPU lowering currently (?:requires|supports)|XLA can't deduce compile time constant)",
         UnsupportedCombination,
     ),
     signature(
@@ -131,13 +122,9 @@ SIGNATURES = (
     signature(r"Unsupported data type for TPU: (?P<left>\w+)", DtypeMismatch, right="what a TPU can hold"),
     signature(r"Unsupported XLA type (?P<left>\d+)", DtypeMismatch, right="what XLA can hold"),
     signature(
-        r"Seen floating point types of different precisions[^\n]{0,400}but mixed precision is disallowed",
-        DtypeMismatch,
+        r"Seen floating point types of different precisions[^\n]{0,400}but mixed precision is disallowed", DtypeMismatch
     ),
-    signature(
-        r"with different element types: (?P<left>\w+)\[[^\n]{0,80}? and (?P<right>\w+)\[",
-        DtypeMismatch,
-    ),
+    signature(r"with different element types: (?P<left>\w+)\[[^\n]{0,80}? and (?P<right>\w+)\[", DtypeMismatch),
     signature(
         r"(?P<left><dtype: '\w+'>|\w+) is not a supported TPU infeed type", DtypeMismatch, right="what a TPU can be fed"
     ),
@@ -191,21 +178,57 @@ SIGNATURES = (
         CudaMismatch,
     ),
     # waiting for other participants
+    signature(r"Termination timeout for `(?P<op>[^`\n]{0,300})` of (?P<seconds>\d+) seconds exceeded", _timed_out),
     signature(
-        r"Termination timeout for `(?P<op>[^`\n]{0,300})` of (?P<seconds>\d+) seconds exceeded",
-        _timed_out,
-    ),
-    signature(
-        r"This thread has been waiting for `(?P<what>[^`;\n]{0,200})[^`\n]{0,2000}` for (?P<waited_s>[\d.]+) seconds and may be stuck",
+        r"This thread has been waiting for (?:`(?P<what>[^`;\n]{0,200})[^`\n]{0,2000}` for )?(?P<waited_s>[\d.]+) seconds and may be stuck",
         RanksMissing,
         missing=(),
         final=False,
     ),
+    # Megascale's digest of a hang: the hosts compiled different programs
+    signature(r"Potential cause: (?P<what>Fingerprint mismatch)", CollectiveMismatch),
     # what is going on
-    signature(
-        r"Compiling (?:module|jit_)\S{0,80}",
-        PhaseSeen,
-        phase=Phase.COMPILING,
-    ),
+    signature(r"Compiling (?:module|jit_)\S{0,80}", PhaseSeen, phase=Phase.COMPILING),
     signature(r"\[Compiling module (?P<detail>\S{1,80})\] Very slow compile", PhaseSeen, phase=Phase.COMPILING),
+    signature(
+        r"ExecutePortable expects a single-core executable but gets one with (?P<seen>\d+) replica",
+        WorldSizeConflict,
+        what="replicas of a program",
+    ),
+    signature(
+        r"Requested logical device count \((?P<expected>\d+)\) with replica count \(\d+\) exceeds the number of available physical devices"
+        r" on the target \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="devices",
+    ),
+    signature(r"Requested more replicas than there are devices", WorldSizeConflict, what="replicas and devices"),
+    signature(r"Error: INTERNAL: (?P<what>Unable to enable peer access between GPUs \d+ and \d+)", PeerAccessFault),
+    signature(
+        r"Attempted to execute with (?P<seen>\d+) (?:argument lists|replicas) when (?:local )?device count is (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="replicas of a program",
+    ),
+    signature(
+        r"(?<![\w .:/\[\]()-])(?P<op>[\w .:/\[\]()-]{3,300}?) failed to finish in (?:\d+[hms.]{1,3}){1,3}\.?(?:\s|$)",
+        CollectiveTimeout,
+    ),
+    signature(
+        r"(?P<what>MPI: Communicator requested from a thread that is not the one MPI was initialized from)",
+        ForkOrThread,
+    ),
+    signature(r"(?P<what>GPU clique [^\n]{1,300}? requested from different device groups)", CollectiveMismatch),
+    signature(
+        r"Out of range device id in device_assignment: \d+; valid range: \[0, (?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="devices",
+    ),
+    signature(
+        r"Device assignment passed to Compile\(\) must have (?P<what>devices of a single kind, got [^\n]{1,120})",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"Error: (?:UNKNOWN|INTERNAL): Failed to determine best cudnn convolution algorithm",
+        CudaMismatch,
+        what="no cuDNN algorithm worked on this GPU",
+    ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA's runtime says of a replica that failed, where the exception that JAX raises of it is not in the log."""
+"""What XLA's runtime says about a replica that failed, where JAX's exception is not in the log."""
 
 from __future__ import annotations
 

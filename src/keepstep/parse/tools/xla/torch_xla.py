@@ -9,12 +9,13 @@ from itertools import islice
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
+from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
@@ -38,12 +39,7 @@ def _as_many_as_devices(match: re.Match[str], lines: Iterator[str]) -> Iterator[
 
 LINES_TO_AN_ERROR = 10
 
-BLOCKS = (
-    block(
-        r'File "[^"]{0,300}torch_xla/\S{1,60}\.py", line \d+, in run_multiprocess',
-        _as_many_as_devices,
-    ),
-)
+BLOCKS = (block(r'File "[^"]{0,300}torch_xla/\S{1,60}\.py", line \d+, in run_multiprocess', _as_many_as_devices),)
 
 SIGNATURES = (
     signature(
@@ -53,10 +49,7 @@ SIGNATURES = (
         r"Failed to meet rendezvous '(?P<where>[^']{1,80})': (?!Socket closed|Connection reset|failed to connect)",
         _rendezvous,
     ),
-    signature(
-        r"XrtComputationClient::(?P<what>InitializeAndFetchTopology|InitializeDevices)\(",
-        TpuInitFailed,
-    ),
+    signature(r"XrtComputationClient::(?P<what>InitializeAndFetchTopology|InitializeDevices)\(", TpuInitFailed),
     signature(r"Check failed: (?P<what>default_device_target != options_\.global_device_map\.end\(\))", TpuInitFailed),
     signature(
         r"Failed to meet rendezvous '[^']{1,80}': (?P<how>Socket closed|Connection reset by peer|failed to connect to all addresses)",
@@ -107,5 +100,29 @@ SIGNATURES = (
     signature(
         r"(?P<what>module 'torch_xla(?:\.[\w.]+)?' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
         lambda match: VersionConflict(component="torch_xla"),
+    ),
+    signature(
+        r"PJRT_LOCAL_PROCESS_RANK \(xmp\.spawn\) value of (?P<seen>\d+) is higher than count (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="local ranks and cores",
+    ),
+    signature(
+        r"Number of device IDs \((?P<seen>\d+)\) must match (?:the global number of devices|mesh size) \((?P<expected>\d+)\)",
+        WorldSizeConflict,
+        what="devices of a mesh",
+    ),
+    signature(
+        r"Given (?:ranks is out of range|(?:horizontal|vertical) slice doesn't have a correct (?:start|step)): World size: (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="ranks of a mesh",
+    ),
+    signature(
+        r"Error: (?P<why>Expecting rank \d+ for \S{1,200} but it is ranked \d+ \(out of \d+ files\)|Cannot restore from untracked step \d+)",
+        CheckpointUnreadable,
+    ),
+    signature(
+        r"mm\(\): cannot matrix-multiply tensors|cannot apply batch matrix-multiplication to `",
+        ShapeMismatch,
+        op="matmul",
     ),
 )

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a log: progress, the last errors, and the last line of each writer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from keepstep.core.facts.training import StreamEnded
+from keepstep.parse.scan.clock import Clock
+from keepstep.parse.scan.knowledge import Knowledge
+from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
+from keepstep.parse.scan.line_count import newlines
+from keepstep.parse.scan.log_lines import clean, held, stamped
+from keepstep.parse.scan.prefix import Prefixes
+from keepstep.parse.scan.sighting import QUOTE, Sighting
+from keepstep.parse.scan.writer import NOBODY, Writer
+from keepstep.parse.tools.programs.memory_readings import read_memory
+
+WHOLE = 128 << 10
+TAIL = 32 << 10
+TAIL_OF_ONE = 4 << 10
+"""How much of the end of a large log is read for progress: more where many ranks write to it."""
+LONGEST_TOLD = 4 << 10
+"""How much is read of a line that may report progress or be the last one."""
+
+
+class LogEnd:
+    """Reads the end of one log. ``heading_at`` and ``line_shift`` take an offset in the buffer."""
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        clock: Clock,
+        prefixes: Prefixes,
+        heading_at: Callable[[int], Writer],
+        line_shift: Callable[[int], int],
+    ) -> None:
+        self._know = knowledge
+        self._clock = clock
+        self._prefixes = prefixes
+        self._heading_at = heading_at
+        self._line_shift = line_shift
+
+    def read(self, buffer: bytes, ended: int, whole: bool) -> Iterator[Sighting]:
+        """Of a small log all of it is read, of a large one its end. ``ended``: how many lines the whole log has."""
+        reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
+        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - reach)
+        if begin:
+            begin = buffer.find(b"\n", begin) + 1
+        ends: dict[str, deque[tuple[int, Writer, str, str]]] = {}
+        for position, number, piece in _lines(buffer, begin, ended + 1 - newlines(buffer, begin, len(buffer))):
+            line = clean(piece)
+            writer, text = self._prefixes.split(held(line))
+            timed = stamped(piece, line, text)
+            if writer is NOBODY:
+                writer = self._heading_at(position)
+            words = text.strip()
+            if not words:
+                continue
+            shown = number + self._line_shift(position)
+            for fact in (self._know.read_progress(text), read_memory(text)):
+                if fact is not None:
+                    yield Sighting(fact, shown, writer, self._clock.read(timed), words[:QUOTE])
+            if writer.key not in ends:
+                ends[writer.key] = deque(maxlen=LAST_LINES)
+            ends[writer.key].append((shown, writer, text, timed))
+        for end in ends.values():
+            for index, said in read_errors([text for _, _, text, _ in end]):
+                shown, writer, text, timed = end[index]
+                yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
+            shown, writer, text, timed = end[-1]
+            words = text.strip()[:QUOTE]
+            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)
+
+
+def _lines(buffer: bytes, begin: int, number: int) -> Iterator[tuple[int, int, bytes]]:
+    """Offset, number and bytes of each line that is not blank; of a progress bar, its last state."""
+    position = begin
+    while position < len(buffer):
+        stop = buffer.find(b"\n", position)
+        stop = len(buffer) if stop < 0 else stop
+        piece = buffer[position:stop]
+        if b"\r" in piece:
+            piece = piece.rstrip(b"\r").rsplit(b"\r", 1)[-1]
+        if b"\x00" in piece:  # a hole that a crashed host left
+            piece = piece.replace(b"\x00", b"")
+        piece = piece[:LONGEST_TOLD]
+        if piece and not piece.isspace():
+            yield position, number, piece
+        position = stop + 1
+        number += 1

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scan of a log finds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from keepstep.core.facts.base import Fact
+from keepstep.parse.scan.writer import Writer
+
+QUOTE = 400
+"""Characters of a line that a sighting keeps."""
+
+
+class Sighting(NamedTuple):
+    """A fact and where it was found. ``line`` counts from 1."""
+
+    fact: Fact
+    line: int
+    writer: Writer
+    at: float | None
+    quote: str
