@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -79,6 +80,12 @@ class Cluster:
             processes.append(subprocess.Popen(command, env={**clean, **env}, stdout=subprocess.PIPE, text=True))
         outputs = [process.communicate(timeout=180)[0] for process in processes]
         return Ended(json.loads(outputs[0]), [process.returncode for process in processes], outputs)
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
 
 
 def until(condition: Callable[[], object], limit: float = 60.0) -> None:

@@ -6,13 +6,12 @@ import pickle
 from pathlib import Path
 
 from keepstep.core.evidence import CoverageState
-from keepstep.sources.dumps import is_flight_recorder, read_flight_recorder
+from keepstep.sources.dumps import read_flight_recorder
 
 DATA = Path(__file__).parents[1] / "data" / "flight_recorder" / "behind" / "comm_lib_trace_rank_1"
 
 
 def test_a_dump_is_read_with_the_rank_of_its_name() -> None:
-    assert is_flight_recorder(DATA)
     evidence, (coverage,) = read_flight_recorder(DATA, DATA.name, None)
     assert {e.rank.index for e in evidence if e.rank} == {1}
     assert coverage.state is CoverageState.CHECKED
@@ -35,6 +34,5 @@ def test_a_hostile_dump_gives_a_line_of_coverage(tmp_path: Path, monkeypatch) ->
 
 
 def test_a_missing_dump_gives_a_line_of_coverage(tmp_path: Path) -> None:
-    assert not is_flight_recorder(tmp_path / "gone")
     evidence, (coverage,) = read_flight_recorder(tmp_path / "gone", "gone", None)
     assert evidence == [] and coverage.state is CoverageState.UNAVAILABLE

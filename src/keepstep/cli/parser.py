@@ -19,7 +19,7 @@ from keepstep.errors import KeepstepError
 
 _EPILOG = """\
 exit status:
-  0 nothing wrong   1 problems found   2 usage error   3 could not look
+  0 nothing wrong   1 problems found   2 usage error   3 unable to check
   70 keepstep itself broke
 
 examples:

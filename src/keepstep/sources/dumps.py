@@ -13,17 +13,6 @@ from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import place
 from keepstep.parse.formats import flight_recorder
 
-HEAD = 64 << 10
-
-
-def is_flight_recorder(path: Path) -> bool:
-    """Whether a file is a flight-recorder dump, by its first bytes and its name."""
-    try:
-        with path.open("rb") as file:
-            return flight_recorder.looks_like_dump(path.name, file.read(HEAD))
-    except OSError:
-        return False
-
 
 def read_flight_recorder(
     path: Path, name: str, rank: Rank | None, *, same: tuple[int, int] | None = None
