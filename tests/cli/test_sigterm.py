@@ -134,7 +134,7 @@ while True: time.sleep(0.1)
         assert run.process.stderr is not None
         for line in run.process.stderr:
             said.append(line)
-            if "SIGTERM: the ranks are ended" in line:
+            if "SIGTERM: stopping the ranks" in line:
                 heard.set()
 
     reader = threading.Thread(target=read, daemon=True)

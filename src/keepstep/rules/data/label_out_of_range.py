@@ -55,7 +55,7 @@ def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
         what = "an index outside its table"
     yield Found(
         title=f"{who(sure or found)} used {what}",
-        because="the device kernel found an index outside its table"
+        because="the operation found an index outside its table"
         if sure
         else "a device-side assert was triggered, usually by a label or token id out of range",
         evidence=sure or found,
