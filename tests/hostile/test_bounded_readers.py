@@ -253,7 +253,7 @@ def test_a_damaged_manifest_is_said(tmp_path: Path) -> None:
     (tmp_path / runs.MANIFEST).write_text(
         json.dumps(manifest(attempts=[{"number": 3, "began": 1.0}, {"number": 1, "began": 1.0}]))
     )
-    assert "one after the other" in (runs.manifest_problem(tmp_path) or "")
+    assert "numbered consecutively" in (runs.manifest_problem(tmp_path) or "")
     (tmp_path / runs.MANIFEST).write_text('{"schema": "somebody.else/1"}')
     assert runs.manifest_problem(tmp_path) is None
 

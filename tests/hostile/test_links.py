@@ -150,7 +150,7 @@ def test_what_takes_a_files_place_after_it_was_found_is_not_read(tmp_path: Path)
     (folder / "a.log").symlink_to(outside)
     chunks = Chunks(left)
     assert not list(chunks)
-    assert chunks.problem is not None and "taken its place" in chunks.problem
+    assert chunks.problem is not None and "replaced it" in chunks.problem
     (folder / "a.log").unlink()
     os.mkfifo(folder / "a.log")
     chunks = Chunks(left)

@@ -216,7 +216,7 @@ def test_no_pods_no_rights_no_client_and_no_name_are_told_apart(
         cluster.read("research/train")
     with pytest.raises(Unavailable, match="pods is forbidden"):
         cluster.read("kube-system/train")
-    with pytest.raises(UserError, match="not a job of Kubernetes"):
+    with pytest.raises(UserError, match="not a Kubernetes job"):
         cluster.read("-n/x y")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     with pytest.raises(Unavailable, match="kubectl is not on the PATH"):

@@ -116,7 +116,7 @@ def test_a_file_of_ours_that_another_users_job_names_as_its_output_is_not_read(t
     (tmp_path / "slurm-7.out").symlink_to(tmp_path / "private")
     left = read_slurm_job("7", ask=recorded("failed", tmp_path, owner=os.geteuid() + 4321))
     assert not left.paths
-    assert any("belongs to another user than the job" in each.why for each in left.coverage)
+    assert any("belongs to a user other than the job's" in each.why for each in left.coverage)
     assert read_slurm_job("7", ask=recorded("failed", tmp_path)).paths
 
 

@@ -57,7 +57,7 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """0 nothing wrong, 1 problems found, 3 could not look."""
+        """0 nothing wrong, 1 problems found, 3 unable to check."""
         if self.verdict is Verdict.HEALTHY:
             return 0
         return 3 if self.verdict is Verdict.UNKNOWN and not self.findings else 1
