@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from keepstep.check.channel import GREETING, LARGEST, BadMessage, Channel, Stranger, answer, call
 from keepstep.check.meeting import Appointment, Attendee, Desk, arrange, join, open_desk
-from keepstep.check.network_probe import Attempt
+from keepstep.check.network_probe import Contact
 from keepstep.check.place import Place
 from keepstep.cluster.model import Cluster, Task
 from keepstep.core.facts.link import Reached
@@ -251,7 +251,7 @@ def test_who_does_not_introduce_itself_is_not_let_in(hello: dict[str, object]) -
     desk = open_desk(an_appointment(ports), HELLO, no_loss)
     assert isinstance(desk, Desk)
     try:
-        assert isinstance(join(an_appointment(ports, wait=0.3), hello), Attempt)
+        assert isinstance(join(an_appointment(ports, wait=0.3), hello), Contact)
         assert desk.guests == []
     finally:
         desk.close()
@@ -260,12 +260,12 @@ def test_who_does_not_introduce_itself_is_not_let_in(hello: dict[str, object]) -
 def test_a_joiner_says_why_it_does_not_get_there() -> None:
     with socket.create_server(("127.0.0.1", 0)):
         refused = join(an_appointment((free_port(),), wait=0.3), HELLO)
-    assert isinstance(refused, Attempt) and refused.reached is Reached.REFUSED
+    assert isinstance(refused, Contact) and refused.reached is Reached.REFUSED
     unknown = Appointment(
         host="no-such-host.invalid", ports=(1,), token=TOKEN, identity="", leads=False, expected=None, wait=0.1
     )
     unresolved = join(unknown, HELLO)
-    assert isinstance(unresolved, Attempt) and unresolved.reached is Reached.UNRESOLVED
+    assert isinstance(unresolved, Contact) and unresolved.reached is Reached.UNRESOLVED
 
 
 def test_a_check_with_another_token_is_a_stranger() -> None:
@@ -274,7 +274,7 @@ def test_a_check_with_another_token_is_a_stranger() -> None:
     assert isinstance(desk, Desk)
     try:
         found = join(an_appointment(ports, wait=0.3, token=b"another"), HELLO)
-        assert isinstance(found, Attempt) and found.reached is Reached.STRANGER
+        assert isinstance(found, Contact) and found.reached is Reached.STRANGER
     finally:
         desk.close()
 
@@ -301,5 +301,5 @@ def test_whatever_the_variables_hold_an_appointment_is_made_or_refused_without_a
 def test_a_name_that_cannot_be_one_is_unresolved(host: str) -> None:
     made = Appointment(host=host, ports=(1,), token=TOKEN, identity="", leads=False, expected=None, wait=0.0)
     found = join(made, HELLO)
-    assert isinstance(found, Attempt)
+    assert isinstance(found, Contact)
     assert found.reached in (Reached.UNRESOLVED, Reached.REFUSED), host

@@ -11,7 +11,7 @@ from typing import Any
 from keepstep.check.channel import Channel
 from keepstep.check.meeting import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.network import Duty, own_addresses, reach
-from keepstep.check.network_probe import Attempt
+from keepstep.check.network_probe import Contact
 from keepstep.check.network_rounds import conduct
 from keepstep.check.packing import packed, unpacked
 from keepstep.check.parts import look
@@ -178,7 +178,7 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
     names = list(dict.fromkeys(host for rank in missing if (host := hosts.get(rank)) and host not in came))[
         :MOST_LOOKED_FOR
     ]
-    attempts: dict[str, Attempt] = {}
+    attempts: dict[str, Contact] = {}
     if names:
         with ThreadPoolExecutor(16) as pool:
             attempts = dict(zip(names, pool.map(lambda name: reach(name, appointment.ports[0]), names), strict=True))

@@ -28,7 +28,7 @@ from typing import Any
 
 from keepstep.check.channel import Channel, answer, call
 from keepstep.check.network_answers import listen
-from keepstep.check.network_probe import Attempt, connect, failed
+from keepstep.check.network_probe import Contact, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.core.facts.link import Reached
@@ -320,10 +320,10 @@ def _allow_many_files(guests: int) -> None:
             )
 
 
-def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Attempt:
+def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Contact:
     """Connect to rank 0, for as long as the appointment says; else how the last attempt failed."""
     deadline = time.monotonic() + appointment.wait
-    best = Attempt(Reached.NO_ANSWER, "no answer")
+    best = Contact(Reached.NO_ANSWER, "no answer")
     while True:
         attempts = []
         for port in appointment.ports:
@@ -342,9 +342,9 @@ def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Attempt:
 
 def _try(
     appointment: Appointment, host: str, port: int, hello: dict[str, Any], within: float = CALL_S
-) -> Channel | Attempt:
+) -> Channel | Contact:
     connection = connect(host, port, within)
-    if isinstance(connection, Attempt):
+    if isinstance(connection, Contact):
         return connection
     try:
         channel = call(connection, appointment.token, within)
@@ -353,6 +353,6 @@ def _try(
             return channel
     except (OSError, ValueError) as error:
         connection.close()
-        return failed(error) if isinstance(error, OSError) else Attempt(Reached.STRANGER, str(error))
+        return failed(error) if isinstance(error, OSError) else Contact(Reached.STRANGER, str(error))
     connection.close()
-    return Attempt(Reached.STRANGER, "not welcome")
+    return Contact(Reached.STRANGER, "not welcome")

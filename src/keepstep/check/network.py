@@ -18,7 +18,7 @@ from typing import Any
 
 from keepstep.check.network_answers import Answers
 from keepstep.check.network_grpc import GrpcAnswers, available, exchange
-from keepstep.check.network_probe import CONNECT_S, Attempt, connect, probe
+from keepstep.check.network_probe import CONNECT_S, Contact, connect, probe
 from keepstep.check.place import Collected, Place
 from keepstep.core.codec import to_dict
 from keepstep.core.evidence import Evidence
@@ -196,13 +196,13 @@ class Duty:
                 found.append(self._clock(target, attempt))
         return found
 
-    def _attempt(self, target: Target, address: str, port: int, within: float, bulk_s: float | None = None) -> Attempt:
+    def _attempt(self, target: Target, address: str, port: int, within: float, bulk_s: float | None = None) -> Contact:
         found = probe(address, port, self._token, target.who, bulk_s=bulk_s, within=within)
         if found.reached in BY_CHANCE:
             found = probe(address, port, self._token, target.who, bulk_s=bulk_s, within=within)
         return found
 
-    def _saw(self, target: Target, address: str, port: int, attempt: Attempt, again: bool = False) -> Evidence[Fact]:
+    def _saw(self, target: Target, address: str, port: int, attempt: Contact, again: bool = False) -> Evidence[Fact]:
         fact = LinkProbed(
             source=self._name,
             target=target.host,
@@ -225,7 +225,7 @@ class Duty:
         )
         return self._place.saw(fact, f"probe of {target.host}", _told(fact))
 
-    def _clock(self, target: Target, attempt: Attempt) -> Evidence[Fact]:
+    def _clock(self, target: Target, attempt: Contact) -> Evidence[Fact]:
         fact = ClockCompared(
             source=self._name,
             target=target.host,
@@ -238,13 +238,13 @@ class Duty:
         return self._place.saw(fact, f"exchange with {target.host}", words)
 
 
-def _address(target: Target) -> tuple[str, Attempt | None]:
+def _address(target: Target) -> tuple[str, Contact | None]:
     """A host's address, as this host resolves its name: one that the target has, else the first."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(target.name.partition("%")[0])), None
     addresses, error = host.resolve([target.name])[target.name]
     if not addresses:
-        return "", Attempt(Reached.UNRESOLVED, error or "no address")
+        return "", Contact(Reached.UNRESOLVED, error or "no address")
     return next((a for a in addresses if a in target.addresses), addresses[0]), None
 
 
@@ -287,10 +287,10 @@ def _said(each: InterfaceCounters) -> str:
     return f"{each.interface}: {each.errors} errors and {each.dropped} dropped of {each.packets} packets{now}"
 
 
-def reach(address: str, port: int) -> Attempt:
+def reach(address: str, port: int) -> Contact:
     """Whether a host is at an address at all: a refusal means that the host itself answered."""
     made = connect(address, port, HURRIED_S * 2)
     if isinstance(made, socket.socket):
         made.close()
-        return Attempt(Reached.CONNECTED)
+        return Contact(Reached.CONNECTED)
     return made

@@ -38,7 +38,7 @@ REJECTED = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM, er
 
 
 @dataclass
-class Attempt:
+class Contact:
     """What one connection gave."""
 
     reached: Reached
@@ -52,50 +52,50 @@ class Attempt:
     resent: int | None = None
 
 
-def connect(address: str, port: int, within: float = CONNECT_S) -> socket.socket | Attempt:
+def connect(address: str, port: int, within: float = CONNECT_S) -> socket.socket | Contact:
     """A connection, or how it failed."""
     try:
         return socket.create_connection((address, port), timeout=within)
     except OSError as error:
         return failed(error)
     except (ValueError, OverflowError) as error:  # an invalid name or port
-        return Attempt(Reached.UNRESOLVED, str(error)[:200])
+        return Contact(Reached.UNRESOLVED, str(error)[:200])
 
 
-def failed(error: OSError) -> Attempt:
+def failed(error: OSError) -> Contact:
     """What a kernel error says about reaching a host."""
     said = error.strerror or str(error) or type(error).__name__
     if isinstance(error, socket.gaierror):
-        return Attempt(Reached.UNRESOLVED, said)
+        return Contact(Reached.UNRESOLVED, said)
     if isinstance(error, Stranger):
-        return Attempt(Reached.STRANGER, said)
+        return Contact(Reached.STRANGER, said)
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
-        return Attempt(Reached.NO_ANSWER, "no answer")
+        return Contact(Reached.NO_ANSWER, "no answer")
     if error.errno in REFUSED:
-        return Attempt(Reached.REFUSED, said)
+        return Contact(Reached.REFUSED, said)
     if error.errno in REJECTED:
-        return Attempt(Reached.REJECTED, said)
+        return Contact(Reached.REJECTED, said)
     if error.errno in RESET or isinstance(error, ConnectionError):
-        return Attempt(Reached.RESET, said)
-    return Attempt(Reached.REJECTED, said)
+        return Contact(Reached.RESET, said)
+    return Contact(Reached.REJECTED, said)
 
 
 def probe(
     address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S
-) -> Attempt:
+) -> Contact:
     """Call ``who`` at an address: the handshake, and the measurements if the longest of them is given a time."""
     connection = connect(address, port, within)
-    if isinstance(connection, Attempt):
+    if isinstance(connection, Contact):
         return connection
     try:
         try:
             channel = call(connection, token)
             told = channel.receive(within)
         except TimeoutError:
-            return Attempt(Reached.SILENT, "connected, then no answer")
+            return Contact(Reached.SILENT, "connected, then no answer")
         if told.get("who") != who:
-            return Attempt(Reached.STRANGER, "another host of this job answered")
-        found = Attempt(Reached.CONNECTED)
+            return Contact(Reached.STRANGER, "another host of this job answered")
+        found = Contact(Reached.CONNECTED)
         if bulk_s is not None:
             _measure(channel, found, bulk_s)
             if found.passed_size is not None:
@@ -107,7 +107,7 @@ def probe(
         _drop(connection)
 
 
-def _measure(channel: Channel, found: Attempt, bulk_s: float) -> None:
+def _measure(channel: Channel, found: Contact, bulk_s: float) -> None:
     _echo(channel, found)
     state = tcp_state(channel.socket)
     if state is not None:
@@ -125,7 +125,7 @@ def _ask(channel: Channel, what: dict[str, float]) -> None:
     channel.receive(ANSWER_S)
 
 
-def _echo(channel: Channel, found: Attempt) -> None:
+def _echo(channel: Channel, found: Contact) -> None:
     connection = channel.socket
     _ask(channel, {"echoes": ECHOES})
     trips: list[tuple[float, float]] = []
@@ -156,7 +156,7 @@ def _passing(address: str, port: int, token: bytes, full: int) -> int:
         if size >= full:
             continue
         connection = connect(address, port)
-        if isinstance(connection, Attempt):
+        if isinstance(connection, Contact):
             return 0
         try:
             channel = call(connection, token)

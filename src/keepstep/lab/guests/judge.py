@@ -16,7 +16,7 @@ from keepstep.lab.guests.guest import Guest, Way
 from keepstep.lab.guests.seen import Seen, seen
 from keepstep.lab.guests.visit import Visit, carry_out, prepared
 
-ORDINARY = (r"keepstep: run \S+: ", r"keepstep: finished with status 0", r"keepstep: \d+ spares?\b")
+ORDINARY = (r"keepstep: run \S+: ", r"keepstep: finished with status 0", r"keepstep: \d+ (?:warm )?spares?\b")
 """What `keepstep run` says of every run."""
 CORE = re.compile(r"(^|/)core(\.#)?$")
 
