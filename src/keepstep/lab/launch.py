@@ -272,7 +272,7 @@ def swept(token: str, work: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the lab as Ctrl-C does, and says so at once: the ranks have their time of grace first."""
+    """SIGTERM ends the lab as Ctrl-C does, and says so at once: the ranks get their grace period first."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
