@@ -16,12 +16,17 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.wording import count, size
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.line_count import LARGE, count_fast
+from keepstep.parse.scan.log_end import WHOLE
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, Patience
 from keepstep.parse.scan.sighting import Sighting
 from keepstep.sources.files import Chunks, Left
 
-WORTH_A_PROCESS = 48 << 20
+WORTH_A_PROCESS = 16 << 20
+GROUP = 4 << 20
+"""How much is handed over to another process at a time."""
+FOR_PROGRESS = 32 << 20
+"""How much of all logs together may be read for progress; where there are more, only their ends are."""
 PART = 128 << 20
 PR_SET_PDEATHSIG = 1
 
@@ -36,6 +41,7 @@ class _Part:
     begin: int
     end: int | None
     patience_s: float
+    whole: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,8 @@ def scan_logs(
     """
     global _knowledge
     _knowledge = knowledge or known()
-    parts = [part for index, left in enumerate(files) for part in _split(index, left, patience_s)]
+    whole = min(WHOLE, FOR_PROGRESS // max(len(files), 1))
+    parts = [part for index, left in enumerate(files) for part in _split(index, left, patience_s, whole)]
     done: list[list[_Done]] = [[] for _ in files]
     for each in _run(parts, tell, meanwhile):
         done[each.index].append(each)
@@ -151,7 +158,7 @@ def _grouped(parts: list[_Part]) -> list[list[_Part]]:
     groups: list[list[_Part]] = [[]]
     size = 0
     for part in parts:
-        if size > 16 << 20:
+        if size > GROUP:
             groups.append([])
             size = 0
         groups[-1].append(part)
@@ -166,7 +173,11 @@ def _scan_group(parts: list[_Part]) -> list[_Done]:
 def _scan(part: _Part) -> _Done:
     when = time.gmtime(part.left.modified) if part.left.modified else time.gmtime()
     scan = LogScan(
-        _knowledge or known(), year=when.tm_year, day=(when.tm_mon, when.tm_mday), patience=Patience(part.patience_s)
+        _knowledge or known(),
+        year=when.tm_year,
+        day=(when.tm_mon, when.tm_mday),
+        patience=Patience(part.patience_s),
+        whole=part.whole,
     )
     chunks = Chunks(part.left, part.begin, part.end)
     sightings = tuple(scan.scan(chunks))
@@ -184,23 +195,23 @@ def _scan(part: _Part) -> _Done:
     )
 
 
-def _split(index: int, left: Left, patience_s: float) -> list[_Part]:
+def _split(index: int, left: Left, patience_s: float, whole: int) -> list[_Part]:
     """A large plain file in parts, split at line ends; everything else whole."""
-    whole = [_Part(index, left, 0, None, patience_s)]
+    alone = [_Part(index, left, 0, None, patience_s, whole)]
     if left.path is None or left.size < 2 * PART:
-        return whole
+        return alone
     cuts = [0]
     part = max(PART, left.size // _cores() + 1)
     try:
         with left.open() as stream:
             if stream.read(4)[:2] in (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7"):
-                return whole
+                return alone
             for place in range(part, left.size - part // 2, part):
                 stream.seek(place)
                 stream.readline(16 << 20)
                 if stream.tell() < left.size:
                     cuts.append(stream.tell())
     except OSError:
-        return whole
+        return alone
     ends = [*cuts[1:], left.size]
-    return [_Part(index, left, begin, end, patience_s) for begin, end in zip(cuts, ends, strict=True)]
+    return [_Part(index, left, begin, end, patience_s, whole) for begin, end in zip(cuts, ends, strict=True)]

@@ -18,6 +18,7 @@ from keepstep.parse.scan.writer import NOBODY, Writer
 from keepstep.parse.tools.programs.memory_readings import read_memory
 
 WHOLE = 128 << 10
+"""A log of at most this size is read for progress from its first line."""
 TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write to it."""
@@ -35,17 +36,19 @@ class LogEnd:
         prefixes: Prefixes,
         heading_at: Callable[[int], Writer],
         line_shift: Callable[[int], int],
+        whole: int = WHOLE,
     ) -> None:
         self._know = knowledge
         self._clock = clock
         self._prefixes = prefixes
         self._heading_at = heading_at
         self._line_shift = line_shift
+        self._whole = whole
 
     def read(self, buffer: bytes, ended: int, whole: bool) -> Iterator[Sighting]:
         """Of a small log all of it is read, of a large one its end. ``ended``: how many lines the whole log has."""
         reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
-        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - reach)
+        begin = 0 if whole and len(buffer) <= self._whole else max(0, len(buffer) - reach)
         if begin:
             begin = buffer.find(b"\n", begin) + 1
         ends: dict[str, deque[tuple[int, Writer, str, str]]] = {}

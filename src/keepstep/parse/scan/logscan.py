@@ -22,7 +22,7 @@ from keepstep.parse.scan.clock import Clock
 from keepstep.parse.scan.headings import spawned
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.line_count import newlines
-from keepstep.parse.scan.log_end import TAIL, TAIL_OF_ONE, LogEnd
+from keepstep.parse.scan.log_end import TAIL, TAIL_OF_ONE, WHOLE, LogEnd
 from keepstep.parse.scan.log_lines import clean, find_headings, head, held, sample
 from keepstep.parse.scan.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
 from keepstep.parse.scan.patience import Patience
@@ -71,7 +71,10 @@ class _Piece:
 
 
 class LogScan:
-    """The scan of one log. ``year`` and ``day`` complete clocks that omit them."""
+    """The scan of one log. ``year`` and ``day`` complete clocks that omit them.
+
+    ``whole``: the largest log that is read for progress from its first line.
+    """
 
     def __init__(
         self,
@@ -80,9 +83,11 @@ class LogScan:
         year: int = 1970,
         day: tuple[int, int] | None = None,
         patience: Patience | None = None,
+        whole: int = WHOLE,
     ) -> None:
         self._know = knowledge
         self.patience = patience or Patience()
+        self._whole = whole
         self._clock = Clock(year, day)
         self._prefixes = Prefixes(())
         self._seen: Counter[tuple[int, str]] = Counter()
@@ -116,7 +121,7 @@ class LogScan:
         self.lines = ended + (1 if here.data and not here.data.endswith(b"\n") else 0)
         enough = len(here.data) > TAIL and here.data.find(b"\n", -TAIL_OF_ONE) >= 0
         around = here.data if before is None or enough else before.data + here.data
-        end = LogEnd(self._know, self._clock, self._prefixes, self._heading_at, self._line_shift)
+        end = LogEnd(self._know, self._clock, self._prefixes, self._heading_at, self._line_shift, self._whole)
         yield from end.read(around, ended, whole=before is None)
 
     def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
