@@ -107,7 +107,7 @@ def test_what_was_not_searched_of_a_long_line_is_said(tmp_path: Path) -> None:
     (tmp_path / "rank0.log").write_bytes(LINES["every word, ' ' between"])
     _, coverage = scan_logs(find_files([tmp_path]).files)
     assert [each.why for each in coverage if each.state is CoverageState.PARTLY] == [
-        "1 long line held too much to search all of it"
+        "1 long line held too much to search completely"
     ]
 
 

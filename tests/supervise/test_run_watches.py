@@ -137,7 +137,7 @@ open("done", "w").close()
 def test_memory_that_rises_is_told_and_nothing_is_ended_for_it(tmp_path: Path) -> None:
     run = Running(tmp_path, "-n", "2", "--no-spares", script=LEAKS.format(steps=400))
     assert run.finish() == 0, run.err
-    assert "memory of rank 1 kept rising while it trained" in run.out
+    assert "memory of rank 1 kept growing during training" in run.out
     assert "resource.memory_leak" in run.out and "resource.memory_leak" in why(run.run)
     assert len(run.manifest["attempts"]) == 1
 
@@ -160,6 +160,6 @@ if os.environ["RANK"] == "1":
         )
         assert run.finish() == 137
         assert run.manifest["attempts"][0]["cause"] == "resource.memory_leak", run.out
-        assert "memory of rank 1 kept rising" in run.out
+        assert "memory of rank 1 kept growing" in run.out
     finally:
         group.rmdir()

@@ -21,7 +21,7 @@ class Row:
 
 LONGEST_TEXT = 1000
 """How much of an error's text is read."""
-_CONTINUED = re.compile(r"\n\s*\|")
+_CONTINUED = re.compile(r"\n[ \t]{0,20}\|")
 _WORDS = {r"\d+": r"\d{1,40}", r"\w*": r"\w{0,40}", r"\w+": r"\w{1,40}", r"\S*": r"\S{0,200}", r"\S+": r"\S{1,200}"}
 
 
