@@ -25,7 +25,7 @@ from keepstep.sources.files import Chunks, Left
 WORTH_A_PROCESS = 16 << 20
 GROUP = 4 << 20
 """How much is handed over to another process at a time."""
-FOR_PROGRESS = 32 << 20
+FOR_PROGRESS = 8 << 20
 """How much of all logs together may be read for progress; where there are more, only their ends are."""
 PART = 128 << 20
 PR_SET_PDEATHSIG = 1

@@ -47,7 +47,7 @@ class LogEnd:
 
     def read(self, buffer: bytes, ended: int, whole: bool) -> Iterator[Sighting]:
         """Of a small log all of it is read, of a large one its end. ``ended``: how many lines the whole log has."""
-        reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
+        reach = min(TAIL, max(self._whole, TAIL_OF_ONE)) if self._prefixes.in_use else TAIL_OF_ONE
         begin = 0 if whole and len(buffer) <= self._whole else max(0, len(buffer) - reach)
         if begin:
             begin = buffer.find(b"\n", begin) + 1
