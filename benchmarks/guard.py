@@ -29,14 +29,11 @@ PLANS = 50
 def main() -> None:
     print("# The guard\n")
     print(
-        f"Made by `make bench`; the same processes with the guard's hooks in place and taken out, {STEPS} "(
-            f"steps each in {PAIRS} turns, after {SETTLING} steps in which the guard weighs its hooks. In "(
-                "brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, "(
-                    f"which it shares with the guard's thread. Inside of the hooks: the mean of {STEPS} "
-                    f"steps, one of them recorded in full; the median of {INSIDE // STEPS} such means.\n"
-                )
-            )
-        )
+        f"Made by `make bench`; the same processes with the guard's hooks in place and taken out, {STEPS} "
+        f"steps each in {PAIRS} turns, after {SETTLING} steps in which the guard weighs its hooks. In "
+        "brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, "
+        f"which it shares with the guard's thread. Inside the hooks: the mean of {STEPS} "
+        f"steps, one of them recorded in full; the median of {INSIDE // STEPS} such means.\n"
     )
     print(f"A record: {record_ns():.0f} ns. A step with its phases (3 records): {step_ns() / 1000:.2f} µs.")
     for ranks in (2, 8):

@@ -135,10 +135,9 @@ def table(megabytes: int, say: Callable[[str], None]) -> None:
             plain = RE_PIECE / 1e6 / python_re(piece[:RE_PIECE], words)
             clustered = drain(piece)
             say(
-                f"| {kind} | {ours:.0f} | {f'{rg:.0f}' if rg else 'not here'} | {f'{ours / rg:.1f}x' if rg else ''} "(
-                    f"| {plain:.2f} | {f'{DRAIN_PIECE / 1e6 / clustered:.2f}' if clustered else 'not here'} | "
-                    f"{memory / 1e6:.0f} MB |"
-                )
+                f"| {kind} | {ours:.0f} | {f'{rg:.0f}' if rg else 'not here'} | {f'{ours / rg:.1f}x' if rg else ''} "
+                f"| {plain:.2f} | {f'{DRAIN_PIECE / 1e6 / clustered:.2f}' if clustered else 'not here'} | "
+                f"{memory / 1e6:.0f} MB |"
             )
         many = make_many(folder)
         one, _ = keepstep(many, cores=1, times=1)
