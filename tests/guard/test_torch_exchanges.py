@@ -19,6 +19,7 @@ SCRIPT = Path(__file__).with_name("torch_exchanges.py")
     [
         "gradients by hand",
         "accumulated",
+        "tensor parallel",
         *(
             pytest.param(way, marks=pytest.mark.long)
             for way in ("weights every 30 steps", "head on a frozen backbone", "sharded", "two models", "pipeline")
@@ -50,3 +51,11 @@ def test_a_training_that_is_over_before_the_guard_has_looked(tmp_path: Path) -> 
         assert "no gradient was averaged" in run.log(0)
     (finding,) = run.troubles()
     assert (finding.cause.value, finding.ranks) == ("config.trains_alone", (0, 1))
+
+
+def test_a_rank_that_skipped_a_step_finishes_first(tmp_path: Path) -> None:
+    with ranks(tmp_path, "tensor parallel, one rank skips a step", script=SCRIPT) as run:
+        assert run.ended() == [1, 0], run.logs()
+    finding = run.troubles()[0]
+    assert (finding.rule, finding.cause.value, finding.ranks) == ("SYN208", "sync.collective_mismatch", (1,))
+    assert finding.confidence.value == "established"

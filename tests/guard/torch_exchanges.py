@@ -122,6 +122,21 @@ def piped() -> None:
         optimizer.step()
 
 
+def spread(*, skipped: int | None = None) -> None:
+    """Tensor-parallel: each rank holds half of every layer, and only activations are exchanged."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    parts = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    model = parallelize_module(mlp(4096), dist.device_mesh.init_device_mesh("cpu", (2,)), parts)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for step in range(STEPS):
+        if step == skipped and dist.get_rank() == 1:
+            continue  # a bad batch, seen by this rank alone
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).square().mean().backward()
+        optimizer.step()
+
+
 WAYS = {
     "gradients by hand": lambda: by_hand(1, weights=False),
     "weights every 30 steps": lambda: by_hand(30, weights=True),
@@ -131,14 +146,19 @@ WAYS = {
     "sharded": sharded,
     "two models": adversarial,
     "pipeline": piped,
+    "tensor parallel": spread,
+    "tensor parallel, one rank skips a step": lambda: spread(skipped=60),
     "never": lambda: by_hand(10 * STEPS, weights=True, pause_s=0.0),
 }
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    torch.manual_seed(dist.get_rank())
+    if "tensor parallel" not in WAY:  # there, the device mesh forms the world
+        dist.init_process_group("gloo")
+        torch.manual_seed(dist.get_rank())
     WAYS[WAY]()
+    if "skips" in WAY:
+        sys.exit()
     dist.barrier()
     print(f"rank {dist.get_rank()} ended with {WAY}", flush=True)
     dist.destroy_process_group()

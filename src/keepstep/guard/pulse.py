@@ -119,5 +119,5 @@ class Pulse:
             self.slowed *= 2
             share = used / lasted
             self._session.uncovered(
-                "frequent looks", f"the guard's thread had used {share:.2%} of the time, so it looks less often"
+                "frequent looks", f"the guard's thread had used {share:.1%} of the time, so it looks less often"
             )

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from keepstep.guard.adapters.torch import collectives, compiling, losses, models, saving, steps, watch, world
+from keepstep.guard.adapters.torch import collectives, compiling, losses, models, saving, steps, world
 from keepstep.guard.adapters.torch.loaders import Loaders
 from keepstep.guard.adapters.torch.state import Torch
 from keepstep.guard.importing import after_import
@@ -49,19 +48,10 @@ def attach(session: Adapts, module: ModuleType) -> None:
     if not hasattr(module, "distributed") or not module.distributed.is_available():
         session.uncovered("torch world", "this torch is built without torch.distributed")
     else:
-        _late_joiner(state)
+        state.find_world()  # `keepstep.guard.attach()` may be called after the world was formed
 
 
 def _hook(state: Torch, parts: list[tuple[str, Part]], module: ModuleType) -> None:
     for part, hook in parts:
         with state.session.part(part):
             hook(state, module)
-
-
-def _late_joiner(state: Torch) -> None:
-    """`keepstep.guard.attach()` after the process group was made: the world already exists."""
-    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    if c10d is not None and c10d.is_initialized():
-        with state.session.part("torch world"):
-            world.formed(state)
-            watch.begin(state)

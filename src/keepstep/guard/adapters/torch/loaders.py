@@ -238,7 +238,7 @@ class Loaders:
                 "no optimizer's hook was called (compiled into the step, or not torch's own); a batch counts as a step"
             )
             self._session.uncovered("optimizer steps seen", why)
-            self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
+            self._session.trains_in(self._state.trained_together(), "torch")
 
 
 def _reference(loader: Any) -> weakref.ref[Any]:

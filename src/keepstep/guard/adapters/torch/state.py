@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -78,6 +80,8 @@ class Torch:
         self.lock = threading.Lock()
         """Held while groups are looked at, and while they are destroyed."""
         self.closed = True
+        self.find_world: Callable[[], None] = lambda: None
+        """Ask torch for a world whose forming was not seen. Set by `world.hook`."""
         self.formations = 0
         self.loaders: HandsOut
         """Set by `attach`."""
@@ -110,6 +114,12 @@ class Torch:
     def rank(self) -> int:
         return int(self.c10d.get_rank())
 
+    def trained_together(self) -> int:
+        """How many ranks train together."""
+        if self.closed:
+            self.find_world()
+        return 1 if self.closed else self.world
+
     def default_group(self) -> Any:
         """The default group, or None. Never keep it."""
         return self.c10d._world.default_pg if self.c10d is not None else None
@@ -120,6 +130,14 @@ class Torch:
             return int(group._get_sequence_number_for_group())
         except Exception:  # a backend of another kind
             return 0
+
+
+def replace_everywhere(module: ModuleType, name: str, wrapper: Any) -> None:
+    """Replace a function in every module that holds it: torch's own import some by name (the device mesh), too."""
+    original = getattr(module, name)
+    for each in list(sys.modules.values()):
+        if isinstance(each, ModuleType) and vars(each).get(name) is original:
+            setattr(each, name, wrapper)
 
 
 def replace(modules: list[Any], name: str, wrapper: Any) -> None:

@@ -86,11 +86,12 @@ class Steps:
         self._session.phase(_COMPUTE)
         if not self.lead:
             self.lead = number
-            self._state.parameters = sum(
-                each.numel() for group in optimizer.param_groups for each in group["params"] if each.requires_grad
-            )
+            trained = [each for group in optimizer.param_groups for each in group["params"] if each.requires_grad]
+            self._state.parameters = sum(each.numel() for each in trained)
+            if any(getattr(each, "device_mesh", None) is not None for each in trained):
+                self._state.wrapped = True  # DTensors: what is spread over a mesh is trained by its ranks together
             self._session.open()
-            self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
+            self._session.trains_in(self._state.trained_together(), "torch")
         if not self._session.lean:
             self._session.spent_ns += _now() - began
 

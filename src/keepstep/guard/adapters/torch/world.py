@@ -15,7 +15,7 @@ from typing import Any
 
 from keepstep.core.contracts import Subject
 from keepstep.guard.adapters.torch import watch
-from keepstep.guard.adapters.torch.state import Torch, replace
+from keepstep.guard.adapters.torch.state import Torch, replace_everywhere
 from keepstep.guard.adapters.torch.store import LONGEST_WAIT_S, Store, base_of
 from keepstep.guard.arriving import rendezvous
 
@@ -41,7 +41,6 @@ def _own_store(state: Torch, formations: int) -> Any:
 def hook(state: Torch, c10d: ModuleType) -> None:
     """See every world that is formed, and its end."""
     state.c10d = c10d
-    modules = [c10d, state.torch.distributed]
     init, destroy = c10d.init_process_group, c10d.destroy_process_group
     after = state.session.guarded("torch world", functools.partial(formed, state))
     look_after = state.session.guarded("collectives watch", functools.partial(watch.begin, state))
@@ -64,8 +63,9 @@ def hook(state: Torch, c10d: ModuleType) -> None:
         before(args[0] if args else kwargs.get("group"))
         return destroy(*args, **kwargs)
 
-    replace(modules, "init_process_group", init_process_group)
-    replace(modules, "destroy_process_group", destroy_process_group)
+    replace_everywhere(c10d, "init_process_group", init_process_group)
+    replace_everywhere(c10d, "destroy_process_group", destroy_process_group)
+    state.find_world = functools.partial(find, state)
 
 
 def _meeting_place(
@@ -95,6 +95,14 @@ def _meeting_place(
     else:
         at = url.netloc or url.path
     return size or None, index if index >= 0 else None, at or None
+
+
+def find(state: Torch) -> None:
+    """A world may have been formed before the hooks were there, or by a function that is not hooked."""
+    if state.closed and state.c10d is not None and state.c10d.is_initialized():
+        with state.session.part("torch world"):
+            formed(state)
+            watch.begin(state)
 
 
 def formed(state: Torch) -> None:

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN208: a rank finished normally while the others still needed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.ends import ends_of
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import CollectivesIssued, RankEnded
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.trails import SCRIPTS
+from keepstep.core.wording import ranks as say_ranks
+
+Finished = dict[int, Evidence[Fact]]
+
+
+@rule(
+    id="SYN208",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(RankEnded, ProcessExited),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    ),
+)
+def finished_first(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank finished normally while the others still needed it.
+
+    ## What it looks like
+    One rank exits with status 0. A moment or a timeout later the others fail: `Connection closed by peer`, a
+    collective that times out, a barrier that one rank never reaches.
+
+    ## Why it happens
+    The rank took fewer steps, or left out a step that the others took: it had fewer batches, skipped a bad one with
+    `continue`, or decided alone to stop. Collectives pair up by their order, so after a skipped step the ranks
+    exchange the values of different steps without any error, until the first one is done.
+
+    ## How we know
+    The guard or the launcher recorded that the rank ended with status 0, and the others lost it or timed out
+    afterwards. Where the guard recorded the collectives, the others issued one more than the rank that left.
+
+    ## What to do
+    Let all ranks take the same number of steps, and share the decision to skip or to stop.
+
+    ## When this is wrong
+    The rank was right to be done, and the others hung or fell behind for a reason that left no trace.
+    """
+    finished = _finished(seen)
+    failed = [
+        e
+        for kind in (PeerLost, CollectiveTimeout, GroupShutDown, RanksMissing)
+        for e in seen.all(kind)
+        if e.who is not None and e.who not in finished and not seen.survived(e)
+    ]
+    if not finished or not failed or any(not _before(seen, each, e) for each in finished.values() for e in failed):
+        return
+    stayed = tuple(sorted({e.who for e in failed if e.who is not None}))
+    ranks = tuple(sorted(finished))
+    behind = _behind(seen, ranks, stayed)
+    last = min((each.fact.issued[-1][0] for each in behind if each.who in finished), default=0)
+    missing = (
+        f"{say_ranks(stayed)} issued collective {last + 1} of their group, and {say_ranks(ranks)} did not"
+        if behind
+        else ""
+    )
+    yield Found(
+        title=f"{say_ranks(ranks)} finished while {say_ranks(stayed)} still needed {_them(ranks)}",
+        because=missing or f"{say_ranks(ranks)} ended with status 0; then {say_ranks(stayed)} missed {_them(ranks)}",
+        evidence=(*list(finished.values())[:3], *behind[:4], *failed[:3]),
+        ranks=ranks if len(ranks) <= len(stayed) else stayed,
+        confidence=Confidence.ESTABLISHED if behind else Confidence.SUPPORTED,
+        fixes=(
+            Fix(
+                do="let all ranks take the same number of steps: look for batches that one rank skips, "
+                "and for data that does not divide evenly",
+            ),
+            Fix(
+                do="if a rank must skip or stop, let all ranks decide together",
+                command="dist.all_reduce(skip, op=dist.ReduceOp.MAX)  # a tensor: 1 if this rank wants to skip",
+            ),
+        ),
+    )
+
+
+def _finished(seen: EvidenceSet) -> Finished:
+    """The ranks that ended with status 0, by their own goodbye or their launcher, and reported no trouble."""
+    found: Finished = {rank: e for rank, e in seen.once(ends_of).well.items() if rank is not None and e.fact.goodbye}
+    for e in seen.all(ProcessExited):
+        if e.fact.code == 0 and e.fact.signal is None and e.who is not None:
+            found.setdefault(e.who, e)
+    return {rank: e for rank, e in found.items() if not any(bad.who == rank for bad in seen.bad_exits)}
+
+
+def _before(seen: EvidenceSet, finished: Evidence[Fact], failed: Evidence[Fact]) -> bool:
+    """Whether it had finished by then, as far as times or lines show."""
+    ended = failed.at or next((e.at for e in seen.all(RankEnded) if e.who == failed.who), None)
+    if finished.at is not None and ended is not None:
+        return finished.at <= ended
+    return (
+        finished.origin.source == failed.origin.source
+        and finished.origin.line is not None
+        and failed.origin.line is not None
+        and finished.origin.line < failed.origin.line
+    )
+
+
+def _behind(seen: EvidenceSet, gone: tuple[int, ...], stayed: tuple[int, ...]) -> list[Evidence[CollectivesIssued]]:
+    """The records of one group that show that those who stayed issued more collectives than all who are gone."""
+    for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)):
+        last = {
+            e.who: e
+            for e in seen.all(CollectivesIssued)
+            if e.fact.group == group != SCRIPTS and e.who is not None and e.fact.issued
+        }
+        if not all(rank in last and last[rank].fact.steps == _steps(seen, rank) for rank in gone):
+            continue  # not recorded at its end
+        most = max(last[rank].fact.issued[-1][0] for rank in gone)
+        ahead = [last[rank] for rank in stayed if rank in last and last[rank].fact.issued[-1][0] > most]
+        if ahead:
+            return [*(last[rank] for rank in gone), *ahead]
+    return []
+
+
+def _steps(seen: EvidenceSet, rank: int) -> int | None:
+    return next((e.fact.steps for e in seen.all(RankEnded) if e.who == rank), None)
+
+
+def _them(ranks: tuple[int, ...]) -> str:
+    return "it" if len(ranks) == 1 else "them"
