@@ -35,7 +35,7 @@ def word(
         still_s=0.5,
         idle=idle,
         doing=doing,
-        line="train.py:1 in main",
+        line="train.py:1, in main()",
         sequences={"0": number},
         ops={"0": issued},
         ends=ends,
@@ -94,15 +94,15 @@ def test_a_barrier_against_gradients_is_a_mismatch() -> None:
     script = ops("all_reduce float32[2]", "barrier", first=10, running=True)
     below = word(ops("all_reduce float32[2]", first=10), doing=BACKWARD, sequence=12)
     assert (
-        found(word(script), below, below) == f"#11 operation: {BELOW[BACKWARD]} at train.py:1 in main on ranks 1, 2 "
-        "but barrier at train.py:1 in main on rank 0"
+        found(word(script), below, below) == f"#11 operation: {BELOW[BACKWARD]} at train.py:1, in main() on ranks 1, 2 "
+        "but barrier at train.py:1, in main() on rank 0"
     )
     assert found(word(script, idle=False), below) is None
     never = word((), doing=BACKWARD, sequence=4)
     assert (
         found(never, word(ops("barrier", first=4, running=True)))
-        == f"#4 operation: {BELOW[BACKWARD]} at train.py:1 in main on rank 0 "
-        "but barrier at train.py:1 in main on rank 1"
+        == f"#4 operation: {BELOW[BACKWARD]} at train.py:1, in main() on rank 0 "
+        "but barrier at train.py:1, in main() on rank 1"
     )
 
 

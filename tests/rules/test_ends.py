@@ -86,7 +86,9 @@ def test_ctrl_c_is_told_as_that() -> None:
 
 def test_a_hang_that_somebody_ends_by_ctrl_c_stays_the_cause() -> None:
     waits = of(
-        PeersWait(waiting=(0,), late=(1,), seconds=0.8, where="elsewhere, at train.py:18 in load", steps=19), 0, 100.0
+        PeersWait(waiting=(0,), late=(1,), seconds=0.8, where="elsewhere, at train.py:18, in load()", steps=19),
+        0,
+        100.0,
     )
     ended = [*ctrl_c(0, 20, 120.0), *ctrl_c(1, 19, 119.0)]
     report = judged(waits, *ended)

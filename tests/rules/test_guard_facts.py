@@ -196,7 +196,7 @@ def test_who_was_waited_for_is_the_cause_when_somebody_ended_the_job_at_last(
         waiting=[0],
         late=[1],
         seconds=2.6,
-        where="elsewhere, at train.py:18 in load",
+        where="elsewhere, at train.py:18, in load()",
         phase="compute",
         steps=25,
     )

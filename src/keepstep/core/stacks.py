@@ -9,6 +9,7 @@ from enum import Enum
 
 from keepstep.core.facts.process import Frame
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.wording import called
 
 LONGEST_SYMBOL = 2000
 """How much of a function's name, templates included, is examined."""
@@ -148,11 +149,6 @@ def place(frame: Frame) -> str:
     where = base_name(frame.file) or "?"
     line = f":{frame.line}" if frame.line else ""
     return f"{where}{line}, in {called(frame.function)}" if frame.function else f"{where}{line}"
-
-
-def called(function: str) -> str:
-    """``step()``, but ``<module>`` as it is."""
-    return function if function.endswith((">", ")")) else f"{function}()"
 
 
 def _shorter(symbol: str) -> str:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ranks, counts, durations and sizes are written, in one place."""
+"""How ranks, functions, counts, durations and sizes are written, in one place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+
+def called(function: str) -> str:
+    """``step()``, but ``<module>`` as it is."""
+    return function if function.endswith((">", ")")) else f"{function}()"
 
 
 def ranks(indices: Iterable[int], most: int = 6) -> str:

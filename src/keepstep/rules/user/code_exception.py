@@ -12,8 +12,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.core.stacks import called
-from keepstep.core.wording import ranks, shorten
+from keepstep.core.wording import called, ranks, shorten
 from keepstep.rules.last_resort.naming import named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
 from keepstep.rules.questions.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame

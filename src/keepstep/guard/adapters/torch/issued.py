@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from keepstep.core.trails import packed
+from keepstep.core.wording import called
 
 
 class Form(NamedTuple):
@@ -74,4 +75,4 @@ class Issued:
     def line(self) -> str:
         """Where the script issued it."""
         code = self.code
-        return f"{os.path.basename(code.co_filename)}:{self.lineno} in {code.co_name}" if code is not None else ""
+        return f"{os.path.basename(code.co_filename)}:{self.lineno}, in {called(code.co_name)}" if code else ""

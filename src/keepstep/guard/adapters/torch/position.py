@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from keepstep.core.trails import Issued as Trail
+from keepstep.core.wording import called
 from keepstep.guard.adapters.torch import recorder
 from keepstep.guard.adapters.torch.compare import BACKWARD, COLLECTIVE, FORWARD, Op, Word
 from keepstep.guard.adapters.tracebacks import OWN
@@ -146,7 +147,7 @@ class Position:
             if path.startswith(self._state.folder):
                 doing = _doing(path, function) or doing
             elif not path.startswith(OWN) and not path.startswith("<"):
-                line = f"{os.path.basename(path)}:{number} in {function}"
+                line = f"{os.path.basename(path)}:{number}, in {called(function)}"
                 doing = doing or "elsewhere"
                 if sys.prefix not in path and not path.startswith(os.path.dirname(os.__file__)):
                     break
