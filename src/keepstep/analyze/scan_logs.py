@@ -14,6 +14,7 @@ from keepstep.analyze.attribution import Scanned
 from keepstep.analyze.known import known
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.wording import count, size
+from keepstep.parse.scan.clock import in_year
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.line_count import LARGE, count_fast
 from keepstep.parse.scan.log_end import WHOLE
@@ -55,6 +56,10 @@ class _Done:
     cut_lines: int
     gave_up_after_s: float | None
     stopped: str | None
+    year: int
+    """Assumed for times without one..."""
+    year_read: int | None
+    """... until a line states it."""
 
 
 _knowledge: Knowledge | None = None
@@ -79,11 +84,13 @@ def scan_logs(
     done: list[list[_Done]] = [[] for _ in files]
     for each in _run(parts, tell, meanwhile):
         done[each.index].append(each)
+    years = {d.year_read for mine in done for d in mine if d.year_read}
     results: list[Scanned] = []
     coverage: list[Coverage] = []
     for left, mine in zip(files, done, strict=True):
         mine.sort(key=lambda d: d.begin)
-        results.append(Scanned(left.name, tuple(_joined(mine))))
+        own = next((d.year_read for d in mine if d.year_read), min(years) if len(years) == 1 else None)
+        results.append(Scanned(left.name, tuple(_dated(_joined(mine), mine[0].year, own) if mine else ())))
         for problem in {d.problem: None for d in mine if d.problem}:
             state = CoverageState.PARTLY if any(d.size for d in mine) else CoverageState.UNAVAILABLE
             coverage.append(Coverage(what=left.name, state=state, why=problem))
@@ -110,6 +117,13 @@ def _joined(parts: list[_Done]) -> Iterator[Sighting]:
         for sighting in part.sightings:
             yield sighting._replace(line=sighting.line + above) if above else sighting
         above += part.lines
+
+
+def _dated(sightings: Iterator[Sighting], assumed: int, year: int | None) -> Iterator[Sighting]:
+    """Times without a year had that of the file, which may be a later copy: they belong to the year of other lines."""
+    for sighting in sightings:
+        late = year and year < assumed and sighting.at is not None and time.gmtime(sighting.at).tm_year == assumed
+        yield sighting._replace(at=in_year(sighting.at or 0.0, year or 0)) if late else sighting
 
 
 def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Iterator[_Done]:
@@ -192,6 +206,8 @@ def _scan(part: _Part) -> _Done:
         len(patience.cut_lines),
         patience.gave_up_after_s,
         chunks.stopped,
+        when.tm_year,
+        scan.year_read,
     )
 
 

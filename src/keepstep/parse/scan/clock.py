@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import calendar
 import re
+import time
 from functools import lru_cache
 
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -50,6 +51,8 @@ class Clock:
     def __init__(self, year: int, day: tuple[int, int] | None = None) -> None:
         self._year = year
         self._day = day
+        self.year_read: int | None = None
+        """The first year that a line states; times before that line have the assumed one."""
 
     def read(self, line: str) -> float | None:
         """Seconds since the epoch, or None where the line carries no time."""
@@ -59,22 +62,29 @@ class Clock:
         match = _FULL.search(head)
         if match:
             self._year, self._day = int(match["y"]), (int(match["mo"]), int(match["d"]))
+            self.year_read = self.year_read or self._year
             return self._seconds(match, self._year, *self._day, zone=match["z"])
         match = _EPOCH.search(head)
         if match:
-            return float(match["epoch"])
+            at = float(match["epoch"])
+            self.year_read = self.year_read or time.gmtime(at).tm_year
+            return at
         match = _GLOG.search(head)
         if match:
-            day = (int(match["mo"]), int(match["d"]))
-            return self._seconds(match, int(match["y"] or self._year), *day)
+            return self._on_day(match, int(match["mo"]), int(match["d"]))
         match = _SYSLOG.search(head)
         if match and match["mon"].lower() in _MONTHS:
-            day = (_MONTHS[match["mon"].lower()], int(match["d"]))
-            return self._seconds(match, int(match["y"] or self._year), *day)
+            return self._on_day(match, _MONTHS[match["mon"].lower()], int(match["d"]))
         match = _TIME.search(head[:60])
         if match and self._day is not None:
             return self._seconds(match, self._year, *self._day)
         return None
+
+    def _on_day(self, match: re.Match[str], month: int, day: int) -> float | None:
+        at = self._seconds(match, int(match["y"] or self._year), month, day)
+        if at is not None:
+            self._day = (month, day)
+        return at
 
     @staticmethod
     def _seconds(match: re.Match[str], year: int, month: int, day: int, zone: str | None = None) -> float | None:
@@ -88,3 +98,9 @@ class Clock:
             digits = zone[1:].replace(":", "")
             shift = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (1 if zone[0] == "+" else -1)
         return whole + fraction - shift
+
+
+def in_year(at: float, year: int) -> float:
+    """The same day and time in another year."""
+    when = time.gmtime(at)
+    return at + _midnight(year, when.tm_mon, when.tm_mday) - _midnight(when.tm_year, when.tm_mon, when.tm_mday)

@@ -100,6 +100,11 @@ class LogScan:
         self.lines = 0
         self.bytes = 0
 
+    @property
+    def year_read(self) -> int | None:
+        """The first year that a line states."""
+        return self._clock.year_read
+
     def scan(self, chunks: Iterable[bytes]) -> Iterator[Sighting]:
         """All sightings, in order. A piece is read together with its neighbours, and only when it holds a hit."""
         before: _Piece | None = None
