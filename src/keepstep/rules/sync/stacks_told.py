@@ -61,7 +61,7 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
     sure = any(p.wait is not None and awaits_others(p.wait) and not p.wait.vague for p in waiting)
     yield Found(
         title=f"{first.name} waited for other ranks in {where}"
-        + (f"; {say_ranks(ranks)} {was(ranks)} elsewhere" if ranks else ""),
+        + (f"; {say_ranks(ranks)} {was(ranks)} {_elsewhere(others)}" if ranks else ""),
         because="its stack, taken while it was alive, ends in a call that returns only when every rank has made it",
         evidence=tuple(p.shown for p in (*others, *waiting))[:8],
         ranks=ranks if 1 <= len(ranks) <= 2 else (),
@@ -83,3 +83,9 @@ def _where(process: Process) -> str:
     user = innermost_user(process.shown.fact.frames)
     name = process.wait.name if process.wait is not None else "a collective"
     return f"{name} at {place(user)}" if user is not None else name
+
+
+def _elsewhere(others: list[Process]) -> str:
+    """Where they were, if all were at one line."""
+    lines = {place(user) for p in others if (user := innermost_user(p.shown.fact.frames)) is not None}
+    return f"in {lines.pop()}" if len(lines) == 1 else "elsewhere"
