@@ -96,11 +96,8 @@ def places(seen: EvidenceSet) -> dict[int, Place]:
 
 
 def _places(seen: EvidenceSet) -> dict[int, Place]:
-    if (
-        seen.all(ProcessSeen)
-        or len(seen.all(CoreDump))
-        or any(e.fact.signal != "SIGABRT" for e in seen.all(FatalSignal))
-    ):
+    crashed = any(e.fact.signal != "SIGABRT" for e in seen.all(FatalSignal))
+    if crashed or any(seen.all(kind) for kind in (ProcessSeen, CoreDump)):
         return {}
     timed = [e for e in seen.all(CollectiveTimeout) if not seen.survived(e) and _has_limit(e.fact)]
     found: dict[int, Place] = {}
