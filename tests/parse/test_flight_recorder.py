@@ -138,3 +138,9 @@ def test_dumps_are_recognised(name: str, head: bytes, is_dump: bool) -> None:
 )
 def test_the_name_of_a_dump_tells_its_rank(name: str, rank: int | None) -> None:
     assert rank_of(name) == rank
+
+
+def test_an_empty_file_with_the_name_of_a_dump_is_one_that_was_not_written() -> None:
+    assert looks_like_dump("comm_lib_trace_rank_5", b"") and not looks_like_dump("rank5.log", b"")
+    with pytest.raises(NotADump, match="empty"):
+        read(b"")

@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 
 from keepstep.core.evidence import CoverageState
+from keepstep.core.facts.sync import DumpUnreadable
 from keepstep.sources.dumps import read_flight_recorder
 
 DATA = Path(__file__).parents[1] / "data" / "flight_recorder" / "behind" / "comm_lib_trace_rank_1"
@@ -27,8 +28,8 @@ def test_a_hostile_dump_gives_a_line_of_coverage(tmp_path: Path, monkeypatch) ->
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "nccl_trace_rank_0"
     path.write_bytes(pickle.dumps({"entries": [Evil()]}))
-    evidence, (coverage,) = read_flight_recorder(path, path.name, None)
-    assert evidence == []
+    (lost,), (coverage,) = read_flight_recorder(path, path.name, None)
+    assert isinstance(lost.fact, DumpUnreadable) and lost.who == 0
     assert coverage.state is CoverageState.UNAVAILABLE and "was not run" in coverage.why
     assert not (tmp_path / "ran-by-keepstep").exists()
 

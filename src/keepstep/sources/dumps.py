@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
+from keepstep.core.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective
 from keepstep.core.identity import Rank
 from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import place
@@ -19,6 +19,8 @@ def read_flight_recorder(
 ) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """The last collectives of one rank: the given one, else the one in the file's name."""
     what = f"flight recorder {name}"
+    index = flight_recorder.rank_of(path.name)
+    who = rank or (Rank(index=index) if index is not None else None)
     try:
         with open_regular(path, same=same) as file:
             data = file.read(flight_recorder.MOST_BYTES + 1)
@@ -26,11 +28,10 @@ def read_flight_recorder(
     except OSError as error:
         return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")]
     except flight_recorder.NotADump as error:
-        return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=str(error))]
+        lost = Evidence(fact=DumpUnreadable(), origin=Origin(source=name), rank=who, quote=str(error))
+        return [lost], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=str(error))]
     if not any(isinstance(fact, RecordedCollective) for fact in facts):
         facts.append(NothingRecorded())
-    index = flight_recorder.rank_of(path.name)
-    who = rank or (Rank(index=index) if index is not None else None)
     items: list[Evidence[Fact]] = [
         Evidence(fact=fact, origin=Origin(source=name), rank=who, quote=_words(fact)) for fact in facts
     ]

@@ -93,6 +93,11 @@ class NothingRecorded(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DumpUnreadable(Fact):
+    """A rank left a flight-recorder dump that is empty, cut off or damaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RanksMissing(Fact):
     """A rank says which others did not arrive (monitored barrier, stall inspector, coordination)."""
 

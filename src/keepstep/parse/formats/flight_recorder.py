@@ -48,6 +48,8 @@ class NotADump(ValueError):
 
 def looks_like_dump(name: str, head: bytes) -> bool:
     """Whether a file is a flight-recorder dump, by its first bytes (some 64 KB) and its name."""
+    if not head:
+        return _NAMED.search(name) is not None and rank_of(name) is not None
     if len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5:
         return _NAMED.search(name) is not None or any(word in head for word in _WORDS)
     if head.lstrip()[:1] == b"{":
@@ -64,6 +66,8 @@ def rank_of(name: str) -> int | None:
 
 def read(data: bytes) -> list[Fact]:
     """The last collectives of each group, in order, and how far the rank says it got."""
+    if not data:
+        raise NotADump("it is empty: nothing was written before the process ended")
     if len(data) > MOST_BYTES:
         raise NotADump(f"it is larger than {MOST_BYTES >> 20} MB")
     dump = _unpickle(data) if data[:1] == b"\x80" else _from_json(data)

@@ -3,66 +3,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from keepstep.core import wording
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.core.stacks import place
-from keepstep.core.wait_graph import Collective, GroupRecords, Reached, Source, Stuck, origins
+from keepstep.core.wait_graph import Collective, Source, Stuck, origins
+from keepstep.rules.sync._recorded import Entry, Group, called, groups, is_pending, recorded, records, unreadable, words
 
-Entry = Evidence[RecordedCollective]
 MOST_SHOWN = 8
-
-
-@dataclass
-class Group:
-    """The recorded collectives of one process group, by rank and sequence number."""
-
-    name: str
-    members: tuple[int, ...] = ()
-    by_rank: dict[int, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
-
-    @property
-    def key(self) -> str:
-        return f"{self.name} {self.members}"
-
-    def last(self, rank: int) -> Entry:
-        entries = self.by_rank[rank]
-        return entries[max(entries)]
-
-
-def groups(seen: EvidenceSet) -> list[Group]:
-    """The process groups; the same name with other members is another group."""
-    found: dict[tuple[str, tuple[int, ...]], Group] = {}
-    for each in seen.all(RecordedCollective):
-        rank = each.who
-        if rank is None:
-            continue
-        key = (each.fact.group, each.fact.members)
-        group = found.setdefault(key, Group(each.fact.group, each.fact.members))
-        group.by_rank[rank][each.fact.seq] = each
-    return list(found.values())
-
-
-def is_pending(entry: Entry) -> bool:
-    return entry.fact.state != "completed"
-
-
-def words(entry: Entry) -> str:
-    """``all_reduce #6 (train.py:26, in step())``."""
-    where = f" ({place(entry.fact.frame)})" if entry.fact.frame else ""
-    return f"{entry.fact.op} #{entry.fact.seq}{where}"
-
-
-def called(entry: Entry) -> str:
-    """``all_reduce #6``."""
-    return f"{entry.fact.op} #{entry.fact.seq}"
 
 
 @rule(
@@ -95,31 +47,19 @@ def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
     The dumps were taken at different times, or their ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small.
     """
     found = groups(seen)
-    recorded = {e.who for e in seen.all(NothingRecorded) if e.who is not None}
     by_name = {group.key: group for group in found}
-    answer = origins([_records(group) for group in found], recorded)
+    answer = origins([records(group) for group in found], recorded(seen))
     for at, sources in _by_place(answer.sources):
         yield _behind(by_name[at.group], at.number, sources)
     if not answer.sources:
         for at, sources in _by_place(answer.absent):
-            yield _absent(by_name[at.group], at.number, sources)
+            yield _absent(by_name[at.group], at.number, sources, unreadable(seen))
     for ranks in answer.circles:
         yield _circle(found, ranks)
     for stuck in answer.stuck:
         group = by_name[stuck.at.group]
         if len(stuck.unfinished) < len(group.by_rank):
             yield _unfinished(group, stuck)
-
-
-def _records(group: Group) -> GroupRecords:
-    reached = {
-        rank: {number: _REACHED.get(entry.fact.state, Reached.SCHEDULED) for number, entry in entries.items()}
-        for rank, entries in group.by_rank.items()
-    }
-    return GroupRecords(group.key, frozenset(group.members), reached)
-
-
-_REACHED = {"completed": Reached.COMPLETED, "started": Reached.STARTED}
 
 
 def _by_place(sources: Iterable[Source]) -> Iterator[tuple[Collective, list[Source]]]:
@@ -167,15 +107,18 @@ def _behind(group: Group, number: int, sources: list[Source]) -> Found:
     )
 
 
-def _absent(group: Group, number: int, sources: list[Source]) -> Found:
+def _absent(group: Group, number: int, sources: list[Source], unread: set[int]) -> Found:
     absent = [source.rank for source in sources]
+    without = "left a dump that cannot be read" if unread.issuperset(absent) else "left no dump"
     ahead, waited = _waited(group, number, sources)
     return Found(
-        title=f"{wording.ranks(ahead)} waited in {called(waited)}; {wording.ranks(absent)} left no dump",
+        title=f"{wording.ranks(ahead)} waited in {called(waited)}; {wording.ranks(absent)} {without}",
         because=(
-            f"group {group.name} also has {wording.ranks(absent)}, which died before a dump was written, "
+            f"group {group.name} also has {wording.ranks(absent)}, which died before the dump was written, "
             "or the dump is not here"
-        ),
+        )
+        if not unread.issuperset(absent)
+        else f"group {group.name} lacks a member, and the dump of {wording.ranks(absent)} is empty or damaged",
         evidence=tuple(group.by_rank[r][number] for r in ahead[:MOST_SHOWN]),
         ranks=tuple(absent),
         confidence=Confidence.HYPOTHESIS,

@@ -12,7 +12,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.sync.behind_in_flight_recorder import Entry, Group, groups, is_pending, words
+from keepstep.rules.sync._recorded import Entry, Group, groups, is_pending, words
 
 _SIZES_MAY_DIFFER = (
     "all_to_all",
