@@ -23,7 +23,7 @@ from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.identity import MOST_RANKS, everyone
-from keepstep.parse.formats import flight_recorder
+from keepstep.parse.formats import flight_recorder, plain_pickle
 from keepstep.sources import unpack
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import Chunks, FileKind, Left
@@ -87,7 +87,7 @@ def test_tuples_as_keys_are_refused_before_they_are_hashed() -> None:
 
 @pytest.mark.parametrize("opcode", [b"]", b"}", b")\x85"])
 def test_a_pickle_of_nothing_but_containers_is_given_up(opcode: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flight_recorder, "MOST_CONTAINERS", 1000)
+    monkeypatch.setattr(plain_pickle, "MOST_CONTAINERS", 1000)
     with pytest.raises(flight_recorder.NotADump, match="too long"):
         flight_recorder.read(b"\x80\x02(" + opcode * 1001 + b"l.")
 

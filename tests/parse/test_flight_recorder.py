@@ -144,3 +144,37 @@ def test_an_empty_file_with_the_name_of_a_dump_is_one_that_was_not_written() -> 
     assert looks_like_dump("comm_lib_trace_rank_5", b"") and not looks_like_dump("rank5.log", b"")
     with pytest.raises(NotADump, match="empty"):
         read(b"")
+
+
+def transfer(name: str, number: int, state: str = "completed", **more: object) -> dict[str, object]:
+    """As ProcessGroupNCCL writes it; not tried with a real one."""
+    entry = {"process_group": ("7", "pp"), "profiling_name": f"nccl:{name}", "p2p_seq_id": number, "is_p2p": True}
+    return entry | {"collective_seq_id": 0, "state": state, **more}
+
+
+def transfers(*entries: dict[str, object], config: object = None) -> list[tuple[object, ...]]:
+    known = {"7": {"desc": "pp", "ranks": "[2, 6]"}} if config is None else config
+    facts = read(json.dumps({"pg_config": known, "entries": entries}).encode())
+    return [(f.op, f.between, f.members, f.seq, f.state) for f in facts if isinstance(f, RecordedCollective)]
+
+
+def test_sends_and_recvs_are_numbered_between_the_two_global_ranks() -> None:
+    entries = [transfer("send 0->1", 1), transfer("recv 0<-1", 2), transfer("send 0->1", 3, "started")]
+    assert transfers(*entries) == [
+        ("send 2->6", (2, 6), (2, 6), 0, "completed"),
+        ("send 2->6", (2, 6), (2, 6), 1, "started"),
+        ("recv 2<-6", (6, 2), (6, 2), 0, "completed"),
+    ]
+
+
+def test_calls_of_a_batch_end_as_the_batch_does() -> None:
+    batch = [transfer("send 0->1", 4, "scheduled"), transfer("recv 0<-1", 4, "scheduled")]
+    assert [each[-1] for each in transfers(*batch, transfer("coalesced", 4, "started"))] == ["started", "started"]
+    assert [each[-1] for each in transfers(*batch, transfer("coalesced", 4))] == ["completed", "completed"]
+
+
+def test_ranks_within_a_group_that_nobody_lists_are_not_guessed() -> None:
+    assert transfers(transfer("send 0->1", 1), config={}) == []
+    assert transfers(transfer("send 0->9", 1)) == []
+    whole = transfer("send 0->1", 1, "started", process_group=("0", "default_pg"))
+    assert transfers(whole, config={}) == [("send 0->1", (0, 1), (0, 1), 1, "started")]

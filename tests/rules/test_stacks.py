@@ -550,6 +550,30 @@ def test_an_empty_dump_is_one() -> None:
     assert "did not join all_reduce #1" in finding.title
 
 
+def transfer(rank: int, src: int, dst: int, number: int, state: str = "started") -> Evidence[Fact]:
+    op = f"send {src}->{dst}" if rank == src else f"recv {dst}<-{src}"
+    return entry(rank, number, op, group="pp", state=state, members=(src, dst), between=(src, dst))
+
+
+def test_a_pipeline_waits_for_the_stage_that_stopped() -> None:
+    """0 waits to send to 1, which waits to send to 2; 3 waits for 2; 2 only received."""
+    items = [transfer(0, 0, 1, 1), transfer(1, 0, 1, 0, "completed"), transfer(1, 1, 2, 1), transfer(3, 2, 3, 1)]
+    items += [transfer(2, 1, 2, 0, "completed"), transfer(2, 2, 3, 0, "completed")]
+    findings = report(*items).findings
+    assert {f.ranks for f in findings} == {(2,)}
+    assert "rank 2 did not join send 1->2, in which rank 1 waited" in findings[0].title
+
+
+def test_a_send_and_its_recv_are_no_mismatch() -> None:
+    items = [transfer(0, 0, 1, 1), transfer(1, 0, 1, 1)]
+    assert not [f for f in report(*items).findings if f.cause is Cause.SYNC_COLLECTIVE_MISMATCH]
+
+
+def test_two_stages_that_send_to_each_other_wait_in_a_circle() -> None:
+    findings = report(transfer(0, 0, 1, 1), transfer(1, 1, 0, 1)).findings
+    assert [f.ranks for f in findings] == [(0, 1)] and "wait for each other" in findings[0].title
+
+
 def test_ranks_that_enter_two_groups_in_different_orders_wait_for_each_other() -> None:
     items = [entry(0, 4, group="a", state="started", members=(0, 1)), entry(1, 3, group="a", members=(0, 1))]
     items += [entry(1, 8, group="b", state="started", members=(0, 1)), entry(0, 7, group="b", members=(0, 1))]

@@ -45,6 +45,5 @@ def _words(fact: Fact) -> str:
     if not isinstance(fact, RecordedCollective):
         return str(fact)[:200]
     where = f" from {place(fact.frame)}" if fact.frame else ""
-    return f"#{fact.seq} {fact.op} {fact.sizes or ''} {fact.dtype or ''} of group {fact.group}: {fact.state}{where}"[
-        :300
-    ]
+    number = "" if fact.between else f"#{fact.seq} "
+    return f"{number}{fact.op} {fact.sizes or ''} {fact.dtype or ''} of group {fact.group}: {fact.state}{where}"[:300]

@@ -85,6 +85,8 @@ class RecordedCollective(Fact):
     world: int | None = None
     members: tuple[int, ...] = ()
     """The ranks of the group, if the dump lists them."""
+    between: tuple[int, int] | None = None
+    """Of a send or recv: from and to. ``seq`` then counts what is unfinished between the two, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

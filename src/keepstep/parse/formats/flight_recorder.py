@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch flight-recorder dumps (``nccl_trace_rank_0``, ``comm_lib_trace_rank_0``), pickled or JSON.
 
-A pickle is a program; a hostile one must not run. So we read it with a reader of our own
-that knows only containers, strings and numbers: it has no opcode that
-looks up, calls or builds anything. Sizes and depth are bounded, and so is what is made of a value: lists that
-hold each other are small in the file and endless when they are written out.
+Sizes and depth are bounded, and so is what is made of a value: lists that hold each other are small in the file and
+endless when they are written out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import struct
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,10 +21,10 @@ from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
 from keepstep.core.stacks import innermost_user
+from keepstep.parse.formats.plain_pickle import NotADump as NotADump
+from keepstep.parse.formats.plain_pickle import unpickle
 
 MOST_BYTES = 256 << 20
-MOST_OPCODES = 10_000_000
-MOST_CONTAINERS = 3_000_000
 MOST_PARTS = 10_000_000
 """Of a dump in JSON. The largest buffers that torch offers stay far below all of these."""
 MOST_ENTRIES, MOST_GROUPS, MOST_MEMBERS = 200_000, 1000, 2_000_000
@@ -38,12 +35,11 @@ LAST = 50
 _NAMED = lazy_pattern(r"(?:nccl|comm_lib|fr|flight_?recorder)_?(?:trace|dump)", re.I)
 _RANK = lazy_pattern(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]{0,60}?[_\-.](\d{1,9})(?:\.\w+)?$", re.I)
 _WORDS = (b"pg_config", b"collective_seq_id", b"nccl_version", b"comm_lib_version", b"profiling_name")
+_PEERS = lazy_pattern(
+    r"(?P<op>send|recv) (?:(?P<from>\d{1,7})->(?P<to>\d{1,7})|(?P<by>\d{1,7})<-(?P<of>\d{1,7}))$", most=200
+)
 _BYTES_PER_DTYPE = 64
 LONGEST = 500
-
-
-class NotADump(ValueError):
-    """The bytes are not a flight-recorder dump that may be read; the text says why."""
 
 
 def looks_like_dump(name: str, head: bytes) -> bool:
@@ -70,7 +66,7 @@ def read(data: bytes) -> list[Fact]:
         raise NotADump("it is empty: nothing was written before the process ended")
     if len(data) > MOST_BYTES:
         raise NotADump(f"it is larger than {MOST_BYTES >> 20} MB")
-    dump = _unpickle(data) if data[:1] == b"\x80" else _from_json(data)
+    dump = unpickle(data) if data[:1] == b"\x80" else _from_json(data)
     if not isinstance(dump, dict):
         raise NotADump("it holds no flight-recorder entries")
     entries = dump.get("entries")
@@ -90,24 +86,51 @@ def _from_json(data: bytes) -> Any:
 
 def _entries(entries: Any, config: Any) -> Iterator[Fact]:
     members = _members(config)
-    kept: dict[str, deque[RecordedCollective]] = defaultdict(lambda: deque(maxlen=LAST))
+    ends = _ends_of_batches(entries)
+    kept: dict[object, deque[RecordedCollective]] = defaultdict(lambda: deque(maxlen=LAST))
     for entry in entries[-MOST_ENTRIES:]:
         fact = _entry(entry, members) if isinstance(entry, dict) else None
-        if fact is not None and (fact.group in kept or len(kept) < MOST_GROUPS):
-            kept[fact.group].append(fact)
+        if fact is None:
+            continue
+        if fact.between is not None and (end := ends.get(_batch(entry))) is not None:
+            fact = replace(fact, state=end)
+        key = (fact.group, fact.between)
+        if key in kept or len(kept) < MOST_GROUPS:
+            kept[key].append(fact)
     room = MOST_MEMBERS
     for group in kept.values():
-        for fact in group:
+        for fact in _counted(list(group)):
             room -= len(fact.members)
             yield fact if room >= 0 else replace(fact, members=())
 
 
+def _batch(entry: dict[Any, Any]) -> tuple[str, int | None]:
+    """Calls of one batch (``batch_isend_irecv``) have one number."""
+    group = entry.get("process_group", entry.get("pg_id", 0))
+    return _plain(group), _whole(entry.get("p2p_seq_id"))
+
+
+def _ends_of_batches(entries: Any) -> dict[tuple[str, int | None], str]:
+    """How the batches of point-to-point calls ended: only the entry that closes a batch is ever updated."""
+    return {
+        _batch(entry): _state(entry)
+        for entry in entries[-MOST_ENTRIES:]
+        if isinstance(entry, dict) and entry.get("is_p2p") and _name(entry).endswith("coalesced")
+    }
+
+
+def _counted(group: list[RecordedCollective]) -> Iterator[RecordedCollective]:
+    """Between two ranks, count from the first unfinished call: each rank's own numbers include calls to others."""
+    done = sum(fact.state == "completed" for fact in group)
+    for number, fact in enumerate(group, 1 - done):
+        yield fact if fact.between is None else replace(fact, seq=number)
+
+
 def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> RecordedCollective | None:
-    if entry.get("is_p2p"):
-        return None
-    sequence = _whole(entry.get("collective_seq_id", entry.get("seq_id")))
-    name = entry.get("profiling_name")
-    if sequence is None or not isinstance(name, str):
+    name = _name(entry)
+    peers = _PEERS.match(name)
+    sequence = _whole(entry.get("p2p_seq_id" if peers else "collective_seq_id", entry.get("seq_id")))
+    if sequence is None or not name or (entry.get("is_p2p") and not peers):
         return None
     group = entry.get("process_group")
     parts = (
@@ -116,10 +139,17 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
         else [_text(entry.get("pg_id", 0), 200)]
     )
     ranks = members.get(parts[0], members.get("", ()) if len(members) == 1 else ())
+    between = _between(peers, ranks, parts) if peers else None
+    if peers and between is None:
+        return None
+    if between is not None and peers:
+        ranks = between
+        name = f"send {between[0]}->{between[1]}" if peers["op"] == "send" else f"recv {between[1]}<-{between[0]}"
     return RecordedCollective(
         group=":".join(dict.fromkeys(p for p in parts if p and p != "undefined")) or "default",
         seq=sequence,
-        op=name.partition(":")[2][:200] or name[:200],
+        op=name[:200],
+        between=between,
         state=_state(entry),
         sizes=_sizes(entry),
         dtype=_dtypes(entry),
@@ -127,6 +157,21 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
         world=len(ranks) or None,
         members=ranks,
     )
+
+
+def _name(entry: dict[Any, Any]) -> str:
+    """``nccl:all_reduce`` without the library."""
+    name = entry.get("profiling_name")
+    return (name.partition(":")[2] or name)[:200] if isinstance(name, str) else ""
+
+
+def _between(peers: re.Match[str], ranks: tuple[int, ...], parts: list[str]) -> tuple[int, int] | None:
+    """The global ranks of sender and receiver, which the entry numbers within the group."""
+    pair = (int(peers["from"] or peers["of"]), int(peers["to"] or peers["by"]))
+    if ranks:
+        ordered = sorted(ranks)
+        return (ordered[pair[0]], ordered[pair[1]]) if max(pair) < len(ordered) else None
+    return pair if "default_pg" in parts or parts[0] in ("0", "") else None
 
 
 def _state(entry: dict[Any, Any]) -> str:
@@ -233,167 +278,3 @@ def _whole(value: Any) -> int | None:
     if isinstance(value, str):
         return whole(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
-
-
-_MARK = object()
-_REFUSED = {
-    0x63: "GLOBAL", 0x93: "STACK_GLOBAL", 0x52: "REDUCE", 0x62: "BUILD", 0x69: "INST", 0x6F: "OBJ", 0x81: "NEWOBJ",
-    0x92: "NEWOBJ_EX", 0x50: "PERSID", 0x51: "BINPERSID", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4",
-}  # fmt: skip
-_FIXED = {0x4D: struct.Struct("<H"), 0x4A: struct.Struct("<i"), 0x47: struct.Struct(">d")}
-_U4 = struct.Struct("<I").unpack_from
-_TEXT = {0x58: struct.Struct("<I"), 0x8C: struct.Struct("<B"), 0x8D: struct.Struct("<Q")}
-_RAW = {
-    0x42: struct.Struct("<I"),
-    0x43: struct.Struct("<B"),
-    0x54: struct.Struct("<I"),
-    0x55: struct.Struct("<B"),
-    0x8E: struct.Struct("<Q"),
-}
-_CONSTANT: dict[int, Any] = {0x4E: None, 0x88: True, 0x89: False}
-
-
-def _unpickle(data: bytes) -> Any:
-    try:
-        return _run(data)
-    except NotADump:
-        raise
-    except (
-        struct.error,
-        IndexError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        UnicodeDecodeError,
-        OverflowError,
-    ):
-        raise NotADump("its pickle is cut off or damaged") from None
-
-
-def _run(data: bytes) -> Any:
-    """The value of a pickle that holds only plain data."""
-    stack: list[Any] = []
-    memo: dict[int, Any] = {}
-    at = made = 0
-    for _ in range(MOST_OPCODES):
-        op = data[at]
-        at += 1
-        if op == 0x68:  # BINGET, first because most frequent
-            stack.append(memo[data[at]])
-            at += 1
-        elif op == 0x6A:  # LONG_BINGET
-            stack.append(memo[_U4(data, at)[0]])
-            at += 4
-        elif op == 0x71:  # BINPUT
-            memo[data[at]] = stack[-1]
-            at += 1
-        elif op == 0x72:  # LONG_BINPUT
-            memo[_U4(data, at)[0]] = stack[-1]
-            at += 4
-        elif op == 0x4B:  # BININT1
-            stack.append(data[at])
-            at += 1
-        elif op == 0x28:
-            stack.append(_MARK)
-        elif op in _CONTAINERS:
-            made += 1
-            if made > MOST_CONTAINERS:
-                raise NotADump("its pickle is too long")
-            _contain(op, stack)
-        elif op in _TEXT or op in _RAW:
-            size = _TEXT.get(op) or _RAW[op]
-            (length,) = size.unpack_from(data, at)
-            at += size.size
-            if at + length > len(data):
-                raise NotADump("its pickle is cut off or damaged")
-            raw = data[at : at + length]
-            stack.append(raw.decode("utf-8", "replace") if op in _TEXT or op in (0x54, 0x55) else raw)
-            at += length
-        elif op in _FIXED:
-            stack.append(_FIXED[op].unpack_from(data, at)[0])
-            at += _FIXED[op].size
-        elif op in _CONSTANT:
-            stack.append(_CONSTANT[op])
-        elif op == 0x29:
-            stack.append(())
-        elif op == 0x75:  # SETITEMS
-            items = _since_mark(stack)
-            _set(stack[-1], items)
-        elif op == 0x65:  # APPENDS
-            items = _since_mark(stack)
-            _list(stack[-1]).extend(items)
-        elif op == 0x73:  # SETITEM
-            value, key = stack.pop(), stack.pop()
-            _set(stack[-1], [key, value])
-        elif op == 0x61:  # APPEND
-            value = stack.pop()
-            _list(stack[-1]).append(value)
-        elif op == 0x8A:  # LONG1
-            length = data[at]
-            stack.append(int.from_bytes(data[at + 1 : at + 1 + length], "little", signed=True))
-            at += 1 + length
-        elif op == 0x94:  # MEMOIZE
-            memo[len(memo)] = stack[-1]
-        elif op == 0x30:
-            stack.pop()
-        elif op == 0x80:  # PROTO
-            if data[at] > 5:
-                raise NotADump(f"its pickle protocol {data[at]} is not known")
-            at += 1
-        elif op == 0x95:  # FRAME
-            at += 8
-        elif op == 0x2E:  # STOP
-            return stack[-1]
-        elif op in _REFUSED:
-            raise NotADump(f"its pickle wants to run code ({_REFUSED[op]}); it was not run")
-        else:
-            raise NotADump(f"its pickle holds an opcode (0x{op:02x}) that no flight recorder writes")
-    raise NotADump("its pickle is too long")
-
-
-_CONTAINERS = frozenset(b"}]tld\x85\x86\x87")
-
-
-def _contain(op: int, stack: list[Any]) -> None:
-    """Put a new dictionary, list or tuple on the stack, of what stands there."""
-    if op == 0x7D:
-        stack.append({})
-    elif op == 0x5D:
-        stack.append([])
-    elif op == 0x74:
-        stack.append(tuple(_since_mark(stack)))
-    elif op == 0x6C:
-        stack.append(_since_mark(stack))
-    elif op == 0x64:
-        made: dict[Any, Any] = {}
-        _set(made, _since_mark(stack))
-        stack.append(made)
-    else:  # TUPLE1..3
-        count = op - 0x84
-        stack[-count:] = [tuple(stack[-count:])]
-
-
-def _since_mark(stack: list[Any]) -> list[Any]:
-    for place in range(len(stack) - 1, -1, -1):
-        if stack[place] is _MARK:
-            items = stack[place + 1 :]
-            del stack[place:]
-            return items
-    raise NotADump("its pickle is cut off or damaged")
-
-
-def _set(target: Any, items: list[Any]) -> None:
-    if not isinstance(target, dict) or len(items) % 2:
-        raise NotADump("its pickle is cut off or damaged")
-    for n in range(0, len(items), 2):
-        key = items[n]
-        if not (key is None or isinstance(key, (str, int, float, bytes))):  # hashing tuples of tuples may take for ever
-            raise NotADump("its pickle is cut off or damaged")
-        target[key] = items[n + 1]
-
-
-def _list(target: Any) -> list[Any]:
-    if not isinstance(target, list):
-        raise NotADump("its pickle is cut off or damaged")
-    return target

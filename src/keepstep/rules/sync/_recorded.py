@@ -22,11 +22,13 @@ class Group:
 
     name: str
     members: tuple[int, ...] = ()
+    between: tuple[int, int] | None = None
+    """Of the sends and recvs from one rank to another, which are numbered for themselves."""
     by_rank: dict[int, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
 
     @property
     def key(self) -> str:
-        return f"{self.name} {self.members}"
+        return f"{self.name} {self.members} {self.between}"
 
     @property
     def kind(self) -> str:
@@ -40,14 +42,15 @@ class Group:
 
 def groups(seen: EvidenceSet) -> list[Group]:
     """The process groups; the same name with other members is another group."""
-    found: dict[tuple[str, tuple[int, ...]], Group] = {}
+    found: dict[object, Group] = {}
     for each in seen.all(RecordedCollective):
         rank = each.who
         if rank is None:
             continue
-        key = (each.fact.group, each.fact.members)
-        group = found.setdefault(key, Group(each.fact.group, each.fact.members))
-        group.by_rank[rank][each.fact.seq] = each
+        fact = each.fact
+        key = (fact.group, fact.members, fact.between)
+        group = found.setdefault(key, Group(fact.group, fact.members, fact.between))
+        group.by_rank[rank][fact.seq] = each
     _add_missing(list(found.values()), recorded(seen), seen.world_size or 0)
     return list(found.values())
 
@@ -101,9 +104,9 @@ def is_pending(entry: Entry) -> bool:
 def words(entry: Entry) -> str:
     """``all_reduce #6 (train.py:26, in step())``."""
     where = f" ({place(entry.fact.frame)})" if entry.fact.frame else ""
-    return f"{entry.fact.op} #{entry.fact.seq}{where}"
+    return f"{called(entry)}{where}"
 
 
 def called(entry: Entry) -> str:
-    """``all_reduce #6``."""
-    return f"{entry.fact.op} #{entry.fact.seq}"
+    """``all_reduce #6``; ``send 0->1``, which has no number of its own."""
+    return entry.fact.op if entry.fact.between else f"{entry.fact.op} #{entry.fact.seq}"

@@ -68,6 +68,8 @@ def flight_recorder_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     An operation whose sizes may differ between ranks: we compare no sizes of all_to_all, gather and scatter.
     """
     for group in groups(seen):
+        if group.between is not None:
+            continue
         for sequence in sorted({s for entries in group.by_rank.values() for s in entries}):
             here = {r: entries[sequence] for r, entries in sorted(group.by_rank.items()) if sequence in entries}
             difference = _difference(here)
