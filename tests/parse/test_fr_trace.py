@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
+from keepstep.core.facts.sync import CollectiveMismatch, NothingRecorded, RanksMissing, RecordedCollective
 from keepstep.parse.formats import fr_trace
 from tests.parse.reading import reader
+from tests.rules.explained import findings
 
 read = reader(fr_trace)
 
@@ -35,3 +38,41 @@ def test_missing_ranks_are_named(line):
 @pytest.mark.parametrize("line", ["Error type: MISMATCH", "missing ranks: set()", "no missing ranks: all joined"])
 def test_a_near_miss_says_nothing(line):
     assert read(line) == []
+
+
+def gap(group: str, missing: str, expected: str, head: str = ", sequence number: 4", state: str = "scheduled") -> str:
+    """As torch 2.13 prints it (torch/distributed/flight_recorder/components/types.py, EntryState.log)."""
+    return (
+        f"Not all ranks joining collective{head}\ninternal record id: 6\ngroup info: {group}\n"
+        f"collective: nccl:all_reduce\nmissing ranks: {missing}\ninput sizes: [[16]]\noutput sizes: [[16]]\n"
+        f"world size: 2\nexpected ranks: {expected}\ncollective state: {state}\ncollective stack trace: \n"
+        " all_reduce at /venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py:3245\n"
+        "step at /job/train.py:24\n"
+    )
+
+
+def test_a_collective_that_a_member_did_not_join_is_an_entry_of_those_who_wait() -> None:
+    waits, lacks = read(gap("5:mesh_tp", "{5}", "{4, 5}"))
+    assert isinstance(waits, RecordedCollective) and lacks == NothingRecorded(rank=5)
+    assert (waits.rank, waits.group, waits.seq, waits.op, waits.members) == (4, "5:mesh_tp", 4, "all_reduce", (4, 5))
+    assert waits.frame is not None and (waits.frame.file, waits.frame.line) == ("/job/train.py", 24)
+
+
+def test_before_torch_2_6_only_the_number_of_members_is_printed() -> None:
+    whole = [
+        f.rank for f in read(gap("0:default_pg", "{1}", "3", " 4 at entry 3")) if isinstance(f, RecordedCollective)
+    ]
+    part = [f for f in read(gap("7:tp", "{1}", "3", " 4 at entry 3")) if isinstance(f, RecordedCollective)]
+    assert (whole, part) == ([0, 2], [])
+
+
+@pytest.mark.parametrize(("missing", "expected"), [("{9}", "{4, 5}"), ("{4, 5}", "{4, 5}"), ("set()", "{4, 5}")])
+def test_ranks_that_do_not_fit_say_nothing(missing: str, expected: str) -> None:
+    assert not [f for f in read(gap("5:mesh_tp", missing, expected)) if isinstance(f, RecordedCollective)]
+
+
+def test_waits_that_it_prints_are_followed_through_all_groups(tmp_path: Path) -> None:
+    """torchfrtrace misses rank 4 in one group and rank 5 in another; 4 only waits for 5."""
+    text = gap("1:mesh_dp", "{4}", "{0, 2, 4, 6}") + gap("5:mesh_tp", "{5}", "{4, 5}")
+    (found,) = findings(tmp_path, trace=text)
+    assert (found.cause.value, found.ranks) == ("sync.deadlock_or_hang_waiting_rank", (5,))

@@ -2,8 +2,8 @@
 """The program behind the dumps in ``mesh/``, tidied: torch 2.13, gloo, eight processes (``python make_mesh.py OUT``).
 
 It ran once, as ``/job/train.py``. Rank 5 skips one collective of its tensor-parallel group. Its own dump is empty:
-torch had not returned from writing it when the run was ended after a minute. The path of the virtual environment was
-replaced afterwards.
+torch had not returned from writing it when the run was ended after a minute. Paths of the machine were replaced
+afterwards.
 """
 
 from __future__ import annotations

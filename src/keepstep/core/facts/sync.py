@@ -58,6 +58,7 @@ class TimeoutHeardOf(Fact):
     """A rank did not time out itself but learned of another rank's time-out (``of``, if given)."""
 
     of: int | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ class RecordedCollective(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingRecorded(Fact):
-    """The flight recorder of a rank has no collective: it was there, and joined none."""
+    """The flight recorder of a rank has no record: of any collective, or of one that others wait in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,16 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised, Frame
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import innermost_user
+from keepstep.core.wait_graph import GroupRecords, Reached, origins
 from keepstep.core.wording import ranks as say_ranks
 
 NEAR = 4
 """The most lines between a watchdog's message and the status that belongs to it."""
+
+_NAMED = lazy_pattern(r"PG GUID (?P<name>[^\s()]{1,100})(?:\((?P<kind>[^)]{0,100})\))?")
+_DEFAULT = lazy_pattern(r"^0$|default_pg|PG GUID 0$")
 
 BUSY = (Phase.SAVING, Phase.EVALUATING, Phase.LOADING, Phase.RESTORING, Phase.COMPILING, Phase.STOPPING_EARLY)
 
@@ -40,6 +45,8 @@ def who(evidence: Evidence[Fact]) -> int | None:
     printed = evidence.rank.index if evidence.rank is not None else None
     if stated is None or printed is None:
         return stated if printed is None else printed
+    if _is_part(getattr(evidence.fact, "group", None)):
+        return printed
     if not evidence.origin.stream:
         return stated
     return max(stated, printed)
@@ -58,38 +65,74 @@ def waiting(seen: EvidenceSet) -> dict[int, list[Evidence[CollectiveTimeout]]]:
     return dict(found)
 
 
+def _is_part(group: str | None) -> bool:
+    """Whether a watchdog's group has some of the ranks only, so the rank in its message is one within the group."""
+    return group is not None and _DEFAULT.search(group) is None
+
+
+def group_name(group: str) -> str:
+    """``5:mesh_tp``, as flight recorders name it, of the watchdog's ``2 PG GUID 5(mesh_tp)``."""
+    match = _NAMED.search(group)
+    if match is None:
+        return group
+    return f"{match['name']}:{match['kind']}" if match["kind"] not in (None, "", "undefined") else match["name"]
+
+
 def group_of(seen: EvidenceSet, evidence: Evidence[CollectiveTimeout]) -> str | None:
     """The process group of a timeout, by its own message or the status line next to it."""
     if evidence.fact.group is not None:
-        return evidence.fact.group
+        return _known_as(seen, evidence, evidence.fact.group)
     for near in seen.near(evidence, CollectiveProgress, after=NEAR):
         if near.fact.group is not None and near.fact.rank == evidence.fact.rank:
-            return near.fact.group
+            return _known_as(seen, evidence, near.fact.group)
     return None
 
 
+def _known_as(seen: EvidenceSet, evidence: Evidence[Fact], group: str) -> str:
+    """The group's name; where processes number their groups for themselves, equal numbers are not the same group."""
+    name = group_name(group)
+    return f"{name} of rank {who(evidence)}" if name in seen.once(_own_numbers) else name
+
+
+def _own_numbers(seen: EvidenceSet) -> set[str]:
+    """Names under which two processes have the same rank within the group: then they are in different groups."""
+    within: dict[tuple[str, int], set[int]] = defaultdict(set)
+    stated: tuple[Evidence[CollectiveTimeout | CollectiveProgress], ...] = (
+        *seen.all(CollectiveTimeout),
+        *seen.all(CollectiveProgress),
+    )
+    for each in stated:
+        group = each.fact.group
+        if group is not None and each.fact.rank is not None and each.rank is not None and _is_part(group):
+            within[group_name(group), each.fact.rank].add(each.rank.index)
+    return {name for (name, _), ranks in within.items() if len(ranks) > 1}
+
+
 def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ranks whose last collective comes before the one that others of their group wait in, and the rest."""
-    groups: dict[str | None, dict[int, CollectiveProgress]] = defaultdict(dict)
-    for evidence in seen.all(CollectiveProgress):
-        rank = who(evidence)
-        if rank is not None:
-            groups[evidence.fact.group].setdefault(rank, evidence.fact)
-    absent: dict[int, None] = {}
-    present: dict[int, None] = {}
-    for ranks in groups.values():
-        stuck = [
-            f.last_completed + 1
-            for f in ranks.values()
-            if f.last_completed is not None and f.last_enqueued is not None and f.last_enqueued > f.last_completed
-        ]
-        if not stuck:
-            continue
-        least = min(stuck)
-        for rank, fact in ranks.items():
-            if fact.last_enqueued is not None:
-                (absent if fact.last_enqueued < least else present)[rank] = None
-    return tuple(absent), tuple(r for r in present if r not in absent)
+    """The ranks that all waits lead to, through all groups, by what watchdogs print; and the ranks that wait."""
+    groups: dict[str | None, GroupRecords] = {}
+
+    def of(group: str | None, rank: int) -> dict[int, Reached]:
+        return groups.setdefault(group, GroupRecords(str(group))).by_rank.setdefault(rank, {})
+
+    for each in seen.all(CollectiveProgress):
+        rank, fact = who(each), each.fact
+        if rank is None or each.origin.line is None or fact.last_enqueued is None:
+            continue  # what a dump says is followed with the dump's own entries
+        records = of(_known_as(seen, each, fact.group) if fact.group is not None else None, rank)
+        if not records:
+            last = fact.last_enqueued
+            done = last if fact.last_completed is None else fact.last_completed
+            records.update({done + 1: Reached.SCHEDULED, last: Reached.SCHEDULED} if last > done else {})
+            records.update({done: Reached.COMPLETED} if done >= 0 else {})
+    for rank, events in waiting(seen).items():
+        for timed in events:
+            group, number = group_of(seen, timed), timed.fact.seq
+            if group is not None and number is not None and not (records := of(group, rank)):
+                records[number] = Reached.SCHEDULED
+    found = origins(groups.values())
+    inside = {r for group in groups.values() for r in group.by_rank if group.first_pending(r) is not None}
+    return tuple(source.rank for source in found.sources), tuple(sorted(inside))
 
 
 def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ...]:

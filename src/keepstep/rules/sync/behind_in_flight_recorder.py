@@ -86,25 +86,30 @@ def _behind(group: Group, number: int, sources: list[Source]) -> Found:
     if sources[0].how == "not started":
         did, state = "did not start", "scheduled, which its device never began"
     else:
-        did, state = "did not join", f"{words(last[0])}, finished" if last else "empty"
+        did, state = "did not join", f"{words(last[0])}, finished" if last else ""
     more = sorted({rank for source in sources for rank in source.waiting} - {*ahead})
     follow = f"; {wording.ranks(more)} waited for the same ranks in other groups" if more else ""
-    after = called(last[0]) if last else "the start"
+    after = f"after {called(last[0])}" if last else "instead"
     return Found(
         title=f"{wording.ranks(guilty)} {did} {called(waited)}, in which {wording.ranks(ahead)} waited",
         because=(
             f"in group {group.name}, {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}; "
-            f"the last record of {wording.ranks(guilty)} is {state}{follow}"
+            + (f"the last record of {wording.ranks(guilty)} is {state}" if state else _unrecorded(guilty))
+            + follow
         ),
         evidence=(*last, *(group.by_rank[r][number] for r in ahead[:MOST_SHOWN])),
         ranks=tuple(guilty),
         fixes=(
-            Fix(do=f"look at what {wording.ranks(guilty)} did after {after}: the log, and the stack while it is alive")
+            Fix(do=f"look at what {wording.ranks(guilty)} did {after}: the log, and the stack while it is alive")
             if sources[0].how == "not scheduled"
             else Fix(do="look at the devices of these ranks", command="nvidia-smi -q; dmesg -T | grep -i xid"),
             Fix(do="compare the stacks of a live job", command="keepstep why --live"),
         ),
     )
+
+
+def _unrecorded(guilty: list[int]) -> str:
+    return f"{wording.ranks(guilty)} {'has' if len(guilty) == 1 else 'have'} no record of it"
 
 
 def _absent(group: Group, number: int, sources: list[Source], unread: set[int]) -> Found:

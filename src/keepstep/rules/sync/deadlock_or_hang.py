@@ -9,7 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing, TimeoutHeardOf
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing, RecordedCollective, TimeoutHeardOf
 from keepstep.core.facts.training import PhaseSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
@@ -59,6 +59,8 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
     A broken link or GPU makes every rank wait in the same collective; then no rank is missing.
     """
     missing = [e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e) and not _broke_off(seen, e)]
+    if seen.all(RecordedCollective):  # those whom torchfrtrace misses may wait themselves: SYN052 follows them
+        missing = [e for e in missing if e.fact.what != "flight recorder"]
     timed = {rank: events for rank, events in waiting(seen).items()}
     events: list[Evidence[Fact]] = [e for e in seen.all(CollectiveTimeout) if not seen.survived(e)]
     heard = list(seen.all(TimeoutHeardOf))

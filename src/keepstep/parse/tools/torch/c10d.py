@@ -28,7 +28,8 @@ from keepstep.core.facts.sync import (
 from keepstep.parse.scan.signature import integers, signature
 from keepstep.parse.tools.network.sockets import why
 
-_WHO = r"(?:\[(?:PG [^\]\n]{0,120}? )?Rank (?P<rank>\d+)\] )?"
+_WHO = r"(?:\[(?:PG (?:ID )?(?P<group>[^\]\n]{0,120}?) )?Rank (?P<rank>\d+)\] )?"
+_GROUP = r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?"
 _NUMBER = r"(?:\d+|-1)"
 
 
@@ -50,6 +51,7 @@ def _timeout(match: re.Match[str]) -> Fact:
         numel_in=_int(found["numel_in"]) if found["numel_in"] else shape,
         numel_out=_int(found["numel_out"]),
         timeout_ms=_int(found["timeout_ms"]),
+        group=found["group"],
     )
 
 
@@ -57,7 +59,7 @@ def _detected(match: re.Match[str]) -> Fact | None:
     """A watchdog found its rank waiting; one with nothing outstanding reports other ranks."""
     if match["begun"] is not None and match["begun"] == match["done"]:
         return None
-    return CollectiveTimeout(rank=int(match["rank"]), seq=int(match["seq"]))
+    return CollectiveTimeout(rank=int(match["rank"]), seq=int(match["seq"]), group=match["group"])
 
 
 def _unique_id(match: re.Match[str]) -> Fact:
@@ -136,23 +138,28 @@ _WATCHDOG = (
         CollectiveTimeout,
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective timeout from this local rank",
+        _GROUP
+        + r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective timeout from this local rank",
         CollectiveTimeout,
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,20}? from this local rank",
+        _GROUP + r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,20}? from this local rank",
         CollectiveTimeout,
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] Received a dump signal due to a collective timeout from rank (?P<of>\d+)", TimeoutHeardOf
-    ),
-    signature(r"Rank (?P<rank>\d+)\] Observed (?:flight recorder )?dump signal from another rank", TimeoutHeardOf),
-    signature(
-        r"Rank (?P<rank>\d+)\] Received a (?:global timeout|timeout|dump) ?(?:signal )?from another rank",
+        _GROUP + r"Rank (?P<rank>\d+)\] Received a dump signal due to a collective timeout from rank (?P<of>\d+)",
         TimeoutHeardOf,
     ),
     signature(
-        r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast enqueued (?:NCCL |XCCL )?work: (?P<last_enqueued>"
+        _GROUP + r"Rank (?P<rank>\d+)\] Observed (?:flight recorder )?dump signal from another rank", TimeoutHeardOf
+    ),
+    signature(
+        _GROUP + r"Rank (?P<rank>\d+)\] Received a (?:global timeout|timeout|dump) ?(?:signal )?from another rank",
+        TimeoutHeardOf,
+    ),
+    signature(
+        _GROUP
+        + r"Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast enqueued (?:NCCL |XCCL )?work: (?P<last_enqueued>"
         + _NUMBER
         + r"), last completed (?:NCCL |XCCL )?work: (?P<last_completed>"
         + _NUMBER
@@ -171,11 +178,11 @@ _WATCHDOG = (
     ),
     signature(r"\[Rank (?P<rank>\d+)\] Some NCCL operations have failed or timed out", CollectiveTimeout),
     signature(
-        r"Rank (?P<rank>\d+)\] +failure detected by watchdog at work sequence id: (?P<seq>\d+)"
+        _GROUP + r"Rank (?P<rank>\d+)\] +failure detected by watchdog at work sequence id: (?P<seq>\d+)"
         r"(?: PG status: last enqueued work: (?P<begun>-?\d+), last completed work: (?P<done>-?\d+))?",
         _detected,
     ),
-    signature(r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout),
+    signature(_GROUP + r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout),
     # desync debug (TORCH_NCCL_DESYNC_DEBUG)
     signature(
         r"To our best knowledge, ranks \[(?P<missing>[\d, ]+)\] are the lagging ranks",
