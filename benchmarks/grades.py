@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often the first finding's cause is right, by how sure keepstep says it is.
+
+``python -m benchmarks.grades [CASES ...]``: folders of labelled failures (by default ``../shared/cases``), and the lab's
+recordings. A case is a folder with ``case.json`` (``cause``, ``also_accept``) and the run's output as ``*.txt``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Confidence
+from keepstep.core.report import Report
+from keepstep.lab.record import replay
+from keepstep.lab.scenarios import SCENARIOS
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RECORDINGS = REPOSITORY / "tests" / "recordings"
+BARS = {Confidence.ESTABLISHED: 0.98, Confidence.SUPPORTED: 0.90}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What keepstep said first about one labelled run. ``expected`` is empty where it was healthy."""
+
+    name: str
+    of: str
+    expected: frozenset[str]
+    report: Report
+
+    @property
+    def grade(self) -> Confidence | None:
+        return self.report.root.confidence if self.report.root else None
+
+    @property
+    def right(self) -> bool:
+        root = self.report.root
+        return root.cause.value in self.expected if root else not self.expected
+
+    def __str__(self) -> str:
+        root = self.report.root
+        said = f"{root.rule} {root.cause.value}, {root.confidence.value}" if root else "nothing"
+        return f"- {self.name}: {' or '.join(sorted(self.expected)) or 'nothing'}; said: {said}"
+
+
+def of_cases(folder: Path) -> Iterator[Answer]:
+    """Each case is read from a neutral folder, without its label."""
+    for labelled in sorted(folder.glob("*/case.json")):
+        case = json.loads(labelled.read_text())
+        with tempfile.TemporaryDirectory() as place:
+            for log in labelled.parent.glob("*.txt"):
+                shutil.copy(log, place)
+            report = explain_paths([Path(place)]).report
+        yield Answer(labelled.parent.name, "cases", frozenset({case["cause"], *case.get("also_accept", ())}), report)
+
+
+def of_recordings() -> Iterator[Answer]:
+    """Those of runs that logs alone explain, and healthy ones."""
+    for folder in sorted(RECORDINGS.iterdir()):
+        scenario = SCENARIOS[folder.name]
+        if scenario.later is None:
+            yield Answer(folder.name, "recordings", scenario.accepted, replay(folder))
+
+
+def table(answers: list[Answer]) -> str:
+    groups = sorted({answer.of for answer in answers})
+    lines = [f"| grade | {' | '.join(groups)} | right | bar |", f"|---{'|---' * len(groups)}|---|---|"]
+    for grade in (*Confidence, None):
+        graded = [answer for answer in answers if answer.grade is grade]
+        if not graded:
+            continue
+        cells = [_share([answer for answer in graded if answer.of == group]) for group in groups]
+        part, bar = sum(answer.right for answer in graded) / len(graded), BARS.get(grade) if grade else None
+        kept = f"{bar:.0%}, {'kept' if part >= bar else 'missed'}" if bar else ""
+        lines.append(f"| {grade.value if grade else 'no finding'} | {' | '.join(cells)} | {part:.1%} | {kept} |")
+    return "\n".join(lines)
+
+
+def _share(answers: list[Answer]) -> str:
+    return f"{sum(answer.right for answer in answers)} of {len(answers)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", type=Path, nargs="*", default=[REPOSITORY.parent / "shared" / "cases"])
+    answers = [*of_recordings(), *(answer for folder in parser.parse_args().cases for answer in of_cases(folder))]
+    print(f"# How often each grade is right\n\nMade by `make bench`, over {len(answers)} labelled runs.\n")
+    print(table(answers))
+    if wrong := [answer for answer in answers if not answer.right]:
+        print("\nWrong (expected; said):\n")
+        print("\n".join(map(str, wrong)))
+
+
+if __name__ == "__main__":
+    main()
