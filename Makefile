@@ -148,6 +148,7 @@ bench: setup
 	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python -m benchmarks.logs
 	$(BIN)/python -m benchmarks.many_ranks
+	$(BIN)/python -m benchmarks.grades
 	$(BIN)/python -m benchmarks.network_check
 	$(BIN)/python -m benchmarks.guard
 	$(BIN)/python -m benchmarks.comeback

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often the first finding's cause is right, by how sure keepstep says it is.
 
-``python -m benchmarks.grades [CASES ...]``: folders of labelled failures (by default ``../shared/cases``), and the lab's
-recordings. A case is a folder with ``case.json`` (``cause``, ``also_accept``) and the run's output as ``*.txt``.
+``python -m benchmarks.grades [CASES ...]``: folders of labelled failures (by default ``../shared/cases``), the lab's
+recordings, and the small logs of the tests. A case is a folder with ``case.json`` (``cause``, ``also_accept``) and the
+run's output as ``*.txt``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,8 +23,14 @@ from keepstep.core.report import Report
 from keepstep.lab.record import replay
 from keepstep.lab.scenarios import SCENARIOS
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 RECORDINGS = REPOSITORY / "tests" / "recordings"
+SMALL_LOGS = REPOSITORY / "tests" / "rules" / "labelled"
 BARS = {Confidence.ESTABLISHED: 0.98, Confidence.SUPPORTED: 0.90}
 
 
@@ -62,11 +70,24 @@ def of_cases(folder: Path) -> Iterator[Answer]:
 
 
 def of_recordings() -> Iterator[Answer]:
-    """Those of runs that logs alone explain, and healthy ones."""
+    """What only the guard or a check can find may stay without an answer; one that is given counts."""
     for folder in sorted(RECORDINGS.iterdir()):
         scenario = SCENARIOS[folder.name]
-        if scenario.later is None:
-            yield Answer(folder.name, "recordings", scenario.accepted, replay(folder))
+        report = replay(folder)
+        if scenario.later is None or report.root is not None:
+            yield Answer(folder.name, "recordings", scenario.accepted, report)
+
+
+def of_small_logs() -> Iterator[Answer]:
+    """Runs of a few lines each: messages that misname their cause, and silent degradation."""
+    for path in sorted(SMALL_LOGS.glob("*.toml")):
+        for run in tomllib.loads(path.read_text())["run"]:
+            with tempfile.TemporaryDirectory() as place:
+                for name, text in run["logs"].items():
+                    Path(place, f"{name}.log").write_text(text)
+                report = explain_paths([Path(place)]).report
+            expected = frozenset({run["cause"], *run.get("also", ())} - {""})
+            yield Answer(run["name"], "small logs", expected, report)
 
 
 def table(answers: list[Answer]) -> str:
@@ -90,7 +111,8 @@ def _share(answers: list[Answer]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", type=Path, nargs="*", default=[REPOSITORY.parent / "shared" / "cases"])
-    answers = [*of_recordings(), *(answer for folder in parser.parse_args().cases for answer in of_cases(folder))]
+    folders = parser.parse_args().cases
+    answers = [*of_recordings(), *of_small_logs(), *(answer for folder in folders for answer in of_cases(folder))]
     print(f"# How often each grade is right\n\nMade by `make bench`, over {len(answers)} labelled runs.\n")
     print(table(answers))
     if wrong := [answer for answer in answers if not answer.right]:

@@ -25,7 +25,6 @@ NOT_SEEN_IN_LOGS_YET: dict[Cause, str] = {}
 """Causes that no rule can name, each with the reason."""
 
 NAMED_BY_ANOTHER_FAMILY = {
-    "HWD004": "there is no cause of its own for a broken machine: its peers see a lost peer",
     "HWD005": "a device-side error without a fault of the device is a bug of the code that ran on it",
 }
 """Rules that live with their subject rather than with their cause, each with the reason."""

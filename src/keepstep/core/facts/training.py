@@ -66,6 +66,20 @@ class NonFinite(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepsSkipped(Fact):
+    """Optimizer steps were skipped because gradients overflowed, by what the loss scaler or the trainer prints.
+
+    ``scale``: the loss scale after one such step. ``skipped``: how many, of all up to ``step``, or since the last line
+    where ``recent``.
+    """
+
+    scale: float | None = None
+    skipped: int | None = None
+    step: int | None = None
+    recent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plateau(Fact):
     """A metric stopped changing when the run expected it to."""
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
@@ -51,7 +53,7 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     If the save is inside `if rank == 0:` although it needs all ranks, no time limit is long enough.
     """
     waited = [e for e in seen.all(CollectiveTimeout) if not any(word in (e.fact.op or "").upper() for word in GATHERS)]
-    slow = seen.all(SlowStorage)
+    slow = [e for e in seen.all(SlowStorage) if not _waits_for_the_dead(seen, e)]
     missing = seen.all(RanksMissing)
     if slow and (waited or missing or seen.broken):
         yield _found(seen, (*slow[:3], *waited[:3]), None)
@@ -73,6 +75,17 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     if any(e.origin.line != saving.origin.line for e in steps):
         return
     yield _found(seen, (saving, *waited[:6]), saving)
+
+
+def _waits_for_the_dead(seen: EvidenceSet, slow: Evidence[SlowStorage]) -> bool:
+    """Whether it is only a barrier of a save that timed out, and a rank that it waited for had crashed or was lost."""
+    awaited = {rank for e in seen.near(slow, RanksMissing, before=1, after=1) for rank in e.fact.missing}
+    if not awaited:
+        return False
+    raised = {e.who for e in seen.all(ExceptionRaised) if not seen.survived(e) and not seen.merely_logged(e)}
+    ended = {e.who for e in (*seen.all(FatalSignal), *seen.bad_exits, *seen.all(NativeAbort))}
+    lost = {e.fact.peer_rank for e in seen.all(PeerLost)}
+    return bool(awaited & (raised | ended | lost))
 
 
 def _found(seen: EvidenceSet, evidence: tuple[Evidence[Fact], ...], saving: Evidence[Fact] | None) -> Found:

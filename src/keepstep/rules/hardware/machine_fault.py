@@ -15,10 +15,11 @@ from keepstep.rules.questions.processes import ended_badly, once_a_line
 
 @rule(
     id="HWD004",
-    cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    cause=Cause.HARDWARE_MACHINE_FAULT,
     needs=(MachineFault,),
     confidence=Confidence.SUPPORTED,
     explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
         Cause.NETWORK_TIMEOUT_SLOW,
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.WORKER_PARAMETER_SERVER_LOST,
@@ -46,8 +47,8 @@ def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
     A node can also be reported as not ready because of low memory or a network fault. Check its own log.
     """
     faults = once_a_line(seen.all(MachineFault))
-    said = any("ended the job" in e.fact.what for e in faults)
-    if not faults or not (said or ended_badly(seen)):
+    ended = [e for e in faults if _ends_it(e.fact) and not seen.survived(e)]
+    if not faults or not (ended or ended_badly(seen)):
         return
     node = next((e.fact.node for e in faults if e.fact.node), None)
     yield Found(
@@ -67,3 +68,8 @@ def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="restart from the last checkpoint without it"),
         ),
     )
+
+
+def _ends_it(fact: MachineFault) -> bool:
+    """Whether the message itself says that the machine stopped, or that the job ended for it."""
+    return "ended the job" in fact.what or fact.what.startswith("kernel panic")

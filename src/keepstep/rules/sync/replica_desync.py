@@ -9,10 +9,15 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import ModelsDiffer, ReplicasDiffer
+from keepstep.core.facts.training import NonFinite
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
+from keepstep.rules.sync._counts import of_no_model
 from keepstep.rules.sync._waiting import who
+
+LISTED_WITHIN = 4
+"""Lines from the message to the values that it compared."""
 
 
 @rule(
@@ -43,10 +48,11 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
     Build the model from the same configuration and checkpoint on every rank, before wrapping it.
 
     ## When this is wrong
-    If another rank failed before it could send its shapes, the comparison reads garbage.
+    If another rank failed before it could send its shapes, the comparison reads garbage. A count that no model can have
+    is reported as a mismatch of collectives (SYN008), and values that are all NaN as NaN (NUM001).
     """
-    models = [e for e in seen.all(ModelsDiffer) if not seen.survived(e)]
-    values = [e for e in seen.all(ReplicasDiffer) if not seen.survived(e)]
+    models = [e for e in seen.all(ModelsDiffer) if not seen.survived(e) and not of_no_model(e.fact)]
+    values = [e for e in seen.all(ReplicasDiffer) if not seen.survived(e) and not _not_numbers(seen, e)]
     fixes = (
         Fix(
             do="print the number of parameters on each rank before wrapping",
@@ -81,6 +87,11 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
             ranks=ranks if len(ranks) <= 2 else (),
             fixes=fixes,
         )
+
+
+def _not_numbers(seen: EvidenceSet, differ: Evidence[ReplicasDiffer]) -> bool:
+    """Whether the values that were compared are listed below, and all are NaN, which equals nothing."""
+    return any(e.fact.fatal for e in seen.near(differ, NonFinite, after=LISTED_WITHIN))
 
 
 def _found_unequal(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.training import NonFinite
+from keepstep.core.facts.training import NonFinite, StepsSkipped
 from keepstep.parse.scan.signature import by_hand, signature
 
 _NAN = r"(?:nan|NaN|NAN|inf|Inf|-inf)"
@@ -115,6 +115,9 @@ SIGNATURES = (
     ),
     signature(r"[Tt]raining (?:has )?diverged|[Ll]oss (?:has )?(?:diverged|exploded)\b", NonFinite, what="loss"),
     # printed, and training may go on
+    signature(
+        r"Gradient overflow\.? +Skipping step[^\n]{0,60}reducing loss scale to (?P<scale>[\d.e+-]{1,30})", StepsSkipped
+    ),
     signature(r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)", NonFinite, fatal=False),
     signature(
         r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",

@@ -19,9 +19,9 @@ from keepstep.core.facts.environment import (
 from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.sync import ReplicasDiffer
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 _LAST_IS_FIRST = lazy_pattern(r"'--local_rank(?:=|', ?')0'")
 
@@ -100,6 +100,12 @@ SIGNATURES = (
         r"Current loss scale already at minimum", NonFinite, what="gradients overflow at the smallest loss scale"
     ),
     signature(r"OVERFLOW! Rank (?P<rank>\d+) Skipping step", NonFinite, what="gradients", fatal=False),
+    signature(r"OVERFLOW! Rank \d+ Skipping step[^\n]{0,60}?, reducing to (?P<scale>[\d.e+-]{1,30})", StepsSkipped),
+    signature(
+        r"\bstep=(?P<step>\d+), skipped=(?P<skipped>[1-9]\d*), lr=\[",
+        StepsSkipped,
+        anchors=by_hand("every step says skipped=0", *(f"skipped={digit}" for digit in "123456789")),
+    ),
     # versions and builds
     signature(
         r"(?P<what>Installed CUDA version \S+ does not match the version torch was compiled with[^\n]{0,60})",

@@ -1,12 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fairseq and metaseq: world size, batches and checkpoints."""
+"""fairseq and metaseq: world size, batches, gradients and checkpoints."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import UnevenShards
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
+
+_NORM = lazy_pattern(r"(?:^|\s)rank +(?P<rank>\d+) = (?P<norm>\S+)")
+
+
+def _norms(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """The gradient norm of each rank. NaN equals nothing, so ranks that all have it seem to differ."""
+    norms = []
+    for line in lines:
+        norm = _NORM.search(line)
+        if norm is None:
+            break
+        norms.append(norm["norm"].lower().strip("+-"))
+    if norms and all(norm in ("nan", "inf") for norm in norms):
+        yield NonFinite(what=f"the gradient norm of {'every rank' if len(norms) > 1 else 'the only rank listed'}")
+
+
+BLOCKS = (block(r"grad_norm across the workers:", _norms),)
 
 SIGNATURES = (
     # fairseq and metaseq, where one process is to start all ranks
@@ -28,6 +51,9 @@ SIGNATURES = (
     signature(
         r"Cannot load model parameters from checkpoint (?P<detail>[^\s;]{1,300});? ?please ensure that the architectures match",
         CheckpointMismatch,
+    ),
+    signature(
+        r"gradient overflow detected, ignoring gradient, setting loss scale to: (?P<scale>[\d.e+-]{1,20})", StepsSkipped
     ),
     signature(r"(?P<detail>Optimizer does not match; please reset the optimizer)", CheckpointMismatch),
 )

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, CorruptData, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.sync import SharedStateRace
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite
-from keepstep.parse.scan.signature import signature
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
+from keepstep.parse.scan.signature import by_hand, signature
+
+
+def _skipped(match: re.Match[str]) -> Fact:
+    return StepsSkipped(step=int(match["step"]), skipped=int(match["skipped"]), recent=True)
+
 
 SIGNATURES = (
     signature(
@@ -20,6 +28,14 @@ SIGNATURES = (
     signature(
         r"(?:Rank (?P<rank>\d+):? )?found (?P<what>NaN|Inf|NaN or Inf) in (?:local )?(?:grad norm|forward loss|gradient)",
         NonFinite,
+    ),
+    signature(
+        r"\biteration +(?P<step>\d+)/ *\d+ \|[^\n]{0,600}?number of skipped iterations: +(?P<skipped>[1-9]\d*) \|",
+        _skipped,
+        anchors=by_hand(
+            "every line says that 0 were skipped",
+            *(f"skipped iterations: {blanks}{digit}" for blanks in ("", " ", "  ") for digit in "123456789"),
+        ),
     ),
     signature(r"(?P<what>found NaN) in local (?:forward|loss)", NonFinite),
     signature(
