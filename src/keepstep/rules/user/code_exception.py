@@ -17,6 +17,16 @@ from keepstep.rules.last_resort.naming import named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
 from keepstep.rules.questions.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
 
+OF_THE_SYSTEM = frozenset(
+    {
+        *("OSError", "IOError", "FileNotFoundError", "FileExistsError", "PermissionError", "NotADirectoryError"),
+        *("IsADirectoryError", "BlockingIOError", "InterruptedError", "ProcessLookupError", "ChildProcessError"),
+        *("TimeoutError", "EOFError", "BrokenPipeError", "ConnectionError", "ConnectionResetError"),
+        *("ConnectionRefusedError", "ConnectionAbortedError", "KeyboardInterrupt"),
+    }
+)
+"""These depend on files, hosts and other processes: perhaps another rank should have written what was not found."""
+
 
 @rule(
     id="USR001",
@@ -45,7 +55,7 @@ def code_exception(seen: EvidenceSet) -> Iterator[Found]:
     ## How we know
     The exception was not caught, contains no known message of a library or the system, and training did not go on
     after it. Exceptions that only report another failure do not count. One that a framework raised is reported as a
-    hypothesis.
+    hypothesis, and one that passes on the operating system's answer (a file that was not found) as supported.
 
     ## What to do
     Look at the frame that is named: it is the innermost one in your own code.
@@ -102,9 +112,14 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
         ),
         evidence=tuple(raised),
         ranks=who,
-        confidence=Confidence.HYPOTHESIS if foreign else None if fact.frames else Confidence.SUPPORTED,
+        confidence=Confidence.HYPOTHESIS if foreign else _grade(fact),
         fixes=(look, _ALL_RANKS) if any(_is_torch(each.fact) for each in raised) else (look,),
     )
+
+
+def _grade(fact: ExceptionRaised) -> Confidence | None:
+    """Established only where nothing but the program can raise it: an operating system's answer has other reasons."""
+    return Confidence.SUPPORTED if not fact.frames or short_type(fact) in OF_THE_SYSTEM else None
 
 
 _CAUGHT = lazy_pattern(r"Caught \w+ in |Traceback |in user code:")

@@ -98,7 +98,7 @@ SIGNATURES = (
     ),
     signature(r"Batch \d+: Invalid loss, terminating training", NonFinite, what="loss"),
     signature(
-        r"Gradient overflow\.? +Skipping step[^\n]{0,60}reducing loss scale to (?:0(?:\.0)?|\d\.\d+e-(?:[4-9]\d|\d{3}))\b",
+        r"Gradient overflow\.? +Skipping step[^\n]{0,60}reducing loss scale to (?:0(?:\.0)?(?![\d.])|\d\.\d+e-(?:[4-9]\d|\d{3})\b)",
         NonFinite,
         what="gradients overflow although the loss scale is 0",
     ),
