@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.network import CommunicationFailed
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
+
+SOME_STEPS = 3
+"""So many different steps need NCCL, CUDA and the driver to fit."""
 
 
 @rule(
@@ -36,9 +40,14 @@ def unhandled_cuda_error(seen: EvidenceSet) -> Iterator[Found]:
     Run again with `NCCL_DEBUG=INFO` and read the first `NCCL WARN Cuda failure`.
 
     ## When this is wrong
-    Often. That is why it is a hypothesis, reported only when nothing else is found.
+    Often. That is why it is a hypothesis, reported only when nothing else is found, and not after steps that went well:
+    a driver that does not fit fails at once.
     """
-    found = [e for e in seen.all(CommunicationFailed) if "uda" in e.fact.code.lower() and not seen.survived(e)]
+    found = [
+        e
+        for e in seen.all(CommunicationFailed)
+        if "uda" in e.fact.code.lower() and not seen.survived(e) and not _trained_before(seen, e)
+    ]
     if found:
         yield Found(
             title="NCCL hit a CUDA error, and the log does not give the reason",
@@ -49,3 +58,8 @@ def unhandled_cuda_error(seen: EvidenceSet) -> Iterator[Found]:
                 Fix(do="compare the driver with the CUDA that the framework was built for", command="nvidia-smi"),
             ),
         )
+
+
+def _trained_before(seen: EvidenceSet, failed: Evidence[CommunicationFailed]) -> bool:
+    steps = {(e.fact.step, e.fact.of) for e in seen.near(failed, StepSeen, before=TO_THE_END)}
+    return len(steps) >= SOME_STEPS
