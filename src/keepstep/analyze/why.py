@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
+from keepstep.analyze.lives import by_lives
 from keepstep.analyze.scan_logs import scan_logs
+from keepstep.analyze.started_again import started_again
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
@@ -100,7 +102,8 @@ def explain_paths(
     gathered.coverage += [*coverage, *_blind_spots(found)]
     seen = EvidenceSet(items=tuple(in_time_order(gathered.evidence)), coverage=tuple(gathered.coverage))
     with _no_collecting():
-        return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen, tuple(files))
+        asked = [*builtin_rules(), *rules]
+        return Explained(by_lives(seen, lambda part: diagnose(part, asked)), seen, tuple(files))
 
 
 @contextmanager
@@ -135,7 +138,8 @@ def _read_logs(
         progress(read, total)
 
     scanned, problems = scan_logs(logs, knowledge, tell, meanwhile=builtin_rules, patience_s=patience_s)
-    gathered.evidence += attribute(scanned)
+    found = attribute(scanned)
+    gathered.evidence += [*found, *started_again(logs, found)]
     if logs:
         state = CoverageState.CHECKED if read else CoverageState.UNAVAILABLE
         what = f"{count(len(logs), 'log')} ({size(read)})"
