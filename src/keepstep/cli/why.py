@@ -37,7 +37,7 @@ def why(asked: argparse.Namespace) -> int:
         raise UserError("nothing to look at", hint="give a PATH, `-` or --live; `keepstep why --help` explains them")
     for target in (asked.html, asked.bundle):
         refuse_to_overwrite(target, asked.force)
-    explained = _explain(asked)
+    explained = _explain_all(asked)
     report = redacted(explained.report)
     print_report(report, as_json=asked.json)
     _remember(report)
@@ -67,6 +67,25 @@ def _remember(report: Report) -> None:
 def _ids_in_use() -> Iterator[str]:
     for rule in builtin_rules():
         yield rule.id
+
+
+def _explain_all(asked: argparse.Namespace) -> Explained:
+    """Of several runs, the latest failure and what it has in common with those before it."""
+    from keepstep.cli.several_runs import explain_latest, runs_in
+
+    listed = runs_in([_run(path) for path in asked.paths]) if asked.paths and not _is_foreign(asked.paths) else []
+    if not listed:
+        return _explain(asked)
+
+    def explain(path: Path) -> Explained:
+        asked.paths = [str(path)]
+        return _explain(asked)
+
+    return explain_latest(listed, explain, lambda path: explain_paths([path], follow=asked.follow).report)
+
+
+def _is_foreign(paths: list[str]) -> bool:
+    return any(path == "-" or path.startswith(("slurm:", "k8s:")) for path in paths)
 
 
 def _explain(asked: argparse.Namespace) -> Explained:
@@ -121,7 +140,13 @@ def _run_or_path(text: str) -> Path:
 def _run(text: str) -> Path:
     path = Path(text)
     if not path.exists() and "/" not in text:
-        path = runs.find(text) or path
+        found = runs.find(text)
+        if found is None and text == "last":
+            raise UserError(
+                f"there is no run here yet: no run folder in {runs.DEFAULT.absolute()}",
+                hint="start one with `keepstep run -- CMD`, or give the folder or files that a run wrote",
+            )
+        path = found or path
     return path
 
 

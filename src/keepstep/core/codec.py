@@ -44,6 +44,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "ranks": list(report.ranks),
         "world_size": report.world_size,
         "story": list(report.story),
+        "earlier_runs": list(report.earlier),
     }
 
 

@@ -38,6 +38,8 @@ class Report:
     world_size: int | None = None
     story: tuple[str, ...] = ()
     """For a run that was restarted: how each attempt ended."""
+    earlier: tuple[str, ...] = ()
+    """Where several runs were given: what the earlier ones say about this failure."""
 
     @property
     def root(self) -> Finding | None:

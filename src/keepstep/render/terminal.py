@@ -41,6 +41,7 @@ def _visible(report: Report) -> Report:
         coverage=tuple(replace(each, what=visible(each.what), why=visible(each.why)) for each in report.coverage),
         crashed=tuple(replace(each, rule=visible(each.rule), error=visible(each.error)) for each in report.crashed),
         story=tuple(map(visible, report.story)),
+        earlier=tuple(map(visible, report.earlier)),
     )
 
 
@@ -87,6 +88,7 @@ class _Page:
                 yield f"{self._paint(word, tint, 'bold')}  the last attempt ended well; what ended the one before it:"
             yield from self._finding(root, first=True)
             yield from self._rest(report)
+        yield from self._earlier(report)
         yield ""
         yield from self._coverage(report)
 
@@ -156,6 +158,13 @@ class _Page:
         if report.root is not None and report.root.confidence is Confidence.HYPOTHESIS:
             yield ""
             yield from textwrap.wrap("This is a hypothesis: the evidence does not establish the cause.", self._width)
+
+    def _earlier(self, report: Report) -> Iterator[str]:
+        if report.earlier:
+            yield ""
+            yield self._paint("earlier runs", "dim")
+            for told in report.earlier:
+                yield from textwrap.wrap(told, self._width, initial_indent="  + ", subsequent_indent="    ")
 
     def _short(self, finding: Finding) -> Iterator[str]:
         named = ranks(finding.ranks)
