@@ -73,3 +73,8 @@ def test_one_life_stays_one(case: str, cause: str) -> None:
 def test_an_error_that_was_survived_is_no_end() -> None:
     report = report_on("survived")
     assert (report.exit_status, report.findings, report.story) == (0, (), ())
+
+
+def test_the_other_job_on_the_same_endpoint_is_named() -> None:
+    root = report_on("one_endpoint").root
+    assert root is not None and root.because == "job 91 was given port 29500 too"

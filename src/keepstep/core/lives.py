@@ -2,7 +2,7 @@
 """The lives of a run that was started again: which evidence belongs to which. Pure.
 
 A log is cut where a start is repeated: a restart count goes up, or the same launcher, rank or script announces itself
-again after something had ended the run. The evidence of files that each hold one life is told apart by their names. A
+again after something had ended the run. Files that each hold one life are distinguished by their names. A
 member that restarted alone, while the others went on, begins no new life of the run: its first death is why the others
 failed.
 """

@@ -13,7 +13,9 @@ from keepstep.core.lazy_pattern import lazy_pattern
 
 _ATTEMPT = lazy_pattern(r"(?:^|[/._\-])(?:attempt|restart)[._\-]?(?P<number>\d{1,4})(?=[/._\-]|$)")
 """torchrun --log-dir: ``attempt_0/3/stderr.log``; and what scripts call their files."""
-_KUBELET = lazy_pattern(r"(?:^|/)(?P<pod>[^/\s]+_[^/\s]+_[^/\s]+/[^/\s]+)/(?P<number>\d{1,5})\.log(?:$|[.\-])")
+_KUBELET = lazy_pattern(
+    r"(?:^|/)(?P<pod>[^/\s_]{1,63}_[^/\s_]{1,253}_[^/\s_]{1,63}/[^/\s]{1,63})/(?P<number>\d{1,5})\.log(?:$|[.\-])"
+)
 """/var/log/pods/NAMESPACE_POD_UID/CONTAINER/RESTARTS.log. The kubelet keeps the last few."""
 _PREVIOUS = lazy_pattern(r"[._\-]prev(?:ious)?(?=[._\-]|$)")
 """What `kubectl logs --previous` printed."""
@@ -32,6 +34,12 @@ def life_by_name(sources: _Sources, ends: Ends) -> dict[str, int]:
         if len(set(found.values())) > 1:
             return found
     return {}
+
+
+def job_of(source: str) -> int | None:
+    """The Slurm job that wrote a file, by its name."""
+    match = _JOB.search(source)
+    return int(match["job"]) if match is not None else None
 
 
 def _by_attempt(sources: _Sources) -> dict[str, int]:
@@ -71,9 +79,9 @@ def _by_job(sources: _Sources, ends: Ends) -> dict[str, int]:
     """Slurm's jobs, if each began after the one before it had ended."""
     jobs: dict[int, list[str]] = defaultdict(list)
     for source in sources:
-        match = _JOB.search(source)
-        if match is not None:
-            jobs[int(match["job"])].append(source)
+        job = job_of(source)
+        if job is not None:
+            jobs[job].append(source)
     spans = []
     for job, its in jobs.items():
         times = [e.at for source in its for e in sources[source] if e.at is not None]

@@ -23,3 +23,10 @@ class LifeEnded(Fact):
     """A launcher or scheduler says that it ends the run in order to start it again."""
 
     by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointGiven(Fact):
+    """The port that a run was told to meet at."""
+
+    port: int

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.lives import EndpointGiven
 from keepstep.core.facts.network import PortTaken
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import Fix, Found, ranks_of
+from keepstep.core.named_lives import job_of
 from keepstep.core.rule import rule
 
 
@@ -39,10 +41,17 @@ def port_in_use(seen: EvidenceSet) -> Iterator[Found]:
         return
     port = next((e.fact.port for e in taken if e.fact.port), None)
     where = f"port {port}" if port else "its port"
+    other = _other_job(seen, taken, port)
+    because = (
+        f"job {job_of(other.origin.source)} was given {where} too"
+        if other is not None
+        else f"another process, often left over from an earlier run, holds {where}"
+    )
     yield Found(
         title=f"{where} was already in use when the run tried to listen on it",
-        because=f"another process, often left over from an earlier run, holds {where}",
-        evidence=tuple(taken),
+        because=because,
+        evidence=(*taken, other) if other is not None else tuple(taken),
+        ranks=ranks_of(tuple(taken)),
         fixes=(
             Fix(
                 do="find the process that holds the port, and end it if it is a leftover",
@@ -51,3 +60,15 @@ def port_in_use(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="or give this run its own port", command="export MASTER_PORT=29517"),
         ),
     )
+
+
+def _other_job(
+    seen: EvidenceSet, taken: Sequence[Evidence[PortTaken]], port: int | None
+) -> Evidence[EndpointGiven] | None:
+    """A Slurm job besides the one that could not listen, with the same port."""
+    jobs = {job_of(e.origin.source) for e in taken}
+    for each in seen.all(EndpointGiven):
+        job = job_of(each.origin.source)
+        if None not in jobs and job is not None and job not in jobs and each.fact.port == port:
+            return each
+    return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.lives import LifeBegan, LifeEnded
+from keepstep.core.facts.lives import EndpointGiven, LifeBegan, LifeEnded
 from keepstep.parse.scan.signature import signature
 
 
@@ -22,6 +22,8 @@ SIGNATURES = (
     signature(r"\bTORCHELASTIC_RESTART_COUNT['\"]? ?[=:] ?['\"]?(?P<restarts>\d{1,4})\b", LifeBegan, by="torchrun"),
     signature(r"^\s*restart_count=(?P<restarts>\d{1,4})\s*$", LifeBegan, by="torchrun"),
     signature(r"\bJOBSET_RESTART_ATTEMPT ?[=:] ?['\"]?(?P<restarts>\d{1,4})\b", LifeBegan, by="Kubernetes"),
+    # where a run meets: two jobs may be given the same place
+    signature(r"\bMASTER_PORT['\"]? ?[=:] ?['\"]?(?P<port>\d{4,5})\b", EndpointGiven),
     # once for each start
     signature(
         r"Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
