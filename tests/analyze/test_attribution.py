@@ -4,6 +4,7 @@ from keepstep.analyze.attribution import Scanned, attribute, with_guards_words
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.guard import RankRaised
+from keepstep.core.facts.members import RankKnownBy
 from keepstep.core.facts.network import AddressMap, PeerLost, PortTaken, ServerStarted
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.sync import CommMember
@@ -18,7 +19,7 @@ def sighting(fact=None, writer=NOBODY, line=1, at=None, quote=""):
 
 
 def ranks(*logs: Scanned) -> list[int | None]:
-    return [e.rank.index if e.rank else None for e in attribute(logs)]
+    return [e.rank.index if e.rank else None for e in attribute(logs) if not isinstance(e.fact, RankKnownBy)]
 
 
 def test_a_prefix_beats_the_files_name():

@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from keepstep.analyze.places import SPAWNED, Places
+from keepstep.analyze.settling import How, with_tasks
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.guard import RankRaised
+from keepstep.core.facts.members import MemberPlaced
 from keepstep.core.facts.network import AddressMap, ServerStarted
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited, TaskNamed
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.identity import Rank
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.members import Known
 from keepstep.parse.scan.sighting import Sighting
 from keepstep.parse.scan.writer import NOBODY, Writer, identify
 
@@ -40,21 +44,33 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
     owners = {log.name: _owner(log) for log in logs}
     writers = [w for log in logs for w in (owners[log.name], *{id(s.writer): s.writer for s in log.sightings}.values())]
     numbering = _Numbering(writers, _Learned(logs))
+    places = Places(logs, owners, numbering.number)
     one_host = len({w.node for w in writers if w.node}) <= 1
     evidence: list[Evidence[Fact]] = []
+    how = How()
     for log in logs:
-        owner = owners[log.name]
+        owner = places.owners[log.name]
         known: dict[int, tuple[Rank | None, str]] = {}
-        for fact, line, writer, at, quote in log.sightings:
+        for said, line, writer, at, quote in log.sightings:
             if id(writer) not in known:
                 own = writer.rank is not None and writer.rank == owner.rank
-                known[id(writer)] = numbering.rank(writer, owner, one_host), "" if own else writer.key
+                stream = "" if own else writer.key
+                found = places.rank(writer, log.name)
+                known[id(writer)] = numbering.rank(writer, owner, one_host, found, places), stream
+                its = known[id(writer)][0]
+                if its is not None and found is None:
+                    found = numbering.counted_by(writer, owner, its.index, places)
+                how.note(found, Origin(source=log.name, line=line, stream=stream))
             rank, stream = known[id(writer)]
-            if writer.rank is None and _is_of_another(fact, owner):
+            if writer.rank is None and _is_of_another(said, owner):
                 rank = None
             origin = Origin(source=log.name, line=line, stream=stream)
+            counted, found = numbering.counted(said)
+            how.note(found, origin)
+            fact, found = places.settled(counted, writer, log.name, rank.index if rank else None)
+            how.note(found, origin)
             evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
-    return in_time_order(evidence)
+    return in_time_order([*with_tasks(evidence), *how.evidence()])
 
 
 def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[Fact]]) -> list[Evidence[Fact]]:
@@ -131,9 +147,16 @@ def _owner(log: Scanned) -> Writer:
     task = _own_task(log) if not said else None
     if task is not None:
         return Writer(key="", rank=task[1], role=task[0], name=log.name, by_words=True)
-    counted = {
-        int(found[1]) for s in log.sightings if isinstance(s.fact, StepSeen) and (found := _OF_A_STEP.search(s.quote))
-    }
+    placed = {s.fact.rank for s in log.sightings if isinstance(s.fact, MemberPlaced)}
+    counted = (
+        set()
+        if len(placed) > 1
+        else {
+            int(found[1])
+            for s in log.sightings
+            if isinstance(s.fact, StepSeen) and (found := _OF_A_STEP.search(s.quote))
+        }
+    )
     if len(counted) == 1 and counted != {0}:
         return Writer(key="", rank=counted.pop(), name=log.name, by_words=True)
     return named
@@ -206,8 +229,8 @@ class _Learned:
         """Whether a prefix's number is that of a host: several ranks write behind it, or others than it says."""
         return self._of_hosts and not writer.own and bool(writer.key)
 
-    def rank(self, writer: Writer) -> int | None:
-        """The global rank of a writer whose prefix gives its device or its rank on a host."""
+    def rank(self, writer: Writer, alone: bool) -> int | None:
+        """The global rank of a writer whose prefix gives its device or its rank on a host (``alone``: the only one)."""
         if writer.local is None:
             return None
         if writer.node:
@@ -215,7 +238,7 @@ class _Learned:
             return index if size and size == max(size for size, _ in self._members.values()) else None
         if not writer.key:
             return None
-        known = self._locals.get(writer.local) or self._by_distance(writer.local)
+        known = self._locals.get(writer.local) or (self._by_distance(writer.local) if alone else set())
         return next(iter(known)) if len(known) == 1 else self._failed_first.get(writer.local)
 
     def _by_distance(self, local: int) -> set[int]:
@@ -234,6 +257,7 @@ class _Numbering:
             if writer.rank is not None and writer.role in ("chief", "master", "worker", "ps"):
                 role = "chief" if writer.role == "master" and _has(writers, "worker") else writer.role
                 highest[role] = max(highest.get(role, -1), writer.rank)
+        self._has_master = any(w.role == "master" for w in writers)
         chiefs = highest.get("chief", -1) + 1
         workers = highest.get("worker", -1) + 1
         self._shift = {"chief": 0, "master": 0, "worker": chiefs, "ps": chiefs + workers}
@@ -241,11 +265,41 @@ class _Numbering:
         if not workers and not chiefs:
             self._shift["ps"] = 0
 
-    def rank(self, writer: Writer, owner: Writer, one_host: bool) -> Rank | None:
+    def number(self, writer: Writer) -> int | None:
+        """A writer's number over all roles."""
+        return writer.rank + self._shift.get(writer.role or "", 0) if writer.rank is not None else None
+
+    def counted(self, fact: Fact) -> tuple[Fact, Known | None]:
+        """A fact that names a task of a role, with its number over all roles."""
+        if not isinstance(fact, TaskNamed) or fact.rank is None or not self._shift.get(fact.role or ""):
+            return fact, None
+        known = self._after(fact.rank, self._shift[fact.role or ""])
+        return replace(fact, rank=known.rank), known
+
+    def _after(self, worker: int, before: int) -> Known:
+        first = "master" if self._has_master else "chief"
+        return Known(worker + before, f"worker {worker}, counted after the {first}")
+
+    def counted_by(self, writer: Writer, owner: Writer, rank: int, places: Places) -> Known | None:
+        """How the rank is known of one that is counted after other roles, or by the name of its log."""
+        source = writer if writer is not NOBODY and writer.rank is not None else owner
+        before = self._shift.get(source.role or "", 0)
+        if source.rank is not None and before and source.role == "worker":
+            return self._after(source.rank, before)
+        return Known(rank, places.how[rank]) if source is owner and rank in places.how else None
+
+    def rank(self, writer: Writer, owner: Writer, one_host: bool, found: Known | None, places: Places) -> Rank | None:
         source = writer if writer is not NOBODY and writer.rank is not None else owner
         node = writer.node or owner.node
+        several = places.members.several
+        if found is not None and found.rank is not None:
+            return Rank(index=found.rank, node=node, local=writer.local if writer.local is not None else owner.local)
+        if several and writer.local is not None and writer.key.startswith(SPAWNED):
+            return None
+        if places.is_a_host(source):
+            return None
         if source.rank is None:
-            learned = self._learned.rank(writer)
+            learned = self._learned.rank(writer, alone=not several)
             if learned is not None:
                 return Rank(index=learned, node=node, local=writer.local)
             if writer.key and not writer.node:
@@ -255,7 +309,7 @@ class _Numbering:
         if source.rank is not None:
             index = source.rank + self._shift.get(source.role or "", 0)
             return Rank(index=index, node=node, local=writer.local, role=source.role)
-        if writer.local is not None and one_host:
+        if writer.local is not None and one_host and not several:
             return Rank(index=writer.local, node=node, local=writer.local)
         return None
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing
 from keepstep.core.first_rank import CLEARLY_EARLIER_S, first_rank
+from keepstep.core.known_by import how_known
 
 
 def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding, ...]:
@@ -24,6 +25,7 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
         return tuple(replace(f, role=Role.INITIATING if n == 0 else Role.CONTRIBUTING) for n, f in enumerate(others))
     root = _root(seen, fatal)
     named = replace(root, ranks=first_rank(seen, root))
+    named = replace(named, placed=how_known(seen, named))
     rest = sorted((f for f in fatal if f is not root), key=lambda f: _key(seen, f))
     return (
         replace(named, role=Role.INITIATING),

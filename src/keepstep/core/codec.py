@@ -56,6 +56,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence.value,
         "severity": finding.severity.value,
         "ranks": list(finding.ranks),
+        "placed": list(finding.placed),
         "attempt": finding.attempt,
         "title": finding.title,
         "because": finding.because,

@@ -102,6 +102,8 @@ class Finding:
     explains: tuple[Cause, ...] = ()
     attempt: int | None = None
     """The attempt it was found in, if the run had several."""
+    placed: tuple[str, ...] = ()
+    """How its ranks are known, if no line states them: ``rank 9: local rank 1 on node 1, 8 per node``."""
 
 
 def ranks_of(evidence: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Finding, Standing, ranks_of
 from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.members import rank_of_exit, several_nodes
 
 CLEARLY_EARLIER_S = 2.0
 """Host clocks differ and lines are buffered: a smaller difference means nothing."""
@@ -101,7 +102,9 @@ def _by_launcher(seen: EvidenceSet) -> set[int]:
     exits = seen.all(ProcessExited)
     known: dict[int | None, int] = {e.fact.pid: e.fact.rank for e in exits if e.fact.pid and e.fact.rank is not None}
     named = [e.fact for e in exits if e.fact.rank is None and (e.fact.reporter == "torchrun" or not e.origin.stream)]
-    return {known.get(fact.pid, fact.local_rank) for fact in named if fact.local_rank is not None}
+    alone = not several_nodes(seen)
+    found = {known.get(f.pid, f.local_rank if alone else None) for f in named if f.local_rank is not None}
+    return {rank for rank in found if rank is not None}
 
 
 def _ends(seen: EvidenceSet) -> list[Evidence[Fact]]:
@@ -155,7 +158,7 @@ def _exited(seen: EvidenceSet) -> list[int]:
     """The ranks reported to have ended badly, in order."""
     found: list[int] = []
     for exited in seen.all(ProcessExited):
-        who = exited.who if exited.who is not None else exited.fact.local_rank
+        who = rank_of_exit(seen, exited)
         if who is not None and (exited.fact.code or exited.fact.signal):
             found.append(who)
     return found
@@ -217,7 +220,7 @@ def _by_device(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     """If each process has its own device, the number of the device that ran out; device 0 may be any rank's."""
     full = [e.fact.device or "" for e in root.evidence if isinstance(e.fact, DeviceMemoryExhausted)]
     devices = {int(match[1]) for match in map(_DEVICE.search, full) if match}
-    if len(devices) != 1 or devices == {0}:
+    if len(devices) != 1 or devices == {0} or several_nodes(seen):
         return ()
     stacks = [e.fact.frames for e in seen.all(ExceptionRaised)] + [e.fact.frames for e in seen.all(TracebackCut)]
     many = (seen.world_size or 1) > 1 or any(

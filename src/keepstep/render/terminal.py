@@ -51,6 +51,7 @@ def _visible_finding(finding: Finding) -> Finding:
         rule=visible(finding.rule),
         title=visible(finding.title),
         because=visible(finding.because),
+        placed=tuple(map(visible, finding.placed)),
         evidence=tuple(map(_visible_evidence, finding.evidence)),
         fixes=tuple(
             replace(each, do=visible(each.do), command=visible(each.command) if each.command else None)
@@ -107,6 +108,8 @@ class _Page:
             yield " " * len(head) + self._paint(more, "bold")
         where = f", {ranks(finding.ranks)}" if finding.ranks else ""
         yield from self._field("cause", f"{finding.cause.value}{where}")
+        for line in finding.placed if first else ():
+            yield from self._field("", line)
         yield from self._field("because", f"{finding.because} [{finding.confidence.value}]")
         if first:
             yield from self._seen(finding)

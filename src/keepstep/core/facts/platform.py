@@ -19,6 +19,7 @@ class DeviceFault(Fact):
     xid: int | None = None
     device: str | None = None
     hardware: bool = True
+    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

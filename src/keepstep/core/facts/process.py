@@ -153,6 +153,9 @@ class NativeFrameSeen(Fact):
 class TaskNamed(Fact):
     """An error names the task where it arose, as TensorFlow does below its message (``rank``: which)."""
 
+    role: str | None = None
+    """If tasks are counted within roles, the task's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracebackCut(Fact):

@@ -44,7 +44,7 @@ def spawned(buffer: bytes, place: int) -> Writer | None:
         match = pattern.match(buffer, start) if start >= 0 else None
         if match:
             rank = as_rank(match[1].decode())
-            return Writer(key=f"spawned {rank}", rank=rank)
+            return Writer(key=f"spawned {rank}", rank=rank, local=rank if pattern is _SPAWNED[0] else None)
     return None
 
 

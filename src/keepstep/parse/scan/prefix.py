@@ -18,7 +18,7 @@ from keepstep.parse.scan.writer import NOBODY, Writer, as_rank, identify
 
 _STRONG = (
     # torch's own excepthook: [rank1]: — Determined: [rank=1] ||
-    lazy_pattern(r"\[(?:rank[ :_=-]? ?|(?:worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
+    lazy_pattern(r"\[(?:rank[ :_=-]? ?|(?:worker|node|agent|task)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
     # torchrun --tee: the role and the rank on that host, [default0]: [trainer3]:
     lazy_pattern(r"\[(?:default|trainer)[ _-]?(?P<local>\d{1,5})\](?: \|\||:)? ?"),
     # JAX programs: [process 3] [host 2] [proc=1]
@@ -42,7 +42,7 @@ _STRONG = (
 _ANY_STRONG = lazy_pattern("|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in _STRONG))
 
 _ANY_STRONG_RAW = lazy_pattern(_ANY_STRONG.pattern.encode())
-_DOUBTFUL = lazy_pattern(rb"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost|[\d;]*m)|\]<std")
+_DOUBTFUL = lazy_pattern(rb"\[(?:rank|default|trainer|worker|node|agent|task|pod/|[Pp]roc|[Hh]ost|[\d;]*m)|\]<std")
 """After a first prefix: perhaps another one, or a colour spelled out."""
 
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
@@ -111,7 +111,7 @@ _OF_CHILD = lazy_pattern(
 _COUNTED = lazy_pattern(r"^ *\[?(?P<number>\d{1,8})(?:\]:?|:|\t) ?")
 
 _UNPLAIN = (b"pid=", b"\x1b", b"\x00")
-_BRACKET = lazy_pattern(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost)|\]<std")
+_BRACKET = lazy_pattern(r"\[(?:rank|default|trainer|worker|node|agent|task|pod/|[Pp]roc|[Hh]ost)|\]<std")
 
 
 def _is_marked(line: str) -> bool:
@@ -119,7 +119,9 @@ def _is_marked(line: str) -> bool:
     return "pid=" in line or ("[" in line and _BRACKET.search(line) is not None)
 
 
-_IN_BRACKETS = frozenset({"rank", "defa", "trai", "work", "node", "agen", "pod/", "Proc", "proc", "Host", "host"})
+_IN_BRACKETS = frozenset(
+    {"rank", "defa", "trai", "work", "node", "agen", "task", "pod/", "Proc", "proc", "Host", "host"}
+)
 
 
 def _are_marked(lines: list[str]) -> bool:
@@ -233,6 +235,7 @@ class Prefixes:
                     role=writer.role,
                     node=writer.node or match["node"],
                     name=writer.name,
+                    pid=int(match["pid"][:9]),
                     own=writer.own,
                 )
         return writer, text
@@ -298,4 +301,5 @@ def _writer(rank: str | None, name: str | None, node: str | None, pid: str | Non
         return Writer(key=f"{node}:{local}" if node else local, local=as_rank(local), node=node)
     index = as_rank(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
-    return Writer(key=key, rank=index, role=by_name.role if rank is None else None, node=node, name=name)
+    role = by_name.role if rank is None else None
+    return Writer(key=key, rank=index, role=role, node=node, name=name, pid=int(pid[:9]) if pid else None)

@@ -23,6 +23,7 @@ class Writer:
     role: str | None = None
     node: str | None = None
     name: str | None = None
+    pid: int | None = None
     own: bool = False
     by_words: bool = False
 

@@ -13,6 +13,7 @@ from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.sync import GroupShutDown
 from keepstep.core.finding import ranks_of
+from keepstep.core.members import rank_of_exit
 from keepstep.core.wording import ranks
 
 F = TypeVar("F", bound=Fact)
@@ -57,9 +58,7 @@ def rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
         return None
     for each in seen.all(ProcessExited):
         if each.fact.pid == pid:
-            if each.who is not None:
-                return each.who
-            return each.fact.local_rank
+            return rank_of_exit(seen, each)
     return None
 
 

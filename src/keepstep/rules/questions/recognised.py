@@ -8,6 +8,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.data import DataMissing
 from keepstep.core.facts.environment import VersionSeen
+from keepstep.core.facts.members import MemberPlaced, NodeSeen, RankKnownBy
 from keepstep.core.facts.network import (
     AddressMap,
     ConnectFailed,
@@ -51,6 +52,9 @@ _SAY_NOTHING_OF_A_CAUSE = (
     TracebackCut,
     TaskNamed,
     ErrorSaid,
+    NodeSeen,
+    MemberPlaced,
+    RankKnownBy,
 )
 
 _SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)

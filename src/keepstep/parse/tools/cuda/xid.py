@@ -75,8 +75,13 @@ def _xid(match: re.Match[str]) -> Fact:
     meaning = _MEANINGS.get(number, "GPU error")
     if number in _OF_THE_LINK:
         return PeerAccessFault(what=f"Xid {number}: {meaning}")
+    pid = re.compile(r", pid='?(\d{1,9})\b").match(match.string, match.end())
     return DeviceFault(
-        what=f"Xid {number}: {meaning}", xid=number, device=match["device"], hardware=number not in _OF_A_PROGRAM
+        what=f"Xid {number}: {meaning}",
+        xid=number,
+        device=match["device"],
+        hardware=number not in _OF_A_PROGRAM,
+        pid=int(pid[1]) if pid else None,
     )
 
 

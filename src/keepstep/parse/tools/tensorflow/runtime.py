@@ -167,22 +167,22 @@ SIGNATURES = (
     ),
     # The task that a message is about: below it, the node and its device
     signature(
-        r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
-        lambda m: TaskNamed(rank=int(m["rank"])),
+        r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
+        TaskNamed,
     ),
     signature(
-        r"Task (?P<rank>\d+) was not defined in job ['\"]?(?:worker|tpu_worker)\b",
-        lambda m: TaskNamed(rank=int(m["rank"])),
+        r"Task (?P<rank>\d+) was not defined in job ['\"]?(?P<role>worker|tpu_worker)\b",
+        TaskNamed,
     ),
     signature(
-        r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
-        lambda m: TaskNamed(rank=int(m["rank"])),
+        r"(?:from remote target|[Ff]rom) /job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
+        TaskNamed,
     ),
     # the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
     signature(
-        r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
+        r"/job:(?P<role>worker)/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
-        lambda m: TaskNamed(rank=int(m["rank"])),
+        TaskNamed,
         anchors=by_hand(
             "every line of a cluster names its workers",
             "encountered the following error when processing closure",

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Once ranks are known: messages about a task belong to it, and the report can say how a rank is known. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.members import RankKnownBy
+from keepstep.core.facts.network import AddressMap, PeerLost
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, ProcessExited, TaskNamed, TracebackCut
+from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.members import Known
+
+LINES_OF_A_MESSAGE = 2
+_OF_THE_WRITER = (
+    AddressMap,
+    ErrorSaid,
+    ExceptionRaised,
+    PeerLost,
+    PhaseSeen,
+    ProcessExited,
+    StepSeen,
+    StreamEnded,
+    TaskNamed,
+    TracebackCut,
+    WorldSeen,
+)
+"""Facts about the process that prints them, whatever task a message names."""
+
+
+def with_tasks(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
+    """What a message says is about the task that it names, not about the process that prints it."""
+    tasks: dict[tuple[str, str], list[Evidence[Fact]]] = defaultdict(list)
+    for each in evidence:
+        if isinstance(each.fact, TaskNamed) and each.fact.role is not None:
+            tasks[each.origin.source, each.origin.stream].append(each)
+    if not tasks:
+        return evidence
+    return [_of_its_task(each, tasks.get((each.origin.source, each.origin.stream), ())) for each in evidence]
+
+
+def _of_its_task(each: Evidence[Fact], tasks: Iterable[Evidence[Fact]]) -> Evidence[Fact]:
+    if each.fact.rank is not None or isinstance(each.fact, _OF_THE_WRITER):
+        return each
+    near = {
+        task.fact.rank for task in tasks if abs((task.origin.line or 0) - (each.origin.line or 0)) <= LINES_OF_A_MESSAGE
+    }
+    return replace(each, fact=replace(each.fact, rank=near.pop())) if len(near) == 1 else each
+
+
+class How:
+    """How each rank is known that no line states, and what is known of processes without a rank."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, tuple[str, Origin]] = {}
+        self._others: dict[tuple[str, str], tuple[str, Origin]] = {}
+
+    def note(self, known: Known | None, origin: Origin) -> None:
+        if known is None:
+            return
+        if known.rank is not None:
+            self._ranks.setdefault(known.rank, (known.how, origin))
+        else:
+            self._others.setdefault((origin.source, origin.stream), (known.how, origin))
+
+    def evidence(self) -> Iterator[Evidence[Fact]]:
+        for rank, (how, origin) in self._ranks.items():
+            yield Evidence(fact=RankKnownBy(rank=rank, how=how), origin=origin)
+        for how, origin in self._others.values():
+            yield Evidence(fact=RankKnownBy(how=how), origin=origin)
