@@ -11,11 +11,11 @@ from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.process import ProcessExited
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.tools.programs import rank_reports
+from keepstep.parse.tools.programs import process_ends
 
 
 def facts_of(text: str) -> list[object]:
-    return [seen.fact for seen in LogScan(build(rank_reports.SIGNATURES, ())).scan([text.encode()])]
+    return [seen.fact for seen in LogScan(build(process_ends.SIGNATURES, ())).scan([text.encode()])]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
+from keepstep.core.facts.sync import NoProgress
 from keepstep.core.identity import everyone
 
 SUPERVISOR = "keepstep run"
@@ -109,8 +110,11 @@ def raised_by(seen: EvidenceSet, rank: int | None) -> bool:
 def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
     """Whether the run had stopped before this moment: then that is why it was ended.
 
-    A rank that stops in a step, or provably, has stopped; saving and evaluating take a while.
+    A rank that stops in a step, or provably, has stopped; saving and evaluating take a while. A watchdog that gave up
+    for want of progress says so itself.
     """
+    if any((at is None or e.at is None or e.at <= at + BOX_S) and not seen.survived(e) for e in seen.all(NoProgress)):
+        return True
     return waited_to_the_end(seen) is not None or any(
         (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at)
         for e in seen.all(RankStopped)

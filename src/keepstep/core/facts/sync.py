@@ -111,6 +111,16 @@ class RanksMissing(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoProgress(Fact):
+    """A watchdog outside the framework saw no progress, and ended the run or a rank for it."""
+
+    seconds: float | None = None
+    """For how long."""
+    missing: tuple[int, ...] = ()
+    """The ranks that it heard nothing of, if it names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShutDown(Fact):
     """A collective was refused because some rank had left the group (Horovod, XLA, TF executor)."""
 

@@ -48,7 +48,8 @@ def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, .
         dict.fromkeys(
             r
             for e in seen.all(ProcessExited)
-            if (e.fact.first or e.fact.signal in _CRASH) and (r := e.fact.rank) is not None and r not in reporters
+            if (e.fact.first or e.fact.signal in _CRASH or e.fact.code) and (r := e.fact.rank) is not None
+            if r not in reporters and e.fact.code not in _TOLD_TO
         )
     )
     if crashed and len(crashed) <= 2:
@@ -58,6 +59,7 @@ def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, .
     return silent if len(silent) == 1 and len(reporters) >= 1 else ()
 
 
+_TOLD_TO = (143, -15)
 _CRASH = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
 
 

@@ -51,12 +51,13 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
     if all(_follows_an_exit(seen, e) for e in lost):
         return
     gone = lost_rank(seen, lost)
+    ended = tuple(e for e in seen.bad_exits if e.who is not None and e.who in gone)[:2]
     peer = stated(tuple(lost))
     whom = say_ranks(gone) if gone else f"peer {peer}" if peer else "a peer"
     yield Found(
         title=f"{whom} went away: {lost[0].fact.how}",
-        because=(_ABSENT if all("exit barrier" in e.fact.how for e in lost) else _BROKE) + "; no evidence shows why",
-        evidence=tuple(lost),
+        because=_because(lost, ended),
+        evidence=(*ended, *lost),
         ranks=gone,
         fixes=(
             Fix(
@@ -69,6 +70,13 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _because(lost: list[Evidence[PeerLost]], ended: tuple[Evidence[ProcessExited], ...]) -> str:
+    if ended:
+        fact = ended[0].fact
+        return f"rank {ended[0].who} ended with {fact.signal or f'status {fact.code}'}; no evidence shows why"
+    return (_ABSENT if all("exit barrier" in e.fact.how for e in lost) else _BROKE) + "; no evidence shows why"
 
 
 def _follows_an_exit(seen: EvidenceSet, lost: Evidence[PeerLost]) -> bool:

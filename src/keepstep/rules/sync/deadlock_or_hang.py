@@ -15,6 +15,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.questions.timelines import late
 from keepstep.rules.sync._waiting import also_there, entered, group_of, occupied, others, waiting, was, who
 
 FEW = 100
@@ -163,6 +164,11 @@ def _culprits(
     if slow:
         return slow, f"{say_ranks(slow)} still waited in an earlier collective than the other ranks", ()
     timed = timed | also_there(seen, timed)
+    now = late(seen, timed)
+    if now and len(now) <= 2:
+        still = tuple(each.rank for each in now)
+        said = f"{say_ranks(still)} {was(still)} still {now[0].doing}, by the last line of its output"
+        return still, said, tuple(each.evidence for each in now)
     busy = occupied(seen, timed)
     known = tuple(dict.fromkeys(r for e in busy if (r := who(e)) is not None))
     if known and len(known) <= 2:

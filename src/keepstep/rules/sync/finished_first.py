@@ -13,10 +13,12 @@ from keepstep.core.facts.guard import CollectivesIssued, RankEnded
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.trails import SCRIPTS
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.questions.timelines import says_done
 
 Finished = dict[int, Evidence[Fact]]
 
@@ -24,7 +26,7 @@ Finished = dict[int, Evidence[Fact]]
 @rule(
     id="SYN208",
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
-    needs=(RankEnded, ProcessExited),
+    needs=(RankEnded, ProcessExited, StreamEnded),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
     explains=(
@@ -98,6 +100,8 @@ def _finished(seen: EvidenceSet) -> Finished:
     for e in seen.all(ProcessExited):
         if e.fact.code == 0 and e.fact.signal is None and e.who is not None:
             found.setdefault(e.who, e)
+    for rank, said in says_done(seen).items():
+        found.setdefault(rank, said)
     return {rank: e for rank, e in found.items() if not any(bad.who == rank for bad in seen.bad_exits)}
 
 

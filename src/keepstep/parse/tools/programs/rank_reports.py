@@ -25,17 +25,6 @@ def _by_name(match: re.Match[str]) -> Fact:
     return ProcessExited(reporter="aprun", rank=int(match["rank"]), signal=SIGNALS.get(match["how"]), code=1)
 
 
-def _by_own_launcher(match: re.Match[str]) -> Fact:
-    rank, code, number = int(match["rank"]), match["code"], match["number"]
-    if code is not None:
-        return ProcessExited(reporter="launcher", rank=rank, code=int(code))
-    try:
-        name = _signals.Signals(int(number)).name
-    except ValueError:
-        name = f"signal {number}"
-    return ProcessExited(reporter="launcher", rank=rank, signal=name)
-
-
 _BAD = ("ailed", "ailure", "rror", "xception", "rashed", "occurred", "raised", "happened")
 
 SIGNATURES = (
@@ -47,12 +36,6 @@ SIGNATURES = (
         reporter="flux",
         code=1,
         first=True,
-    ),
-    # home-made launchers: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
-    signature(
-        r"\b(?:[Rr]ank|[Ww]orker|[Pp]rocess|[Tt]ask) #?(?P<rank>\d{1,3}),?(?: \(?pid:? \d{1,9}\)?)?,? (?:has |was )?(?:failed|exited|died|crashed|ended|terminated|killed)"
-        r"[,:;]?(?: with| by| of| on)?(?: an?)?(?: non-?zero)? (?:(?:return|exit)(?:ed)?[ -]?(?:value|code|status)[ :=]{1,3}(?P<code>-?\d{1,3})\b|signal:? (?P<number>\d{1,2})\b)",
-        _by_own_launcher,
     ),
     # Ray Train may restart it: this says whose the error nearby is, not that the run ended
     signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed),

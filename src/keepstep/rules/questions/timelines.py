@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far each rank got, and what it was doing when its output ended: who was late, who was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, NameUnresolved, PeerLost, RendezvousTimeout
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, TracebackCut
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
+from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.lazy_pattern import lazy_pattern
+
+NEAR_THE_END = 3
+"""Lines: a phase that was announced so near the end of a log was going on."""
+MOST_AHEAD = 50
+"""Steps: ranks further apart than this count different things."""
+
+_OF_A_MODEL = r"[^\n]{0,40}\b(?:checkpoint|ckpt|model|weights|state|snapshot|optimizer)"
+_DOING = (
+    (
+        lazy_pattern(
+            r"(?i)\b(?:pip3?|conda|mamba|uv|apt|apt-get|yum|dnf) (?:[\w-]+ )?(?:install|update|sync)\b|\binstalling\b"
+            r"|^\W*(?:Collecting|Preparing metadata|Getting requirements)\b|Building wheels?\b|Solving environment"
+        ),
+        "installing packages",
+    ),
+    (
+        lazy_pattern(
+            r"(?i)\b(?:re)?compiling\b|\blowering\b|\bautotun\w+|\btracing \w|\bcc1plus\b|\bnvcc\b|\bninja -v"
+            r"|(?:Building|Loading) extension module|torch_extensions|slow compile|\bcompilation (?:of|is) \w"
+        ),
+        "compiling",
+    ),
+    (
+        lazy_pattern(
+            r"(?i)\b(?:download(?:ing|ed \d)|fetching|pulling (?:image|layer|from)|extracting|unpacking|rsync|gsutil"
+            r"|aws s3|staging (?:in|data)|copying)\b"
+        ),
+        "downloading or copying files",
+    ),
+    (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), "saving"),
+    (
+        lazy_pattern(rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"),
+        "loading a model or checkpoint",
+    ),
+    (
+        lazy_pattern(
+            r"(?i)\b(?:tokeniz(?:ing|er on)|preprocessing|reading|indexing|caching|shuffling|scanning|decoding|packing"
+            r"|grouping|building (?:the )?(?:dataset|index|vocab\w*|cache)|generating \w+ split|listing files"
+            r"|loading (?:the )?(?:data\w*|shards?|files?|train\w*|batch))\b|\bMap(?: \(num_proc=\d+\))?: +\d+%"
+        ),
+        "reading or preparing data",
+    ),
+    (lazy_pattern(r"(?i)\b(?:evaluating|validating|running (?:evaluation|validation))\b"), "evaluating"),
+    (
+        lazy_pattern(r"(?i)\b(?:waiting (?:for|on|to acquire)|acquiring) (?:the )?(?:\w+ )?lock\b"),
+        "waiting for a lock",
+    ),
+)
+"""What a program's last line may say that it is doing, which the other ranks do not see."""
+_OVER = lazy_pattern(
+    r"(?i)\b(?:done|finished|completed?|successfully|succeeded|saved|loaded|skipp\w+|ready|took \d)\b"
+    r"|\bin \d[\d.]* ?s(?:ec\w*)?\b|\b100 ?%"
+)
+_DONE = lazy_pattern(
+    r"(?i)\b(?:exit(?:ing|ed)?(?: normally)?(?: with)? (?:status|code|rc)[ =:]{0,2}0|finished training|clean exit"
+    r"|(?:training|run|job|work|all)(?: is| was| has)? (?:done|finished|completed?|over)|exiting (?:normally|cleanly)"
+    r"|good ?bye|reached max(?:imum)?[_ ]steps|no more (?:data|batches|samples)|end of (?:data|training))\b"
+)
+_CONTINUES = lazy_pattern(r"(?i)\bstill\b|\.\.\.\s*$|\d ?%|\b\d+(?:\.\d+)? ?(?:/|of) ?\d+|^\s*\[\d+/\d+\]|\d [KMGT]i?B")
+"""A last line that goes on with what a line above it began."""
+_FAILED: tuple[type[Fact], ...] = (
+    ConnectFailed,
+    NameUnresolved,
+    PeerLost,
+    RendezvousTimeout,
+    CollectiveTimeout,
+    GroupShutDown,
+    ExceptionRaised,
+    TracebackCut,
+    FatalSignal,
+    NativeAbort,
+)
+
+
+@dataclass(frozen=True)
+class Late:
+    """A rank that was alive and busy when its output ended, and reported no trouble."""
+
+    rank: int
+    doing: str
+    evidence: Evidence[Fact]
+
+
+def untroubled(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
+    """The end of the output of each rank that reports no failure of its own."""
+    ends: dict[int, Evidence[StreamEnded]] = {}
+    for each in seen.all(StreamEnded):
+        if each.who is not None:
+            ends[each.who] = each
+    troubled = {e.who for kind in _FAILED for e in seen.all(kind) if not seen.survived(e)}
+    troubled |= {e.who for e in seen.bad_exits if not _told_to(e.fact.signal, e.fact.code)}
+    troubled |= {e.who for e in seen.all(ErrorSaid) if e.fact.loudness in (Loudness.ERROR, Loudness.FATAL)}
+    return {rank: end for rank, end in ends.items() if rank not in troubled}
+
+
+def late(seen: EvidenceSet, waiting: set[int]) -> list[Late]:
+    """Ranks outside ``waiting`` whose last line says that they were busy with something that others do not see."""
+    found = []
+    for rank, end in sorted(seen.once(untroubled).items()):
+        doing = what_it_did(seen, end) if rank not in waiting else None
+        if doing is not None:
+            found.append(Late(rank, doing, end))
+    return found
+
+
+def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
+    """What the last line of a rank says that it was doing, if that was still going on."""
+    last = end.fact.last
+    if _OVER.search(last):
+        return None
+    said = next((doing for pattern, doing in _DOING if pattern.search(last)), None)
+    if said is not None:
+        return said
+    phases = seen.near(end, PhaseSeen, before=NEAR_THE_END)
+    return phases[-1].fact.phase.value if phases and _CONTINUES.search(last) else None
+
+
+def says_done(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
+    """The ranks whose last line says that their work was done, without any trouble."""
+    return {rank: end for rank, end in seen.once(untroubled).items() if _DONE.search(end.fact.last)}
+
+
+def behind(seen: EvidenceSet) -> tuple[Evidence[StepSeen], ...]:
+    """The last step of the few ranks that got less far than all others, where every rank prints its steps."""
+    last: dict[int, Evidence[StepSeen]] = {}
+    for each in seen.all(StepSeen):
+        if each.who is not None and each.fact.step is not None:
+            last[each.who] = each
+    steps = sorted({e.fact.step or 0 for e in last.values()})
+    if len(steps) != 2 or steps[1] - steps[0] > MOST_AHEAD or len({e.fact.of for e in last.values()}) > 1:
+        return ()
+    few = tuple(e for _, e in sorted(last.items()) if e.fact.step == steps[0])
+    return few if len(few) * 2 < len(last) or (len(few), len(last)) == (1, 2) else ()
+
+
+def _told_to(signal: str | None, code: int | None) -> bool:
+    """Whether something else ended it: that is how a late rank ends, too."""
+    return signal in ("SIGTERM", "SIGKILL", "SIGINT") or code in (143, -15, 137, -9, 130, -2)
