@@ -55,7 +55,7 @@ class Evidence(Generic[F_co]):
     @property
     def who(self) -> int | None:
         """The rank concerned: the one the text names, else the one that printed it."""
-        if self.fact.rank is not None:
+        if self.fact.rank is not None and (self.rank is None or not self.fact.of_a_part):
             return self.fact.rank
         return self.rank.index if self.rank is not None else None
 

@@ -11,3 +11,8 @@ class Fact:
     """Something observed. Subclasses add what was read; absent parts are ``None``."""
 
     rank: int | None = None
+
+    @property
+    def of_a_part(self) -> bool:
+        """Whether ``rank`` counts within a group of some of the ranks, so the writer's own rank says more."""
+        return False

@@ -6,6 +6,14 @@ from __future__ import annotations
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame
 from keepstep.core.lazy_dataclass import dataclass
+from keepstep.core.lazy_pattern import lazy_pattern
+
+_WHOLE = lazy_pattern(r"^0$|default_pg|PG GUID 0$")
+
+
+def _is_part(group: str | None) -> bool:
+    """Whether a watchdog's group, ``2 PG GUID 5(mesh_tp)``, is not the one of all ranks."""
+    return group is not None and _WHOLE.search(group) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +26,10 @@ class CollectiveTimeout(Fact):
     numel_out: int | None = None
     timeout_ms: int | None = None
     group: str | None = None
+
+    @property
+    def of_a_part(self) -> bool:
+        return _is_part(self.group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,10 @@ class CollectiveProgress(Fact):
     last_completed: int | None = None
     group: str | None = None
 
+    @property
+    def of_a_part(self) -> bool:
+        return _is_part(self.group)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutHeardOf(Fact):
@@ -59,6 +75,10 @@ class TimeoutHeardOf(Fact):
 
     of: int | None = None
     group: str | None = None
+
+    @property
+    def of_a_part(self) -> bool:
+        return _is_part(self.group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

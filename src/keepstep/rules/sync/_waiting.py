@@ -20,7 +20,6 @@ NEAR = 4
 """The most lines between a watchdog's message and the status that belongs to it."""
 
 _NAMED = lazy_pattern(r"PG GUID (?P<name>[^\s()]{1,100})(?:\((?P<kind>[^)]{0,100})\))?")
-_DEFAULT = lazy_pattern(r"^0$|default_pg|PG GUID 0$")
 
 BUSY = (Phase.SAVING, Phase.EVALUATING, Phase.LOADING, Phase.RESTORING, Phase.COMPILING, Phase.STOPPING_EARLY)
 
@@ -45,7 +44,7 @@ def who(evidence: Evidence[Fact]) -> int | None:
     printed = evidence.rank.index if evidence.rank is not None else None
     if stated is None or printed is None:
         return stated if printed is None else printed
-    if _is_part(getattr(evidence.fact, "group", None)):
+    if evidence.fact.of_a_part:
         return printed
     if not evidence.origin.stream:
         return stated
@@ -63,11 +62,6 @@ def waiting(seen: EvidenceSet) -> dict[int, list[Evidence[CollectiveTimeout]]]:
         if heard.fact.of is not None:
             found.setdefault(heard.fact.of, [])
     return dict(found)
-
-
-def _is_part(group: str | None) -> bool:
-    """Whether a watchdog's group has some of the ranks only, so the rank in its message is one within the group."""
-    return group is not None and _DEFAULT.search(group) is None
 
 
 def group_name(group: str) -> str:
@@ -103,7 +97,7 @@ def _own_numbers(seen: EvidenceSet) -> set[str]:
     )
     for each in stated:
         group = each.fact.group
-        if group is not None and each.fact.rank is not None and each.rank is not None and _is_part(group):
+        if group is not None and each.fact.rank is not None and each.rank is not None and each.fact.of_a_part:
             within[group_name(group), each.fact.rank].add(each.rank.index)
     return {name for (name, _), ranks in within.items() if len(ranks) > 1}
 
