@@ -76,3 +76,10 @@ def test_operations_of_one_group_with_one_number_are(tmp_path: Path) -> None:
         logs[f"rank{rank}"] = status(rank, "ID 0 PG GUID 0(default_pg)", rank, 4, 3).replace("ALLREDUCE", op)
     found = findings(tmp_path, **logs)
     assert (found[0].cause.value, found[0].ranks) == ("sync.collective_mismatch", (3,))
+
+
+def test_a_rank_that_has_finished_what_others_wait_in_did_join_it(tmp_path: Path) -> None:
+    logs = {}
+    for rank in range(4):
+        logs[f"rank{rank}"] = status(rank, "ID 0 PG GUID 0(default_pg)", rank, 4, 4 if rank == 1 else 3, of=0)
+    assert "did not join" not in findings(tmp_path, **logs)[0].title

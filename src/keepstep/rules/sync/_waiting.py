@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sized
+from collections.abc import Collection, Iterator, Sized
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
@@ -103,7 +103,7 @@ def _own_numbers(seen: EvidenceSet) -> set[str]:
 
 
 def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ranks that all waits lead to, through all groups, by what watchdogs print; and the ranks that wait."""
+    """The ranks that all waits lead to, through all groups, by what watchdogs print; and those that came."""
     groups: dict[str | None, GroupRecords] = {}
 
     def of(group: str | None, rank: int) -> dict[int, Reached]:
@@ -125,8 +125,14 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
             if group is not None and number is not None and not (records := of(group, rank)):
                 records[number] = Reached.SCHEDULED
     found = origins(groups.values())
-    inside = {r for group in groups.values() for r in group.by_rank if group.first_pending(r) is not None}
-    return tuple(source.rank for source in found.sources), tuple(sorted(inside))
+    return tuple(source.rank for source in found.sources), tuple(sorted({r for g in groups.values() for r in _came(g)}))
+
+
+def _came(group: GroupRecords) -> Iterator[int]:
+    """The ranks that have reached the first collective that any rank of the group waits in."""
+    first = min((n for rank in group.by_rank if (n := group.first_pending(rank)) is not None), default=None)
+    if first is not None:
+        yield from (rank for rank in group.by_rank if group.reached(rank, first) is not Reached.MISSING)
 
 
 def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ...]:

@@ -163,7 +163,7 @@ def _culprits(
     slow = _lowest(seen)
     if slow:
         return slow, f"{say_ranks(slow)} still waited in an earlier collective than the other ranks", ()
-    timed = timed | also_there(seen, timed)
+    timed = timed | also_there(seen, timed) | set(there)
     now = late(seen, timed)
     if now and len(now) <= 2:
         still = tuple(each.rank for each in now)
