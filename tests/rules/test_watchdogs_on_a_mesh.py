@@ -6,7 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.sync import CollectiveProgress
+from keepstep.core.identity import Rank
+from keepstep.rules.sync._waiting import entered
+from tests.core.test_wait_graph import World, worlds
 from tests.rules.explained import findings
 
 WATCHDOG = "[E1114 10:22:01.000 ProcessGroupNCCL.cpp:632]"
@@ -83,3 +89,32 @@ def test_a_rank_that_has_finished_what_others_wait_in_did_join_it(tmp_path: Path
     for rank in range(4):
         logs[f"rank{rank}"] = status(rank, "ID 0 PG GUID 0(default_pg)", rank, 4, 4 if rank == 1 else 3, of=0)
     assert "did not join" not in findings(tmp_path, **logs)[0].title
+
+
+def said_in(world: World) -> EvidenceSet:
+    """The status lines of all groups of all ranks, each with the rank within its group."""
+    items = []
+    for rank in world.ranks:
+        for axis in range(len(world.shape)):
+            members = world.group[rank, axis]
+            enqueued, completed = (
+                world.program[:reached].count(axis) or -1 for reached in (world.handed[rank], world.done[rank])
+            )
+            fact = CollectiveProgress(
+                rank=members.index(rank),
+                last_enqueued=enqueued,
+                last_completed=completed,
+                group=f"{axis} PG GUID {axis}_{members[0]}(axis{axis})",
+            )
+            items.append(Evidence(fact=fact, origin=Origin(source=f"{rank}", line=axis), rank=Rank(index=rank)))
+    return EvidenceSet(items=tuple(items))
+
+
+@settings(max_examples=300)
+@given(worlds())
+def test_exactly_the_ranks_that_broke_are_named_on_any_mesh(world: World) -> None:
+    world.ahead = 1
+    world.host_hangs |= world.device_hangs
+    world.device_hangs = {}
+    world.runs_to_its_end()
+    assert set(entered(said_in(world))[0]) == world.culprits()

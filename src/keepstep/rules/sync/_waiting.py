@@ -117,7 +117,8 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
         if not records:
             last = fact.last_enqueued
             done = last if fact.last_completed is None else fact.last_completed
-            records.update({done + 1: Reached.SCHEDULED, last: Reached.SCHEDULED} if last > done else {})
+            first = done + 1 if done >= 0 else min(1, last)  # numbers begin with 1, in old versions with 0
+            records.update({first: Reached.SCHEDULED, last: Reached.SCHEDULED} if last > done else {})
             records.update({done: Reached.COMPLETED} if done >= 0 else {})
     for rank, events in waiting(seen).items():
         for timed in events:
