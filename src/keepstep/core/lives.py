@@ -70,7 +70,7 @@ def lives_of(seen: EvidenceSet) -> tuple[Life, ...]:
         sources[each.origin.source].append(each)
     named = life_by_name(sources, lambda fact: ends_a_run(fact) or _ends_one(fact))
     if named:
-        return _of_files(seen, named)
+        return _of_files(seen, sources, named)
     if not _may_have_begun_again(seen):
         return ()
     cuts = {source: found for source, items in sources.items() if (found := _cuts(items))}
@@ -226,21 +226,32 @@ def _by_time(at: float | None, begins: Sequence[float | None]) -> int:
     return sum(each is not None and each <= at for each in begins)
 
 
-def _of_files(seen: EvidenceSet, named: Mapping[str, int]) -> tuple[Life, ...]:
+def _of_files(
+    seen: EvidenceSet, sources: Mapping[str, Sequence[Evidence[Fact]]], named: Mapping[str, int]
+) -> tuple[Life, ...]:
+    """A log of all lives, such as the launcher's, is cut if as many begin there; else its times decide."""
     numbers = sorted(set(named.values()))
+    launchers = {source: _cuts(items) for source, items in sources.items() if source not in named}
+    launchers = {source: found for source, found in launchers.items() if len(found) == len(numbers) - 1}
     first: list[Evidence[Fact] | None] = [
         next((e for e in seen.items if named.get(e.origin.source) == number), None) for number in numbers
     ]
     times = [None, *(min(_times(seen, named, number), default=None) for number in numbers[1:])]
-    lives = [
-        numbers.index(named[e.origin.source]) if e.origin.source in named else _by_time(e.at, times) for e in seen.items
-    ]
+
+    def life(each: Evidence[Fact]) -> int:
+        source, line = each.origin.source, each.origin.line
+        if source in named:
+            return numbers.index(named[source])
+        if source in launchers and line is not None:
+            return sum(cut.line <= line for cut in launchers[source])
+        return _by_time(each.at, times)
+
     cuts = [
         _Cut(0, replace(each, origin=Origin(source=each.origin.source)), number)
         for each, number in zip(first, numbers, strict=True)
         if each is not None
     ][1:]
-    return _lives(seen, lives, cuts)
+    return _lives(seen, [life(each) for each in seen.items], cuts)
 
 
 def _times(seen: EvidenceSet, named: Mapping[str, int], number: int) -> list[float]:

@@ -106,9 +106,15 @@ def _page(report: Report, **parts: Markup) -> str:
         page_title=f"{report.verdict.value}: {root.title}" if root else _HEADLINES[report.verdict],
         css=asset("page.css"),
         script=script,
+        told=join([_told("Its attempts", report.story), _told("Earlier runs", report.earlier)]),
         coverage=_coverage(report),
         **parts,
     )
+
+
+def _told(head: str, said: Iterable[str]) -> Markup:
+    lines = [fill("told_line.html", said=each) for each in said]
+    return fill("told.html", head=head, lines=join(lines)) if lines else Markup()
 
 
 def _hash(script: str) -> str:
