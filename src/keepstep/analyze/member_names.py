@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from keepstep.core.lazy_pattern import lazy_pattern
 
@@ -73,13 +73,13 @@ def of_a_launcher(name: str) -> bool:
     return _OF_TORCHRUN.search(name) is not None
 
 
-def numbered_alike(owned: dict[str, dict[int, int]]) -> int | None:
-    """By host, how many logs each number has. How many numbers each host has, if all count from 0 to the same.
+def numbered_alike(owned: Mapping[str, set[int]]) -> int | None:
+    """How many numbers each host's logs have, if all hosts count from 0 to the same.
 
     0: the hosts share numbers, but not all of them. None: they share none, so the numbers may be ranks.
     """
-    if len(owned) < 2 or not set.intersection(*(set(each) for each in owned.values())):
+    if sum(map(len, owned.values())) == len(set[int]().union(*owned.values())):
         return None
-    sizes = {len(each) for each in owned.values() if set(each) == set(range(len(each)))}
-    whole = all(set(each) == set(range(len(each))) for each in owned.values())
+    sizes = {len(each) for each in owned.values()}
+    whole = all(each == set(range(len(each))) for each in owned.values())
     return sizes.pop() if whole and len(sizes) == 1 else 0

@@ -13,19 +13,21 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.members import MemberPlaced, NodeSeen
 from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.facts.process import FatalSignal, ProcessExited, TaskNamed
+from keepstep.core.facts.process import FatalSignal, ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted, OomKilled
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.members import Known, Members, short
 from keepstep.parse.scan.sighting import Sighting
-from keepstep.parse.scan.writer import Writer
+from keepstep.parse.scan.writer import Writer, identify
 
 if TYPE_CHECKING:
     from keepstep.analyze.attribution import Scanned
 
 _OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 _DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d{1,3})\b")
+_TELLING = (NodeSeen, MemberPlaced, ProcessExited, WorldSeen, CommMember)
+_NAMING = (ProcessExited, OomKilled, FatalSignal, DeviceFault, DeviceMemoryExhausted)
 SPAWNED = "spawned "
 """Begins the key of a writer whose traceback its parent printed."""
 
@@ -42,9 +44,11 @@ class Places:
         self.how: dict[int, str] = {}
         """How each rank that no line states was found."""
         self._number = number
-        self._hosts = self._listed(logs)
+        self._present = frozenset(short(s.writer.node) for log in logs for s in log.sightings if s.writer.node)
+        self._hosts = self._present | self._listed(logs)
         self._prefixes_are_hosts = self._are_hosts(logs)
         self._learn_names(logs)
+        self._learn_hosts(logs)
         self._learn(logs)
         if self.members.counts_nodes:
             self.owners = {
@@ -53,8 +57,8 @@ class Places:
 
     @staticmethod
     def _listed(logs: Sequence[Scanned]) -> frozenset[str]:
-        """The hosts that any line names."""
-        found = {short(s.writer.node) for log in logs for s in log.sightings if s.writer.node}
+        """The hosts that a launcher or a script lists."""
+        found: set[str] = set()
         for log in logs:
             for sighting in log.sightings:
                 if isinstance(sighting.fact, NodeSeen):
@@ -63,46 +67,58 @@ class Places:
 
     def _are_hosts(self, logs: Sequence[Scanned]) -> bool:
         """Whether numbered pods, prefixes or logs are nodes: each says that its node has this very number."""
-        said: set[tuple[int | None, int]] = set()
+        said: set[tuple[int, int]] = set()
         sizes: set[int] = set()
         for log in logs:
             for fact, _, writer, _, _ in log.sightings:
                 if isinstance(fact, NodeSeen):
                     sizes |= {fact.per_node or fact.devices or 0}
                     speaker = writer if writer.key else self.owners[log.name]
-                    if fact.index is not None and not speaker.own and not speaker.by_words:
-                        said.add((self._number(speaker), fact.index))
+                    number = self._number(speaker)
+                    if fact.index is not None and number is not None and not speaker.own and not speaker.by_words:
+                        said.add((number, fact.index))
         return max(sizes, default=0) > 1 and any(n for _, n in said) and all(one == other for one, other in said)
 
     def _learn_names(self, logs: Sequence[Scanned]) -> None:
-        """Nodes by the names of logs and folders; and logs whose names give their ranks."""
+        """Logs whose names give their ranks."""
         said = {log.name: self.owners[log.name].rank for log in logs if _is_bare(self.owners[log.name])}
         found = {} if self._by_node(logs) else by_numbers(list(said), self.members.world)
         if all(said[name] in (None, rank) for name, (rank, _) in found.items()):
             for name, (rank, how) in found.items():
                 self.owners[name] = Writer(key="", rank=rank, name=name, by_words=True)
                 self.how[rank] = how
-        named: dict[str, tuple[str, int | None]] = {}
-        owned: dict[str, Counter[int]] = defaultdict(Counter)
+
+    def _learn_hosts(self, logs: Sequence[Scanned]) -> None:
+        """Hosts in the names of logs and folders. If the logs of several hosts share numbers, these are local ranks."""
+        hosts: dict[str, str] = {}
+        inner: dict[str, Writer] = {}
+        owned: dict[str, set[int]] = defaultdict(set)
         for log in logs:
-            host, owner = host_in(log.name, self._hosts), self.owners[log.name]
-            if host is not None:
-                named[log.name] = host
-                if owner.rank is not None and not owner.by_words:
-                    owned[host[0]][owner.rank] += 1
-                if host[1] is not None:
-                    self.members.number(*host)  # type: ignore[arg-type]
-        alike = numbered_alike(owned)  # type: ignore[arg-type]
-        for name, (host_name, _) in named.items():
-            owner = self.owners[name]
-            if alike is not None and owner.rank is not None and not owner.by_words:
-                self.owners[name] = replace(owner, rank=None, role=None, local=owner.rank, node=host_name)
+            found = host_in(log.name, self._hosts)
+            if found is None:
+                continue
+            host, number = found
+            hosts[log.name] = host
+            if number is not None:
+                self.members.number(host, number)
+            owner = self.owners[log.name]
+            within = owner if owner.rank is not None else identify(log.name.lower().partition(host)[2])
+            if within.rank is not None and not within.by_words and within.role in (None, "worker", "trainer"):
+                inner[log.name] = within
+                owned[host].add(within.rank)
+        alike = numbered_alike(owned)
+        for name, host in hosts.items():
+            owner, one = self.owners[name], inner.get(name)
+            if one is not None and alike is not None:
+                self.owners[name] = replace(one, rank=None, role=None, local=one.rank, node=host)
+            elif one is not None and len(owned) > 1:
+                self.owners[name] = replace(one, node=host)
             elif owner.rank is None:
-                self.owners[name] = replace(owner, node=host_name, key=owner.key)
+                self.owners[name] = replace(owner, node=host)
         if alike is not None:
             self.members.apart = True
-            for host_name in owned if alike else ():
-                self.members.say(host_name, NodeSeen(per_node=alike))
+            for host in owned if alike else ():
+                self.members.say(host, NodeSeen(per_node=alike, count=len(owned)))
 
     def _by_node(self, logs: Sequence[Scanned]) -> bool:
         """Whether there is a log per node rather than per rank."""
@@ -127,18 +143,25 @@ class Places:
         largest = max((s.fact.size for log in logs for s in log.sightings if isinstance(s.fact, CommMember)), default=0)
         tees: dict[str, set[int]] = defaultdict(set)
         for log in logs:
+            owner = self.owners[log.name]
+            if self._prefixes_are_hosts and owner.rank is not None and not owner.by_words:
+                self.members.number(log.name, self._number(owner) or 0)
             for sighting in log.sightings:
-                node = self.node(sighting.writer, log.name)
+                writer = sighting.writer
+                if writer.local is None and not isinstance(sighting.fact, _TELLING):
+                    continue
+                node = self.node(writer, log.name)
                 self._learn_one(sighting, node, largest)
-                if sighting.writer.key and sighting.writer.local is not None and self.owners[log.name].node:
-                    tees[node].add(sighting.writer.local)
+                if writer.key and writer.local is not None and owner.node:
+                    tees[node].add(writer.local)
         if len(tees) > 1 and set.intersection(*tees.values()):
             self.members.apart = True
 
     def _learn_one(self, sighting: Sighting, node: str, largest: int) -> None:
         fact, writer = sighting.fact, sighting.writer
         if isinstance(fact, NodeSeen):
-            self.members.say(node, fact)
+            if fact.count is not None or not fact.hosts or not self._present.isdisjoint(map(short, fact.hosts)):
+                self.members.say(node, fact)
         elif isinstance(fact, MemberPlaced):
             where = short(fact.node) if fact.node else node
             if fact.node_index is not None:
@@ -178,7 +201,7 @@ class Places:
 
     def settled(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> tuple[Fact, Known | None]:
         """A fact with the rank of the process or device that it names, and how that is known."""
-        known = self._named(fact, writer, name, rank)
+        known = self._named(fact, writer, name, rank) if isinstance(fact, _NAMING) else None
         if known is None:
             return fact, None
         return replace(fact, rank=known.rank), known
@@ -219,8 +242,3 @@ def _world(logs: Sequence[Scanned]) -> int | None:
         s.fact.size for log in logs for s in log.sightings if isinstance(s.fact, WorldSeen) and (s.fact.size or 0) > 1
     )
     return sizes.most_common(1)[0][0] if sizes else None
-
-
-def role_of(fact: Fact) -> str | None:
-    """The role whose numbers a message counts in."""
-    return fact.role if isinstance(fact, TaskNamed) else None

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from keepstep.core.evidence import Evidence, Origin
@@ -35,21 +35,22 @@ _OF_THE_WRITER = (
 
 def with_tasks(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
     """What a message says is about the task that it names, not about the process that prints it."""
-    tasks: dict[tuple[str, str], list[Evidence[Fact]]] = defaultdict(list)
+    tasks: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     for each in evidence:
-        if isinstance(each.fact, TaskNamed) and each.fact.role is not None:
-            tasks[each.origin.source, each.origin.stream].append(each)
+        fact, line = each.fact, each.origin.line
+        if isinstance(fact, TaskNamed) and fact.role == "worker" and fact.rank is not None and line is not None:
+            tasks[each.origin.source, each.origin.stream][line] = fact.rank
     if not tasks:
         return evidence
-    return [_of_its_task(each, tasks.get((each.origin.source, each.origin.stream), ())) for each in evidence]
+    return [_of_its_task(each, tasks.get((each.origin.source, each.origin.stream), {})) for each in evidence]
 
 
-def _of_its_task(each: Evidence[Fact], tasks: Iterable[Evidence[Fact]]) -> Evidence[Fact]:
-    if each.fact.rank is not None or isinstance(each.fact, _OF_THE_WRITER):
+def _of_its_task(each: Evidence[Fact], tasks: Mapping[int, int]) -> Evidence[Fact]:
+    line = each.origin.line
+    if not tasks or line is None or each.fact.rank is not None or isinstance(each.fact, _OF_THE_WRITER):
         return each
-    near = {
-        task.fact.rank for task in tasks if abs((task.origin.line or 0) - (each.origin.line or 0)) <= LINES_OF_A_MESSAGE
-    }
+    lines = range(line - LINES_OF_A_MESSAGE, line + LINES_OF_A_MESSAGE + 1)
+    near = {tasks[there] for there in lines if there in tasks}
     return replace(each, fact=replace(each.fact, rank=near.pop())) if len(near) == 1 else each
 
 

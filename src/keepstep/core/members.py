@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.members import NodeSeen, RankKnownBy
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.identity import MOST_RANKS
 from keepstep.core.lazy_pattern import lazy_pattern
 
 _LOG = lazy_pattern(r"\.(?:log|txt|out|err)(?:\.\w+)?$")
@@ -90,7 +91,7 @@ class Members:
     @property
     def _said_several(self) -> bool:
         return (
-            max(self._counts, default=1) > 1
+            any(1 < count <= (self.world or count) for count in self._counts)
             or len(self._hosts) > 1
             or any(max(each.indices, default=0) > 0 or max(each.firsts, default=0) > 0 for each in self._nodes.values())
         )
@@ -174,7 +175,7 @@ class Members:
 def short(host: str) -> str:
     """A host's name without its domain; an address as it is."""
     host = host.strip().lower()
-    return host if host.replace(".", "").isdigit() else host.partition(".")[0]
+    return host if host.replace(".", "").isdecimal() else host.partition(".")[0]
 
 
 def _kind(node: str) -> str | None:
@@ -203,7 +204,8 @@ def several_nodes(seen: EvidenceSet) -> bool:
 
 def _several(seen: EvidenceSet) -> bool:
     said = [e.fact for e in seen.all(NodeSeen)]
-    return any((f.count or 1) > 1 or (f.index or 0) > 0 or (f.first or 0) > 0 or len(f.hosts) > 1 for f in said) or any(
+    most = seen.world_size or MOST_RANKS
+    return any(1 < (f.count or 1) <= most or (f.index or 0) > 0 or (f.first or 0) > 0 for f in said) or any(
         e.fact.rank is None for e in seen.all(RankKnownBy)
     )
 

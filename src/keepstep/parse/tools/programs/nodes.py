@@ -82,7 +82,7 @@ def expanded(listed: str) -> tuple[str, ...]:
             continue
         for some in parts[2].split(","):
             low, _, high = some.partition("-")
-            if not low.isdigit() or (high and not high.isdigit()) or int(high or low) - int(low) > MOST_HOSTS:
+            if not low.isdecimal() or (high and not high.isdecimal()) or int(high or low) - int(low) > MOST_HOSTS:
                 return ()
             found += [f"{parts[1]}{n:0{len(low)}d}{parts[3]}" for n in range(int(low), int(high or low) + 1)]
     return tuple(found) if len(found) <= MOST_HOSTS else ()
