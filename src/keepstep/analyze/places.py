@@ -215,7 +215,7 @@ class Places:
                 return self.members.at(short(fact.node) if fact.node else node, fact.local_rank)
         if fact.rank is not None or rank is not None:
             return None
-        if isinstance(fact, OomKilled | FatalSignal | ProcessExited | DeviceFault) and fact.pid is not None:
+        if isinstance(fact, OomKilled | FatalSignal | DeviceFault) and fact.pid is not None:
             known = self.members.of_pid(fact.pid, node)
             if known is not None:
                 return known

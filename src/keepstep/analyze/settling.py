@@ -62,7 +62,7 @@ class How:
         self._others: dict[tuple[str, str], tuple[str, Origin]] = {}
 
     def note(self, known: Known | None, origin: Origin) -> None:
-        if known is None:
+        if known is None or not known.how:
             return
         if known.rank is not None:
             self._ranks.setdefault(known.rank, (known.how, origin))

@@ -22,7 +22,7 @@ _NUMBERED = lazy_pattern(r"(node|host|machine|slice)[-_]?\d+")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A rank and how it is known; without a rank, what is known instead."""
+    """A rank and how it is known, if that is worth a line; without a rank, what is known instead."""
 
     rank: int | None
     how: str
@@ -105,7 +105,8 @@ class Members:
         its = self._nodes.get(node) or _Node()
         direct = its.members.get(local, set())
         if len(direct) == 1:
-            return Known(next(iter(direct)), f"{what} {local} on {self._label(node)}")
+            rank = next(iter(direct))
+            return Known(rank, "" if rank == local else f"{what} {local} on {self._label(node)}")
         if direct:
             return Known(None, f"{what} {local} on {self._label(node)}")
         first = _only(its.firsts) if its.firsts else self._by_distance(its)
