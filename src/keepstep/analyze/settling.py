@@ -70,7 +70,8 @@ class How:
             self._others.setdefault((origin.source, origin.stream), (known.how, origin))
 
     def evidence(self) -> Iterator[Evidence[Fact]]:
+        """Notes on whole streams: they are at no line, so nothing is near them."""
         for rank, (how, origin) in self._ranks.items():
-            yield Evidence(fact=RankKnownBy(rank=rank, how=how), origin=origin)
+            yield Evidence(fact=RankKnownBy(rank=rank, how=how), origin=replace(origin, line=None))
         for how, origin in self._others.values():
-            yield Evidence(fact=RankKnownBy(how=how), origin=origin)
+            yield Evidence(fact=RankKnownBy(how=how), origin=replace(origin, line=None))

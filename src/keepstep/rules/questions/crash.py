@@ -9,6 +9,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import VersionSeen
+from keepstep.core.facts.members import MemberPlaced, NodeSeen
 from keepstep.core.facts.network import AddressMap, InterfaceUsed
 from keepstep.core.facts.process import (
     CoreDump,
@@ -46,6 +47,8 @@ _PLAIN = (
     InterfaceUsed,
     AddressMap,
     CollectiveProgress,
+    NodeSeen,
+    MemberPlaced,
 )
 """Facts next to an abort that do not explain it."""
 _OF_GROUPS = lazy_pattern(

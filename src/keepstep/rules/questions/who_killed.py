@@ -15,6 +15,7 @@ from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMiss
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Fix, ranks_of
 from keepstep.core.first_rank import first_exits
+from keepstep.core.members import rank_of_exit
 from keepstep.core.wording import ranks
 from keepstep.rules.questions.processes import ended_by, once_a_line
 
@@ -63,9 +64,9 @@ def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
     return once_a_line(killed)
 
 
-def who_was(killed: tuple[Evidence[ProcessExited], ...]) -> tuple[tuple[int, ...], str]:
+def who_was(seen: EvidenceSet, killed: tuple[Evidence[ProcessExited], ...]) -> tuple[tuple[int, ...], str]:
     """The killed ranks, and the beginning of a title: ``rank 1 was``, ``ranks 1 and 2 were``, ``a process was``."""
-    blamed = ranks_of(killed) or tuple(e.fact.local_rank for e in killed if e.fact.local_rank is not None)
+    blamed = ranks_of(killed) or tuple(rank for e in killed if (rank := rank_of_exit(seen, e)) is not None)
     return blamed, f"{ranks(blamed) if blamed else 'a process'} {'were' if len(set(blamed)) > 1 else 'was'}"
 
 

@@ -52,7 +52,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     if not killed or hints is None:
         return
     readings, words = hints
-    blamed, were = who_was(killed)
+    blamed, were = who_was(seen, killed)
     yield Found(
         title=f"{were} killed (SIGKILL), perhaps because host memory ran out",
         because=f"SIGKILL came first and without a message, as from the kernel's out-of-memory killer; {words}",

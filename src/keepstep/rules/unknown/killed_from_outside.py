@@ -62,7 +62,7 @@ def _by_sigkill(seen: EvidenceSet) -> Iterator[Found]:
     killed = killed_first(seen)
     if not killed or memory_around(seen) is not None:
         return
-    blamed, were = who_was(killed)
+    blamed, were = who_was(seen, killed)
     boxes: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(RankEnded) if e.who in blamed and not e.fact.goodbye)
     last = (
         f" at step {boxes[0].fact.steps}"
