@@ -145,6 +145,26 @@ def test_the_rank_that_was_waited_for_is_named(
     assert (found[0].cause.value in causes, found[0].ranks) == (True, (rank,)), found[0]
 
 
+def test_in_one_log_of_all_ranks(tmp_path: Path) -> None:
+    said = "".join(WATCHDOG.format(n) for n in (0, 1, 3)).replace("2026", "[rank{0}]: 2026")
+    lines = [
+        line.replace("[rank{0}]", f"[rank{line.split(' rank ')[1][0]}]") if "{0}" in line else line
+        for line in said.splitlines()
+    ]
+    busy = [
+        "[rank2]: 2026-11-16 10:00:12 rank 2 step 110/1000 loss 2.30",
+        "[rank2]: Building extension module cpu_adam...",
+    ]
+    found = findings(tmp_path, run="\n".join([*lines[:2], *busy, *lines[2:]]) + "\n")
+    assert (found[0].cause.value, found[0].ranks) == (LATE[0], (2,)), found[0]
+
+
+def test_two_late_ranks_are_both_named(tmp_path: Path) -> None:
+    busy = {f"rank{n}": DOWNLOADING.replace("rank 1", f"rank {n}") for n in (2, 3)}
+    found = findings(tmp_path, rank0=STORE.replace("of 2", "of 4").replace("1/2", "2/4"), rank1=CLIENT, **busy)
+    assert (found[0].cause.value, found[0].ranks) == (LATE[0], (2, 3)), found[0]
+
+
 def test_a_rank_that_was_there_and_could_not_connect_is_a_matter_of_the_network(tmp_path: Path) -> None:
     there = """\
 2026-11-16 10:00:00 rank 1 of 2 starts

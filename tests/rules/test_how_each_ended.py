@@ -112,6 +112,26 @@ def test_the_watchdog_names_the_rank_it_missed(tmp_path: Path) -> None:
     assert (found[0].cause.value, found[0].ranks) == (HUNG[0], (3,)), found[0]
 
 
+def test_a_rank_that_died_before_the_watchdog_gave_up_is_the_cause(tmp_path: Path) -> None:
+    log = "".join(f"[rank{n}]: step {s}/500 loss 2.0\n" for s in (10, 20, 30) for n in range(2))
+    found = findings(
+        tmp_path,
+        launch=f"{log}launcher: rank 1 exited with signal 9\nlauncher: no progress for 120 s, killing the rest\n"
+        "launcher: rank 0 exited with signal 15\n",
+    )
+    assert (found[0].cause.value in KILLED, found[0].ranks) == (True, (1,)), found[0]
+
+
+def test_a_watchdog_that_only_complains_is_nothing(tmp_path: Path) -> None:
+    steps = "".join(f"step {n}/500 loss 2.0\n" for n in range(10, 60, 10))
+    assert not findings(tmp_path, rank0=f"{steps}watchdog: no progress for 35 s, restarting the loader\n{steps}")
+
+
+def test_what_ranks_lose_while_all_of_them_end_well_is_nothing(tmp_path: Path) -> None:
+    ends = "rank 0 finished, rc=0\nrank 1 finished, rc=0\n"
+    assert not findings(tmp_path, rank0=RANK_0_LOST, rank1=QUIET.format(1), launch=ends)
+
+
 @pytest.mark.parametrize(
     "text",
     [

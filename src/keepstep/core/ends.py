@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
@@ -19,6 +20,8 @@ STOOD_STILL_S, STOOD_STILL_STEPS = 8.0, 20
 """A job whose ranks made no progress for this long, and this many usual steps, before its end had stopped."""
 BOX_S = 2.0
 """The precision of times from black boxes: a live rank writes to its box once per second."""
+SEVERAL = 2
+"""One rank's good end says nothing about the others."""
 _SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
 _LEFT_BY_DESIGN = {"Ray worker": 1}
 """The exit status of a process that was asked to end."""
@@ -110,15 +113,24 @@ def raised_by(seen: EvidenceSet, rank: int | None) -> bool:
 def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
     """Whether the run had stopped before this moment: then that is why it was ended.
 
-    A rank that stops in a step, or provably, has stopped; saving and evaluating take a while. A watchdog that gave up
-    for want of progress says so itself.
+    A rank that stops in a step, or provably, has stopped; saving and evaluating take a while.
     """
-    if any((at is None or e.at is None or e.at <= at + BOX_S) and not seen.survived(e) for e in seen.all(NoProgress)):
-        return True
     return waited_to_the_end(seen) is not None or any(
         (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at)
         for e in seen.all(RankStopped)
     )
+
+
+def given_up_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+    """Whether a watchdog had given up for want of progress before this: then the watchdog is who ended the run."""
+    return any(not seen.survived(e) and not clearly_after(e, place) for e in seen.all(NoProgress))
+
+
+def clearly_after(one: Evidence[Fact], other: Evidence[Fact]) -> bool:
+    """By their lines in one log, else by their times."""
+    if one.origin.source == other.origin.source and one.origin.line is not None and other.origin.line is not None:
+        return one.origin.line > other.origin.line
+    return one.at is not None and other.at is not None and one.at > other.at + BOX_S
 
 
 def ended_by_hand(seen: EvidenceSet) -> bool:
@@ -166,7 +178,16 @@ def ended_well(seen: EvidenceSet) -> bool:
     if is_supervised(seen):
         exits = [e.fact for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR]
         return bool(exits) and all(fact.code == 0 and fact.signal is None for fact in exits)
-    return seen.once(ends_of).all_well
+    return seen.once(ends_of).all_well or _all_left_well(seen)
+
+
+def _all_left_well(seen: EvidenceSet) -> bool:
+    """Whether a launcher reported status 0 for every rank that these logs know, and of nobody anything else."""
+    exits = seen.all(ProcessExited)
+    well = {e.who for e in exits if e.fact.code == 0 and e.fact.signal is None and e.who is not None}
+    if len(well) < SEVERAL or seen.bad_exits or seen.once(ends_of).missing:
+        return False
+    return seen.ranks <= well and well >= set(everyone(seen.world_size or 0))
 
 
 def is_known_how_it_ended(seen: EvidenceSet) -> bool:

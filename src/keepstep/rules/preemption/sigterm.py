@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ended_by_hand, ends_of, is_supervised, stopped_before
+from keepstep.core.ends import ended_by_hand, ends_of, given_up_before, is_supervised, stopped_before
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import NotScheduled
@@ -178,7 +178,7 @@ def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
 def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     """Whether anything that ends a run happened before this."""
     here = seen.position[id(place)]
-    if stopped_before(seen, place.at):
+    if stopped_before(seen, place.at) or given_up_before(seen, place):
         return True
     if any(e.fact.missing or e.fact.twice or e.fact.sizes for e in still_waiting(seen)):
         return True  # the ranks had not met

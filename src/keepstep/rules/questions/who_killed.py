@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.ends import is_supervised, stopped_before
+from keepstep.core.ends import given_up_before, is_supervised, stopped_before
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankDoing, RankEnded
@@ -59,7 +59,7 @@ def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
     ]
     if not killed or (own and not first) or _ends_the_rest(seen.all(ProcessExited)):
         return ()
-    if stopped_before(seen, killed[0].at):
+    if stopped_before(seen, killed[0].at) or given_up_before(seen, killed[0]):
         return ()
     return once_a_line(killed)
 

@@ -10,7 +10,7 @@ from keepstep.core.ends import ends_of
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import CollectivesIssued, RankEnded
-from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import StreamEnded
@@ -32,6 +32,7 @@ Finished = dict[int, Evidence[Fact]]
     explains=(
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
         Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
     ),
 )
@@ -60,7 +61,7 @@ def finished_first(seen: EvidenceSet) -> Iterator[Found]:
     finished = _finished(seen)
     failed = [
         e
-        for kind in (PeerLost, CollectiveTimeout, GroupShutDown, RanksMissing)
+        for kind in (PeerLost, CollectiveTimeout, GroupShutDown, RanksMissing, RendezvousTimeout)
         for e in seen.all(kind)
         if e.who is not None and e.who not in finished and not seen.survived(e)
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
+from keepstep.core.ends import clearly_after
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.sync import CollectiveTimeout, NoProgress, RanksMissing, TimeoutHeardOf
 from keepstep.core.finding import Confidence, Fix, Found, Standing
@@ -51,6 +52,8 @@ def no_progress(seen: EvidenceSet) -> Iterator[Found]:
     gave_up = [e for e in seen.all(NoProgress) if not seen.survived(e)]
     if not gave_up or any(seen.all(kind) for kind in (CollectiveTimeout, RanksMissing, TimeoutHeardOf)):
         return
+    if any(clearly_after(gave_up[0], ended) for ended in seen.bad_exits):
+        return  # the others had no one to go on with
     named = tuple(dict.fromkeys(rank for e in gave_up for rank in e.fact.missing))
     busy = late(seen, set())
     slow = behind(seen)

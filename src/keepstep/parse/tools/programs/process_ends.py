@@ -20,6 +20,8 @@ from keepstep.parse.tools.system.shell import SIGNALS
 REACH = 110
 """How far before the end of a process its name may be."""
 BEHIND = 60
+LONGEST = 2000
+"""Launchers print short lines."""
 LARGEST_RANK = 3
 """Digits: a process or child with a larger number is named by its process id."""
 
@@ -33,8 +35,8 @@ _OF_ANOTHER_KIND = lazy_pattern(
 )
 """Before a member: it is a helper of a rank, or a place in a part of the world."""
 _IMAGINED = lazy_pattern(
-    r"(?i)\b(?:if|whenever|unless|in case|until|should|would|may|might|could|can|expect(?:s|ed)?|assum\w+|e\.g|such as|"
-    r"for example|means|so that|before|after|retry(?:ing)?|restart(?:s|ed|ing)?|old|previous|last run)\b"
+    r"(?i)\b(?:if|will|whenever|unless|in case|until|should|would|may|might|could|can|expect(?:s|ed)?|assum\w+|e\.g|such as|"
+    r"for example|means|so that|retry(?:ing)?|old|previous|last run)\b"
 )
 _ONLY_SAID = lazy_pattern(
     r"(?i)^\W{0,3}(?:expected|means|indicates|is (?:ok|fine|normal)|would|will|tests?\b|samples?\b)"
@@ -44,11 +46,19 @@ _ENDED = lazy_pattern(
     r"|\w+_(?:exit|exited|ended|died|finished|end|stop|crash))\b"
 )
 _STRONG = lazy_pattern(r"(?i)\b(?:exited|died|crashed|terminated|killed|aborted)\b[^\d\n.;]{0,40}$")
+_OWN = lazy_pattern(
+    r"(?i)^(?:[\d\s\-:.,TZ+/\[\]|]|INFO|WARN(?:ING)?|ERROR){0,40}(?:(?:the )?(?:training |main |python |worker )?(?:process|script|program)\b[\s:,]{1,2})?(?:has |was )?$"
+)
+"""The whole of a line before the end: whose it is, only its prefix or its file says."""
+_NO_MORE = lazy_pattern(r"\s?(?:\([\w ]{1,30}\))?[\s.!]{0,3}(?:\n|$)")
 _JOINED = lazy_pattern(r"^[\s:,;|()\[\]\-\"'>]{0,4}$")
+_ON = lazy_pattern(r"^[\s(,]{1,3}(?:(?:on|for|from|in|by)\s)?$")
+_PROSE = lazy_pattern(r"\b[A-Za-z]{2,15} [A-Za-z]{2,15} [A-Za-z]{2,15}\b")
 _FIELD = lazy_pattern(r"[\w\"']\s?[=:]\s?[\"']?-?\w")
 _KNOWN = lazy_pattern(
-    r"\b(?:srun|slurmstepd|mpirun|mpiexec|mpiexec\.hydra|prterun|orterun|jsrun|aprun|raylet|kubelet|containerd|systemd\[|supervisord|DataLoader|ERR_FILE"
+    r"\b(?:srun|slurmstepd|mpirun|mpiexec|mpiexec\.hydra|prterun|orterun|jsrun|aprun|raylet|kubelet|containerd|systemd\[|supervisord|DataLoader|ERR_FILE|[Pp]ods?|ExitedWithCode"
     r"|torch\.distributed|torchelastic|torchrun|ProcessExitedException|ProcessRaisedException|Horovod|horovod|spark|Executor|flux-shell|keepstep)"
+    r"|^\s*(?!rank)(?:[\w.-]+[_-])?[A-Za-z]+[_-]\d+ exited with code \d+\s*$"  # Docker Compose: it numbers containers, from 1
     r"|\bexitcode ?: [^\n]{0,8}\) local_rank|\blaunch\.py:\d|\[KILLED\]|\bKilling subprocess|PE RANK|noticed rank|\bof binary\b"
 )
 """Launchers with tables of their own, and words that are not of launchers."""
@@ -58,7 +68,7 @@ _REPORTER = lazy_pattern(
 
 _CODE = r"[\"']?(?:[ :=(]|is |was ){0,3}(?P<code>-?\d{1,3})(?![\d.%]|/\d)"
 _STATED = r"(?:exit[ _-]?(?:code|status|value)|return[ _-]?(?:code|value|status)|exitcode|returncode|retcode|\brc)"
-_NUMBER = r"(?:signal[\"']?[ :=(#]{0,3}(?P<signal>\d{1,2})\b)"
+_NUMBER = r"(?:sig(?:nal)?[\"']?[ :=(#]{0,3}(?P<signal>\d{1,2})\b)"
 _HOW = "|".join(how.lower() for how in SIGNALS if how not in ("Killed", "Terminated", "Hangup"))
 
 
@@ -70,7 +80,8 @@ def _stated(match: re.Match[str]) -> Fact | None:
 def _end(match: re.Match[str]) -> Fact | None:
     """The end of one member, if the words around the match name it."""
     text = match.string
-    if _KNOWN.search(text, max(0, match.start() - 2 * REACH), match.end() + BEHIND):
+    line = text[text.rfind("\n", 0, match.start()) + 1 : text.find("\n", match.end()) % (len(text) + 1)]
+    if len(line) > LONGEST or _KNOWN.search(line):
         return None
     before = text[max(0, match.start() - REACH) : match.start()].rpartition("\n")[2]
     before = before[_sentence(before) :]
@@ -83,11 +94,12 @@ def _end(match: re.Match[str]) -> Fact | None:
             return None
     else:
         named = [each for each in _MEMBER.finditer(text, match.start(), match.end() + BEHIND) if _near(match, each)][:1]
-        if not named or not _ENDED.search(match[0] + before[-20:]):
+        if not _ENDED.search(match[0] + before[-20:]):
             return None
     whose = _whose(named)
     if not whose:
-        return None
+        own = _OWN.match(before) and _NO_MORE.match(text, match.end()) and not named
+        return ProcessExited(reporter="a launcher", **_how(match)) if own else None
     said = _REPORTER.findall(before[: named[0].start()] if named[0].string is before else before)
     return ProcessExited(reporter=said[-1] if said else "a launcher", **_how(match), **whose)
 
@@ -99,19 +111,15 @@ def _sentence(before: str) -> int:
 
 def _fields(before: str, named: list[re.Match[str]]) -> bool:
     """Whether the line is a list of fields, with the member among them: ``rank=1 host=a pid=7 exit_code=139``."""
-    return bool(_FIELD.match(before, named[0].start("kind") + len(named[0]["kind"]) - 1)) and not _words(
-        before[named[-1].end() :]
+    return bool(_FIELD.match(before, named[0].start("kind") + len(named[0]["kind"]) - 1)) and not _PROSE.search(
+        before, named[-1].end()
     )
-
-
-def _words(text: str) -> bool:
-    return bool(re.search(r"[A-Za-z]{2,} [A-Za-z]{2,} [A-Za-z]{2,}", text))
 
 
 def _near(match: re.Match[str], member: re.Match[str]) -> bool:
     """Whether a member behind the match belongs to it: ``exited with code 3 on rank 1``, ``exit code of rank 1: 3``."""
     between = match.string[match.end() : member.start()]
-    return member.start() < match.end() or bool(re.match(r"^[\s(,]{1,3}(?:(?:on|for|from|in|by)\s)?$", between))
+    return member.start() < match.end() or bool(_ON.match(between))
 
 
 def _whose(named: list[re.Match[str]]) -> dict[str, Any]:
@@ -145,37 +153,12 @@ def _how(match: re.Match[str]) -> dict[str, Any]:
 SIGNATURES = (
     # a strong word for the end, then any status
     signature(
-        r"\b(?:[Ee]xited|[Dd]ied|[Cc]rashed|[Tt]erminated|[Kk]illed|[Aa]borted|DIED|KILLED|CRASHED|EXITED)\b[^\d\n.;]{0,40}?"
+        r"\b(?:[Ee]xited|[Dd]ied|[Cc]rashed|[Tt]erminated|[Kk]illed|[Aa]borted)\b[^\d\n.;]{0,40}?"
         rf"(?:(?:{_STATED}|\bstatus|\bcode){_CODE}|\b{_NUMBER}|\b(?P<name>SIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE|TERM|INT|HUP|QUIT))\b|\b(?P<how>(?i:{_HOW}))\b)",
         _end,
         anchors=by_hand(
             "the words for a status are on many lines, and a process that ended is on few",
-            *(
-                "xited ",
-                "xited: ",
-                "xited, ",
-                " died ",
-                " died: ",
-                " died, ",
-                "rashed ",
-                "rashed: ",
-                "rashed, ",
-                "erminated ",
-                "erminated: ",
-            ),
-            *(
-                "erminated, ",
-                "illed by ",
-                "illed (",
-                "illed with ",
-                "illed: ",
-                "borted ",
-                "borted: ",
-                "DIED ",
-                "KILLED ",
-                "CRASHED ",
-                "EXITED ",
-            ),
+            *("xited", " died", "rashed", "erminated", "illed by ", "illed (", "illed with ", "illed: ", "borted"),
         ),
     ),
     # a status that is called so: returncode -11, rc=0, {"rank": 1, "exit_code": 139}
@@ -195,11 +178,13 @@ SIGNATURES = (
                 "return code",
                 "return_code",
             ),
-            *("returncode", "return value", "retcode", " rc=", "(rc=", " rc:", " rc ", '"rc":'),
+            *("returncode", "return value", "retcode", " rc=", "(rc="),
         ),
     ),
     signature(
-        r"\breturned (?P<code>-\d{1,2})(?![\d.])", _end, anchors=by_hand("returned is a common word", "returned -")
+        r"\breturned (?P<code>-\d{1,2})(?=\s*(?:$|[,;:()]))",
+        _end,
+        anchors=by_hand("returned is a common word", "returned -"),
     ),
     # rank 1 (pid 6606): Segmentation fault (core dumped)
     signature(
