@@ -18,6 +18,7 @@ NEAR_THE_END = 3
 MOST_AHEAD = 50
 """Steps: ranks further apart than this count different things."""
 
+_INSTALLING, _COMPILING, _LOCKED = "installing packages", "compiling", "waiting for a lock"
 _OF_A_MODEL = r"[^\n]{0,40}\b(?:checkpoint|ckpt|model|weights|state|snapshot|optimizer)"
 _DOING = (
     (
@@ -25,14 +26,14 @@ _DOING = (
             r"(?i)\b(?:pip3?|conda|mamba|uv|apt|apt-get|yum|dnf) (?:[\w-]+ )?(?:install|update|sync)\b|\binstalling\b"
             r"|^\W*(?:Collecting|Preparing metadata|Getting requirements)\b|Building wheels?\b|Solving environment"
         ),
-        "installing packages",
+        _INSTALLING,
     ),
     (
         lazy_pattern(
             r"(?i)\b(?:re)?compiling\b|\blowering\b|\bautotun\w+|\btracing \w|\bcc1plus\b|\bnvcc\b|\bninja -v"
             r"|(?:Building|Loading) extension module|torch_extensions|slow compile|\bcompilation (?:of|is) \w"
         ),
-        "compiling",
+        _COMPILING,
     ),
     (
         lazy_pattern(
@@ -48,19 +49,21 @@ _DOING = (
     ),
     (
         lazy_pattern(
-            r"(?i)\b(?:tokeniz(?:ing|er on)|preprocessing|reading|indexing|caching|shuffling|scanning|decoding|packing"
+            r"(?i)\b(?:tokeniz(?:ing|er on)|preprocessing|indexing|caching|shuffling|scanning|decoding|packing"
             r"|grouping|building (?:the )?(?:dataset|index|vocab\w*|cache)|generating \w+ split|listing files"
-            r"|loading (?:the )?(?:data\w*|shards?|files?|train\w*|batch))\b|\bMap(?: \(num_proc=\d+\))?: +\d+%"
+            r"|(?:loading|reading) (?:the |next )?(?:data\w*|shards?|files?|records?|train\w*|batch(?:es)?|samples?))\b"
+            r"|\bMap(?: \(num_proc=\d+\))?: +\d+%"
         ),
         "reading or preparing data",
     ),
     (lazy_pattern(r"(?i)\b(?:evaluating|validating|running (?:evaluation|validation))\b"), "evaluating"),
     (
         lazy_pattern(r"(?i)\b(?:waiting (?:for|on|to acquire)|acquiring) (?:the )?(?:\w+ )?lock\b"),
-        "waiting for a lock",
+        _LOCKED,
     ),
 )
 """What a program's last line may say that it is doing, which the other ranks do not see."""
+_UNTIL_TOLD = (_INSTALLING, _COMPILING, _LOCKED)
 _OVER = lazy_pattern(
     r"(?i)\b(?:done|finished|completed?|successfully|succeeded|saved|loaded|skipp\w+|ready|took \d)\b"
     r"|\bin \d[\d.]* ?s(?:ec\w*)?\b|\b100 ?%"
@@ -93,6 +96,8 @@ class Late:
     rank: int
     doing: str
     evidence: Evidence[Fact]
+    sure: bool
+    """Whether that work goes on until a line says that it is over; other work may have ended without a word."""
 
 
 def untroubled(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
@@ -113,7 +118,8 @@ def late(seen: EvidenceSet, waiting: set[int]) -> list[Late]:
     for rank, end in sorted(seen.once(untroubled).items()):
         doing = what_it_did(seen, end) if rank not in waiting else None
         if doing is not None:
-            found.append(Late(rank, doing, end))
+            sure = doing in _UNTIL_TOLD or bool(_CONTINUES.search(end.fact.last))
+            found.append(Late(rank, doing, end, sure))
     return found
 
 

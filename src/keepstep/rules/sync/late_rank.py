@@ -71,6 +71,7 @@ def late_rank(seen: EvidenceSet) -> Iterator[Found]:
         because=f"the output of {say_ranks(ranks)} ends in that work, without an error or an attempt to connect",
         evidence=(*(each.evidence for each in busy[:3]), *gave_up[:3]),
         ranks=ranks if len(ranks) <= MOST else (),
+        confidence=Confidence.SUPPORTED if all(each.sure for each in busy) else Confidence.HYPOTHESIS,
         fixes=_fixes(busy),
     )
 
