@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from keepstep.analyze.places import SPAWNED, Places
+from keepstep.analyze.places import NAMING, SPAWNED, Places
 from keepstep.analyze.settling import How, with_tasks
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
@@ -65,9 +65,11 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
             if writer.rank is None and _is_of_another(said, owner):
                 rank = None
             origin = Origin(source=log.name, line=line, stream=stream)
-            counted, found = numbering.counted(said)
-            how.note(found, origin)
-            fact, found = places.settled(counted, writer, log.name, rank.index if rank else None)
+            fact, found = said, None
+            if isinstance(said, TaskNamed):
+                fact, found = numbering.counted(said)
+            elif isinstance(said, NAMING):
+                fact, found = places.settled(said, writer, log.name, rank.index if rank else None)
             how.note(found, origin)
             evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
     return in_time_order([*with_tasks(evidence), *how.evidence()])
@@ -269,9 +271,9 @@ class _Numbering:
         """A writer's number over all roles."""
         return writer.rank + self._shift.get(writer.role or "", 0) if writer.rank is not None else None
 
-    def counted(self, fact: Fact) -> tuple[Fact, Known | None]:
+    def counted(self, fact: TaskNamed) -> tuple[Fact, Known | None]:
         """A fact that names a task of a role, with its number over all roles."""
-        if not isinstance(fact, TaskNamed) or fact.rank is None or not self._shift.get(fact.role or ""):
+        if fact.rank is None or not self._shift.get(fact.role or ""):
             return fact, None
         known = self._after(fact.rank, self._shift[fact.role or ""])
         return replace(fact, rank=known.rank), known

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 _DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d{1,3})\b")
 _TELLING = (NodeSeen, MemberPlaced, ProcessExited, WorldSeen, CommMember)
-_NAMING = (ProcessExited, OomKilled, FatalSignal, DeviceFault, DeviceMemoryExhausted)
+NAMING = (ProcessExited, OomKilled, FatalSignal, DeviceFault, DeviceMemoryExhausted)
+"""Facts that may name a process or a device instead of a rank."""
 SPAWNED = "spawned "
 """Begins the key of a writer whose traceback its parent printed."""
 
@@ -201,7 +202,7 @@ class Places:
 
     def settled(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> tuple[Fact, Known | None]:
         """A fact with the rank of the process or device that it names, and how that is known."""
-        known = self._named(fact, writer, name, rank) if isinstance(fact, _NAMING) else None
+        known = self._named(fact, writer, name, rank)
         if known is None:
             return fact, None
         return replace(fact, rank=known.rank), known
