@@ -182,8 +182,14 @@ def _is_a_name(value: str, head: str) -> bool:
     word = value.strip("\"'")
     if not word.isidentifier():
         return False
-    return head.rstrip("=: ").lower().endswith(word.lower()) or (
-        head.rstrip().endswith(",") and word.isupper() and ("_" in word or word == "OLDPWD")
+    if head.rstrip("=: ").lower().endswith(word.lower()):
+        return True
+    parts = word.split("_")  # letters only: a generated secret may consist of capitals, digits and underscores
+    return (
+        head.rstrip().endswith(",")
+        and word.isupper()
+        and (len(parts) > 1 or word == "OLDPWD")
+        and all(part.isalpha() for part in parts)
     )
 
 

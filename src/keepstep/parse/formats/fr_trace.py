@@ -73,7 +73,7 @@ def _gap(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 def _expected(said: dict[str, str]) -> set[int]:
     """All members; before torch 2.6 only their number is printed, which is enough for the group of all ranks."""
     text = said.get("expected ranks", "")
-    if text.isascii() and text.isdigit() and len(text) < 6 and "default_pg" in said.get("group info", ""):
+    if text.isascii() and text.isdecimal() and len(text) < 6 and "default_pg" in said.get("group info", ""):
         return set(range(min(int(text), MOST_MEMBERS)))
     return _ranks(text)
 
