@@ -29,6 +29,7 @@ from keepstep.core.rule import rule
 from keepstep.rules.questions.arrivals import still_waiting
 from keepstep.rules.questions.exceptions import is_wrapper
 from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line
+from keepstep.rules.questions.timelines import stood_still
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
@@ -92,7 +93,9 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     told = once_a_line(e for e in seen.all(Preempted) if not seen.survived(e))
     if told:
         fact = told[0].fact
-        hung = "time limit" in (fact.reason or "") and bool(seen.all(CollectiveTimeout) or seen.all(RanksMissing))
+        hung = "time limit" in (fact.reason or "") and bool(
+            seen.all(CollectiveTimeout) or seen.all(RanksMissing) or stood_still(seen, told[0].at)
+        )
         yield Found(
             title=f"{fact.by} ended the run{f': {fact.reason}' if fact.reason else ''}",
             because=f"{fact.by} ended the job or reclaimed the machine{f' ({fact.reason})' if fact.reason else ''}",

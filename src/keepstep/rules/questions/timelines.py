@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
@@ -13,6 +14,10 @@ from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.lazy_pattern import lazy_pattern
 
+STILL_S, STILL_STEPS, FEW_STEPS = 900.0, 50, 3
+"""A run without a step for so long, and for so many usual steps, had stopped; it takes a few steps to know."""
+SILENT_TIMES, AT_ONCE_S = 20, 60.0
+"""How many times longer than the run before it a silence must be; what is written this near the end belongs to it."""
 NEAR_THE_END = 3
 """Lines: a phase that was announced so near the end of a log was going on."""
 MOST_AHEAD = 50
@@ -138,6 +143,33 @@ def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
 def says_done(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     """The ranks whose last line says that their work was done, without any trouble."""
     return {rank: end for rank, end in seen.once(untroubled).items() if _DONE.search(end.fact.last)}
+
+
+def stood_still(seen: EvidenceSet, until: float | None) -> tuple[Evidence[Fact], float] | None:
+    """The last step or line of any rank, and for how long nothing followed it; None if not unusual, or not known."""
+    if until is None:
+        return None
+    timed = sorted((e for e in seen.all(StepSeen) if e.at is not None and e.who is not None), key=lambda e: e.at or 0.0)
+    own = [e.at or 0.0 for e in timed if e.who == timed[-1].who]
+    usual = sorted(b - a for a, b in itertools.pairwise(own))
+    if len(usual) < FEW_STEPS:
+        return _silent(seen, until)
+    still = until - (timed[-1].at or 0.0)
+    later = any(e.at is not None and (timed[-1].at or 0.0) < e.at < until - STILL_S for e in seen.all(PhaseSeen))
+    usually = max(usual[len(usual) // 2], usual[-1] / 4)
+    return (timed[-1], still) if not later and still > max(STILL_S, STILL_STEPS * usually) else None
+
+
+def _silent(seen: EvidenceSet, until: float) -> tuple[Evidence[Fact], float] | None:
+    """Without steps: the last line of any rank, if the silence after it was far longer than all that it had written."""
+    lines = [e for e in seen.all(StreamEnded) if e.at is not None and e.at < until - AT_ONCE_S]
+    first = min((e.at for e in seen.items if e.at is not None), default=until)
+    if not lines:
+        return None
+    last = max(lines, key=lambda e: e.at or 0.0)
+    at = last.at or 0.0
+    alike = until - at > max(STILL_S, SILENT_TIMES * (at - first))
+    return (last, until - at) if alike else None
 
 
 def behind(seen: EvidenceSet) -> tuple[Evidence[StepSeen], ...]:

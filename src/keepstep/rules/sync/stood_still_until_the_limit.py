@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN211: the run had stopped making steps long before its time was over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.questions.timelines import behind, stood_still
+
+
+@rule(
+    id="SYN211",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(Preempted,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.EXCEPTION,
+    explains=(Cause.PREEMPTION_SIGTERM,),
+)
+def stood_still_until_the_limit(seen: EvidenceSet) -> Iterator[Found]:
+    """The ranks had stopped making steps long before the scheduler ended the run.
+
+    ## What it looks like
+    Steps come every second, then none for an hour, without an error. At last Slurm writes `CANCELLED AT ... DUE TO
+    TIME LIMIT`.
+
+    ## Why it happens
+    A rank stopped: it waits for a file, a lock or a collective that the others never enter. The others wait for it, and
+    nothing limits their wait.
+
+    ## How we know
+    The times of the steps and of the scheduler's message. The pause is many times longer than any step before it, and
+    no rank said that it was saving or evaluating.
+
+    ## What to do
+    Find out where the ranks are while they still hang. More time would not help.
+
+    ## When this is wrong
+    The output was buffered, or the program prints no steps in its last phase.
+    """
+    for ended in seen.all(Preempted):
+        found = stood_still(seen, ended.at) if not seen.survived(ended) else None
+        if found is None:
+            continue
+        last, still = found
+        few = behind(seen)
+        ranks = tuple(e.who for e in few if e.who is not None)
+        what = "step" if isinstance(last.fact, StepSeen) else "line of output"
+        yield Found(
+            title=f"no {what} came for {duration(still)} before {ended.fact.by} ended the run",
+            because=f"the last {what} came {duration(still)} before that; all earlier ones followed each other quickly"
+            + (f", and {say_ranks(ranks)} got less far than the others" if ranks else ""),
+            evidence=(last, *few[:2], ended),
+            ranks=ranks,
+            confidence=Confidence.SUPPORTED if what == "step" else Confidence.HYPOTHESIS,
+            fixes=(
+                Fix(
+                    do="look at a run that hangs while it hangs: this names the rank that the others wait for",
+                    command="keepstep why --live",
+                ),
+                Fix(do="let a hang end the run within minutes", command="keepstep run -n N -- python train.py"),
+            ),
+        )
+        return
