@@ -14,7 +14,7 @@ from keepstep.analyze.attribution import Scanned
 from keepstep.analyze.known import known
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.wording import count, size
-from keepstep.parse.scan.clock import in_year
+from keepstep.parse.scan.clock import UNDATED, Dates
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.line_count import LARGE, count_fast
 from keepstep.parse.scan.log_end import WHOLE
@@ -56,10 +56,9 @@ class _Done:
     cut_lines: int
     gave_up_after_s: float | None
     stopped: str | None
-    year: int
-    """Assumed for times without one..."""
-    year_read: int | None
-    """... until a line states it."""
+    year: int | None
+    day: tuple[int, int] | None
+    """The first that lines state."""
 
 
 _knowledge: Knowledge | None = None
@@ -84,13 +83,18 @@ def scan_logs(
     done: list[list[_Done]] = [[] for _ in files]
     for each in _run(parts, tell, meanwhile):
         done[each.index].append(each)
-    years = {d.year_read for mine in done for d in mine if d.year_read}
+    years = {d.year for mine in done for d in mine if d.year}
+    days = {d.day for mine in done for d in mine if d.day}
     results: list[Scanned] = []
     coverage: list[Coverage] = []
     for left, mine in zip(files, done, strict=True):
         mine.sort(key=lambda d: d.begin)
-        own = next((d.year_read for d in mine if d.year_read), min(years) if len(years) == 1 else None)
-        results.append(Scanned(left.name, tuple(_dated(_joined(mine), mine[0].year, own) if mine else ())))
+        dates = Dates(
+            left.modified or time.time(),
+            next((d.year for d in mine if d.year), min(years) if len(years) == 1 else None),
+            next((d.day for d in mine if d.day), min(days) if len(days) == 1 else None),
+        )
+        results.append(Scanned(left.name, tuple(_joined(mine, dates))))
         for problem in {d.problem: None for d in mine if d.problem}:
             state = CoverageState.PARTLY if any(d.size for d in mine) else CoverageState.UNAVAILABLE
             coverage.append(Coverage(what=left.name, state=state, why=problem))
@@ -111,19 +115,14 @@ def _not_read(parts: list[_Done]) -> Iterator[str]:
         yield f"{count(cut, 'long line')} held too much to search completely"
 
 
-def _joined(parts: list[_Done]) -> Iterator[Sighting]:
+def _joined(parts: list[_Done], dates: Dates) -> Iterator[Sighting]:
+    """Lines counted from the first of the file, and times on the date that the file or other files state."""
     above = 0
     for part in parts:
         for sighting in part.sightings:
-            yield sighting._replace(line=sighting.line + above) if above else sighting
+            at = None if sighting.at is None else dates.dated(sighting.at)
+            yield sighting._replace(line=sighting.line + above, at=at) if above or at != sighting.at else sighting
         above += part.lines
-
-
-def _dated(sightings: Iterator[Sighting], assumed: int, year: int | None) -> Iterator[Sighting]:
-    """Times without a year had that of the file, which may be a later copy: they belong to the year of other lines."""
-    for sighting in sightings:
-        late = year and year < assumed and sighting.at is not None and time.gmtime(sighting.at).tm_year == assumed
-        yield sighting._replace(at=in_year(sighting.at or 0.0, year or 0)) if late else sighting
 
 
 def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Iterator[_Done]:
@@ -185,11 +184,10 @@ def _scan_group(parts: list[_Part]) -> list[_Done]:
 
 
 def _scan(part: _Part) -> _Done:
-    when = time.gmtime(part.left.modified) if part.left.modified else time.gmtime()
     scan = LogScan(
         _knowledge or known(),
-        year=when.tm_year,
-        day=(when.tm_mon, when.tm_mday),
+        year=UNDATED,
+        day=(1, 1),
         patience=Patience(part.patience_s),
         whole=part.whole,
     )
@@ -206,8 +204,7 @@ def _scan(part: _Part) -> _Done:
         len(patience.cut_lines),
         patience.gave_up_after_s,
         chunks.stopped,
-        when.tm_year,
-        scan.year_read,
+        *scan.date_read,
     )
 
 

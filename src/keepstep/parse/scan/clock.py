@@ -6,6 +6,7 @@ from __future__ import annotations
 import calendar
 import re
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -36,6 +37,10 @@ COLONS = 2
 """Each of them has hours, minutes and seconds."""
 
 
+UNDATED = 1972
+"""The year, and its first day the day, of times whose lines state none. It has a 29 February."""
+LATEST_S = 2 * 86400.0
+"""A log cannot end later than its file was written; zones differ."""
 _LIKE = "00:00:0"
 """How each of them looks with zeros for digits."""
 
@@ -52,7 +57,8 @@ class Clock:
         self._year = year
         self._day = day
         self.year_read: int | None = None
-        """The first year that a line states; times before that line have the assumed one."""
+        self.day_read: tuple[int, int] | None = None
+        """The first year and day that lines state; times before those lines have the assumed ones."""
 
     def read(self, line: str) -> float | None:
         """Seconds since the epoch, or None where the line carries no time."""
@@ -62,7 +68,7 @@ class Clock:
         match = _FULL.search(head)
         if match:
             self._year, self._day = int(match["y"]), (int(match["mo"]), int(match["d"]))
-            self.year_read = self.year_read or self._year
+            self.year_read, self.day_read = self.year_read or self._year, self.day_read or self._day
             return self._seconds(match, self._year, *self._day, zone=match["z"])
         match = _EPOCH.search(head)
         if match:
@@ -84,6 +90,7 @@ class Clock:
         at = self._seconds(match, int(match["y"] or self._year), month, day)
         if at is not None:
             self._day = (month, day)
+            self.day_read = self.day_read or self._day
         return at
 
     @staticmethod
@@ -100,7 +107,29 @@ class Clock:
         return whole + fraction - shift
 
 
-def in_year(at: float, year: int) -> float:
-    """The same day and time in another year."""
+@dataclass(frozen=True)
+class Dates:
+    """What the lines of a log state about its date. ``modified``: when its file was written, perhaps a later copy."""
+
+    modified: float
+    year: int | None = None
+    day: tuple[int, int] | None = None
+
+    def dated(self, at: float) -> float:
+        """A time that was read with the year and day of ``UNDATED``: on the day, or in the year, that it belongs to."""
+        if at >= _midnight(UNDATED + 1, 1, 1) or at < _midnight(UNDATED, 1, 1):
+            return at
+        written = time.gmtime(self.modified)
+        if at < _midnight(UNDATED, 1, 2):
+            month, day = self.day or (written.tm_mon, written.tm_mday)
+            at += _midnight(UNDATED, month, day) - _midnight(UNDATED, 1, 1)
+        if self.year is not None:
+            return _in_year(at, self.year)
+        found = _in_year(at, written.tm_year)
+        return found if found < self.modified + LATEST_S else _in_year(at, written.tm_year - 1)
+
+
+def _in_year(at: float, year: int) -> float:
+    """The same day and time in another year than ``UNDATED``."""
     when = time.gmtime(at)
-    return at + _midnight(year, when.tm_mon, when.tm_mday) - _midnight(when.tm_year, when.tm_mon, when.tm_mday)
+    return at + _midnight(year, when.tm_mon, when.tm_mday) - _midnight(UNDATED, when.tm_mon, when.tm_mday)

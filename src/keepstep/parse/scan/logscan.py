@@ -101,9 +101,9 @@ class LogScan:
         self.bytes = 0
 
     @property
-    def year_read(self) -> int | None:
-        """The first year that a line states."""
-        return self._clock.year_read
+    def date_read(self) -> tuple[int | None, tuple[int, int] | None]:
+        """The first year and the first day that lines state."""
+        return self._clock.year_read, self._clock.day_read
 
     def scan(self, chunks: Iterable[bytes]) -> Iterator[Sighting]:
         """All sightings, in order. A piece is read together with its neighbours, and only when it holds a hit."""

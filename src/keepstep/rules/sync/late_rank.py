@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout, Why
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
+from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.questions.timelines import Late, late
 from keepstep.rules.sync._waiting import was
 
 OFTEN = 3
 """A healthy start waits a little too."""
+ZONES_S = 1200.0
+"""Clocks that differ by more may be in different time zones."""
 MOST = 2
 """Of more busy ranks than this none is named: all of them were late."""
 
@@ -59,6 +63,10 @@ def late_rank(seen: EvidenceSet) -> Iterator[Found]:
     """
     gave_up = _gave_up(seen)
     waiting = {e.who for e in gave_up if e.who is not None}
+    came = _came_after(seen, gave_up, waiting)
+    if came is not None:
+        yield came
+        return
     busy = late(seen, waiting) if waiting else []
     if not busy or any(e.fact.why is Why.UNREACHABLE for e in seen.all(ConnectFailed)):
         return
@@ -76,6 +84,31 @@ def late_rank(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
+def _came_after(seen: EvidenceSet, gave_up: list[Evidence[Fact]], waiting: set[int]) -> Found | None:
+    """Ranks that began to connect only after all others had given up."""
+    over = max((e.at for e in gave_up if e.at is not None), default=None)
+    if over is None or any(e.at is None for e in gave_up):
+        return None
+    began: dict[int, Evidence[Fact]] = {}
+    for e in seen.all(WorldSeen):
+        if e.who is not None and e.who not in waiting and e.at is not None:
+            began.setdefault(e.who, e)
+    after = {rank: e for rank, e in began.items() if 0 < (e.at or 0.0) - over < ZONES_S}
+    if not after or len(after) < len(began) or len(after) > MOST:
+        return None
+    ranks = tuple(sorted(after))
+    first = min(after.values(), key=lambda e: e.at or 0.0)
+    return Found(
+        title=f"{say_ranks(ranks)} began to connect {duration((first.at or 0.0) - over)} after "
+        f"{say_ranks(sorted(waiting))} had given up",
+        because="by the times in their logs, it came too late; no evidence shows a fault of the network",
+        evidence=(*after.values(), *gave_up[:3]),
+        ranks=ranks,
+        confidence=Confidence.SUPPORTED,
+        fixes=_MORE_TIME,
+    )
+
+
 def _gave_up(seen: EvidenceSet) -> list[Evidence[Fact]]:
     """The waits for other ranks that came to nothing."""
     awaited = [e for e in seen.all(PeerAwaited) if not e.fact.connected and not seen.survived(e)]
@@ -86,11 +119,16 @@ def _gave_up(seen: EvidenceSet) -> list[Evidence[Fact]]:
 
 
 def _fixes(busy: list[Late]) -> tuple[Fix, ...]:
-    return (
-        Fix(do=f"finish {busy[0].doing} before the ranks meet: in the image, in a step of its own, or on every host"),
-        Fix(
-            do="or give the ranks more time to meet",
-            command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"
-            "  # JAX: jax.distributed.initialize(initialization_timeout=3600)",
-        ),
+    first = Fix(
+        do=f"finish {busy[0].doing} before the ranks meet: in the image, in a step of its own, or on every host"
     )
+    return (first, *_MORE_TIME)
+
+
+_MORE_TIME = (
+    Fix(
+        do="give the ranks more time to meet, or find out what keeps the late one",
+        command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"
+        "  # JAX: jax.distributed.initialize(initialization_timeout=3600)",
+    ),
+)
