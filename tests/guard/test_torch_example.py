@@ -30,5 +30,6 @@ def test_the_rank_that_enters_a_barrier_alone_is_named(tmp_path: Path) -> None:
     alone = f"barrier at guard_torch.py:{at['the mistake']}, in train() on rank 0"
     told = next(line for line in done.stderr.splitlines() if "out of step" in line)
     # what the other is in comes from its stack or, if written in time, from torch's own record of all collectives
-    below, line = re.escape("gradients of loss.backward()"), rf"at guard_torch\.py:{at['loss.backward()']}, in train\(\)"
+    below = re.escape("gradients of loss.backward()")
+    line = rf"at guard_torch\.py:{at['loss.backward()']}, in train\(\)"
     assert re.search(rf"{re.escape(alone)} but ({below} {line}|\w.* {line}, {below}) on rank 1", told)

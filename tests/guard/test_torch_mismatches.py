@@ -71,7 +71,8 @@ def test_another_operation_is_named_with_the_lines_of_both(tmp_path: Path) -> No
         told = broken(run, "collective")["operation"]
         assert told == [("all_reduce float32[2]", [0]), ("broadcast float32[2]", [1])]
         assert seconds_until_told(run, 1) < NAMED_WITHIN_S
-        line = r"at torch_training.py:\d+, in train\(\)"  # from the stacks, or from torch's own record of all collectives
+        # from the stacks, or from torch's own record of all collectives
+        line = r"at torch_training.py:\d+, in train\(\)"
         assert re.search(
             rf"rank 0 {line}; rank 1 {line}|"
             rf"all_reduce float32\[2\] {line} on rank 0 but broadcast float32\[2\] {line} on rank 1",
