@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
+from keepstep.core.facts.guard import RankDoing
 from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.process import ProcessExited, StartedWith
 from keepstep.core.finding import Found, Severity, Standing
+from keepstep.core.identity import Rank
 from keepstep.core.report import Verdict
 from keepstep.core.rule import rule
+from keepstep.render.terminal import render_terminal
 
 SEEN = Evidence(fact=PortTaken(port=1), origin=Origin(source="a", line=1))
 LOOKED = (Coverage(what="1 log", state=CoverageState.CHECKED),)
@@ -59,3 +63,35 @@ def test_verdict_and_exit_status_tell_healthy_from_not_looked():
     assert (blind.verdict, blind.exit_status) == (Verdict.UNKNOWN, 3)
     assert (degraded.verdict, degraded.exit_status) == (Verdict.DEGRADED, 1)
     assert (failed.verdict, failed.exit_status, failed.findings[0].rule) == (Verdict.FAILED, 1, "AAA001")
+
+
+def living(**fact: object) -> tuple[Evidence, ...]:
+    doing = {"phase": "compute", "steps": 9, "usual_step_s": 0.1, "silent_s": 0.1, "alive": True, **fact}
+    return tuple(
+        Evidence(fact=RankDoing(**doing), origin=Origin(source=f"rank{rank}"), rank=Rank(index=rank))  # type: ignore[arg-type]
+        for rank in (0, 1)
+    )
+
+
+def test_a_run_that_still_runs_is_healthy_only_so_far_and_only_while_it_moves():
+    moves = diagnose(EvidenceSet(items=living(), coverage=LOOKED), [taken])
+    stands = diagnose(EvidenceSet(items=living(silent_s=5.0), coverage=LOOKED), [taken])
+    saves = diagnose(EvidenceSet(items=living(silent_s=5.0, phase="checkpoint"), coverage=LOOKED), [taken])
+    gone = diagnose(EvidenceSet(items=living(silent_s=5.0, alive=False), coverage=LOOKED), [taken])
+    assert (moves.verdict, moves.alive) == (Verdict.HEALTHY, (0, 1))
+    assert "still runs; nothing wrong was found so far" in render_terminal(moves)
+    assert (stands.verdict, stands.exit_status) == (Verdict.UNKNOWN, 3)
+    assert "why it has stood still for 5 s" in render_terminal(stands)
+    assert saves.verdict is Verdict.HEALTHY
+    assert gone.alive == ()
+
+
+def test_a_supervised_run_without_a_recorded_end_is_not_healthy():
+    started = Evidence(fact=StartedWith(variables=()), origin=Origin(source="start.jsonl"))
+    exit_ = Evidence(
+        fact=ProcessExited(reporter="keepstep run", code=0), origin=Origin(source="exits.jsonl"), rank=Rank(index=0)
+    )
+    open_ = diagnose(EvidenceSet(items=(started,), coverage=LOOKED), [taken])
+    ended = diagnose(EvidenceSet(items=(started, exit_), coverage=LOOKED), [taken])
+    assert (open_.verdict, ended.verdict) == (Verdict.UNKNOWN, Verdict.HEALTHY)
+    assert "keepstep run has recorded no end yet" in render_terminal(open_)

@@ -50,7 +50,10 @@ def _told(each: AttemptSaid, attempts: Sequence[AttemptSaid], reports: Mapping[i
     )
     if each is not attempts[-1]:
         return f"{how}. The run came back."
-    return how if each.ended is not None else f"attempt {number} was not seen to end"
+    if each.ended is not None:
+        return how
+    report = reports.get(number)
+    return f"attempt {number} {'still runs' if report is not None and report.alive else 'was not seen to end'}"
 
 
 def _root(report: Report | None) -> Finding | None:

@@ -43,6 +43,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "skipped": [{"rule": crash.rule, "error": crash.error} for crash in report.crashed],
         "ranks": list(report.ranks),
         "world_size": report.world_size,
+        "alive": list(report.alive),
         "story": list(report.story),
         "earlier_runs": list(report.earlier),
     }

@@ -9,7 +9,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith, TerminationRequested
 from keepstep.core.facts.sync import NoProgress
 from keepstep.core.identity import everyone
 
@@ -191,11 +191,22 @@ def _all_left_well(seen: EvidenceSet) -> bool:
 
 
 def is_known_how_it_ended(seen: EvidenceSet) -> bool:
-    """Whether the end of every rank with a guard is known."""
-    if is_supervised(seen):
-        return True
+    """Whether the end of every rank that no longer runs is known."""
     ends = seen.once(ends_of)
+    if is_supervised(seen):
+        told = any(e.fact.reporter == SUPERVISOR for e in seen.all(ProcessExited))
+        return told or bool(ends.living or seen.all(TerminationRequested))
     return not ends.missing and not ends.silent
+
+
+def stands_still_s(seen: EvidenceSet) -> float | None:
+    """How long the ranks that still run have made no progress in their steps; None while one of them does."""
+    living = [e.fact for e in seen.all(RankDoing) if e.fact.alive]
+    if not living or any(fact.phase not in _STEPPING or fact.silent_s is None for fact in living):
+        return None
+    usual = max(fact.usual_step_s or 0.0 for fact in living)
+    still = min(fact.silent_s or 0.0 for fact in living)
+    return still if still > max(BOX_S, STOOD_STILL_STEPS * usual) else None
 
 
 def _world(seen: EvidenceSet) -> int | None:

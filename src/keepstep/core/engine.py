@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from keepstep.core.already import without_what_is_so
 from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised
+from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
 from keepstep.core.finding import Finding, Found, Severity, Standing, ranks_of
 from keepstep.core.frameworks import without_advice_for_others
@@ -50,10 +50,11 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
     return Report(
         verdict=_verdict(seen, ordered),
         findings=ordered,
-        coverage=(*seen.coverage, *_unknown_ends(seen)),
+        coverage=(*seen.coverage, *_unknown_ends(seen, ordered)),
         crashed=tuple(crashed),
         ranks=tuple(sorted(seen.ranks)),
         world_size=seen.world_size,
+        alive=tuple(sorted(rank for rank in seen.once(ends_of).living if rank is not None)),
     )
 
 
@@ -90,7 +91,8 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict.DEGRADED
     states = {c.state for c in seen.coverage}
     looked = CoverageState.CHECKED in states and CoverageState.PARTLY not in states
-    return Verdict.HEALTHY if looked and is_known_how_it_ended(seen) else Verdict.UNKNOWN
+    known = is_known_how_it_ended(seen) and stands_still_s(seen) is None
+    return Verdict.HEALTHY if looked and known else Verdict.UNKNOWN
 
 
 def _is_by_design(seen: EvidenceSet, finding: Finding) -> bool:
@@ -99,10 +101,20 @@ def _is_by_design(seen: EvidenceSet, finding: Finding) -> bool:
     return bool(ended) and all(getattr(e.fact, "pid", None) in ended for e in finding.evidence)
 
 
-def _unknown_ends(seen: EvidenceSet) -> list[Coverage]:
-    """Ranks whose end is unknown here: that is not healthy."""
-    missing = seen.once(ends_of).missing
-    if not missing or is_supervised(seen):
+def _unknown_ends(seen: EvidenceSet, findings: tuple[Finding, ...]) -> list[Coverage]:
+    """What nobody can know here about the end of the run: that is not healthy."""
+    ends, unavailable = seen.once(ends_of), CoverageState.UNAVAILABLE
+    if ends.living:
+        still = stands_still_s(seen)
+        if still is None or findings:
+            return [Coverage(what="how the run ends", state=unavailable, why="it still runs")]
+        return [Coverage(what=f"why it has stood still for {still:.0f} s", state=unavailable, why="ask again soon")]
+    if is_supervised(seen):
+        if is_known_how_it_ended(seen):
+            return []
+        why = "keepstep run has recorded no end yet"
+        return [Coverage(what="how the run ended", state=unavailable, why=why)]
+    if not ends.missing:
         return []
     why = "it left no black box here; copy its folder from its host"
-    return [Coverage(what=f"how {say_ranks(missing)} ended", state=CoverageState.UNAVAILABLE, why=why)]
+    return [Coverage(what=f"how {say_ranks(ends.missing)} ended", state=unavailable, why=why)]

@@ -36,6 +36,8 @@ class Report:
     crashed: tuple[RuleCrash, ...] = ()
     ranks: tuple[int, ...] = ()
     world_size: int | None = None
+    alive: tuple[int, ...] = ()
+    """Ranks that were still running."""
     story: tuple[str, ...] = ()
     """For a run that was restarted: how each attempt ended."""
     earlier: tuple[str, ...] = ()

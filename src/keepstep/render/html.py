@@ -20,6 +20,7 @@ from keepstep.core.report import SCHEMA, Report, Verdict
 from keepstep.core.wording import count, ranks
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
+from keepstep.render.nothing_found import said_without_findings
 from keepstep.render.templating import Markup, asset, fill, join, prose
 from keepstep.render.timeline import Event, Lane, Timeline, lay_out
 
@@ -71,7 +72,7 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
     root = report.root
     return _page(
         report,
-        headline=_headline(report, IN_A_PART if report.is_partial else _HEADLINES[report.verdict], "why"),
+        headline=_headline(report, _headline_of(report), "why"),
         fixes=_fixes(root) if root else Markup(),
         timeline=_timeline(report),
         links=Markup(),
@@ -122,7 +123,11 @@ def _hash(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-IN_A_PART = "Nothing wrong was found, but not everything could be checked"
+def _headline_of(report: Report) -> str:
+    if report.root is not None:
+        return _HEADLINES[report.verdict]
+    said = said_without_findings(report)
+    return said[0].upper() + said[1:]
 
 
 def _headline(report: Report, said: str, verb: str) -> Markup:

@@ -13,18 +13,18 @@ from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
 from keepstep.core.report import Report, Verdict
 from keepstep.core.visible import visible
 from keepstep.core.wording import count, listing, ranks, shorten
+from keepstep.render.nothing_found import said_without_findings
 
 MOST_QUOTES = 4
 MOST_FALLOUT = 6
-NOTHING_WRONG_IN_A_PART = "nothing wrong was found, but not everything could be checked"
 
 _CODES = {"red": "31", "yellow": "33", "green": "32", "cyan": "36", "bold": "1", "dim": "2"}
-_VERDICTS = {
-    Verdict.HEALTHY: ("healthy", "green", "nothing wrong was found"),
-    Verdict.FAILED: ("failed", "red", ""),
-    Verdict.HUNG: ("hung", "red", ""),
-    Verdict.DEGRADED: ("degraded", "yellow", ""),
-    Verdict.UNKNOWN: ("unknown", "yellow", "there was nothing to look at"),
+_TINTS = {
+    Verdict.HEALTHY: "green",
+    Verdict.FAILED: "red",
+    Verdict.HUNG: "red",
+    Verdict.DEGRADED: "yellow",
+    Verdict.UNKNOWN: "yellow",
 }
 
 
@@ -76,17 +76,17 @@ class _Page:
     def lines(self, report: Report) -> Iterator[str]:
         root = report.root
         self._attempt = root.attempt if root is not None else None
-        word, tint, words = _VERDICTS[report.verdict]
+        word, tint = report.verdict.value, _TINTS[report.verdict]
         for told in report.story:
             yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
         if report.story:
             yield ""
         if root is None:
-            words = NOTHING_WRONG_IN_A_PART if report.is_partial else words
-            yield f"{self._paint(word, tint, 'bold')}  {words}"
+            yield f"{self._paint(word, tint, 'bold')}  {said_without_findings(report)}"
         else:
             if report.verdict is Verdict.HEALTHY:
-                yield f"{self._paint(word, tint, 'bold')}  the last attempt ended well; what ended the one before it:"
+                how = "still runs" if report.alive else "ended well"
+                yield f"{self._paint(word, tint, 'bold')}  the last attempt {how}; what ended the one before it:"
             yield from self._finding(root, first=True)
             yield from self._rest(report)
         yield from self._earlier(report)
