@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that agents and the leader say to each other: plain data, as JSON. No command, no code, no environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from keepstep.core import foreign_json
+from keepstep.core.codec import build
+
+LARGEST = 4 << 20
+"""Bytes of one message. Evidence travels in smaller pieces."""
+NEVER = -1
+"""The attempt of a node that has taken part in none."""
+
+
+class BadMessage(ValueError):
+    """The other side sent what no keepstep of this version sends."""
+
+
+class State(Enum):
+    """What a node does, as its agent says."""
+
+    IDLE = "idle"
+    """No process of any attempt lives on it."""
+    RUNS = "runs"
+    ENDS = "ends"
+    """Its ranks are being ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """The base of all."""
+
+
+# --- from an agent to the leader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello(Message):
+    """The first message on every connection, also after a cut."""
+
+    run: str
+    """The name of the run, the same on all nodes."""
+    node: int
+    """Its place in the engine's order of nodes."""
+    host: str
+    address: str | None
+    """Where the other nodes reach it; None: where this connection comes from."""
+    version: str
+    python: str
+    program: str
+    """A hash of the command and of the script: all nodes must run the same."""
+    per_node: int | None
+    attempt: int = NEVER
+    """The newest attempt that it knows of."""
+    state: State = State.IDLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat(Message):
+    """Twice a second: the node lives, and how far its ranks are."""
+
+    number: int
+    attempt: int
+    state: State
+    steps: int = 0
+    quiet_s: float | None = None
+    """For how long none of its ranks has moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready(Message):
+    """The answer to :class:`Prepare`: free ports, one for each rank of the node and two more."""
+
+    attempt: int
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone(Message):
+    """How a process ended (part of :class:`Happened`)."""
+
+    pid: int
+    at: float
+    code: int | None = None
+    signal: str | None = None
+    dumped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened(Message):
+    """Something on this node requires a decision."""
+
+    attempt: int
+    what: str
+    """The value of a :class:`keepstep.supervise.situation.Happened`."""
+    rank: int | None = None
+    exit: Gone | None = None
+    quiet_s: float | None = None
+    given_up: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel(Message):
+    """A piece of a file of the attempt's folder: redacted, compressed, base64."""
+
+    attempt: int
+    name: str
+    offset: int
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected(Message):
+    """The answer to :class:`Collect`: everything has been sent. ``facts``: what is known about the node's ranks."""
+
+    attempt: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Message):
+    """No process of the attempt lives on this node any more, and its last evidence was sent."""
+
+    attempt: int
+    left: bool = False
+    """Some could not be killed."""
+
+
+# --- from the leader to an agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome(Message):
+    """The answer to :class:`Hello`."""
+
+    attempt: int = NEVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Message):
+    """The other answer: this node cannot take part."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard(Message):
+    """The answer to a beat: until a lease after that beat was sent, its ranks may run."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare(Message):
+    attempt: int
+    ranks: int
+    """How many it will start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat(Message):
+    """Where one rank of the world is (part of :class:`Start`)."""
+
+    rank: int
+    node: int
+    host: str
+    """Its address."""
+    port: int
+    role: str = "worker"
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start(Message):
+    """Start this node's ranks. The meeting point is on the node of rank 0."""
+
+    attempt: int
+    seats: tuple[Seat, ...]
+    meeting_port: int
+    coordinator_port: int
+    variables: tuple[tuple[str, str], ...] = ()
+    """What remedies have changed, and nothing else."""
+    limits: tuple[tuple[str, int], ...] = ()
+    may_start_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collect(Message):
+    """Take the stacks of all ranks, and send all evidence of the attempt."""
+
+    attempt: int
+    stacks: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold(Message):
+    """Leave a suspected stop alone for so long."""
+
+    attempt: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End(Message):
+    """End the ranks of the attempt, with this grace period."""
+
+    attempt: int
+    what: str
+    rank: int | None = None
+    signal: int | None = None
+    """The signal that the run itself got, if that is why."""
+    hurry: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bye(Message):
+    """The run is over."""
+
+    status: int
+
+
+# --- both ways
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put(Message):
+    """What guards tell each other: keys with their values, each written once."""
+
+    attempt: int
+    keys: tuple[tuple[str, str], ...]
+
+
+_KINDS = {
+    kind.__name__.lower(): kind
+    for kind in (
+        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended),
+        *(Welcome, Refused, Heard, Prepare, Start, Collect, Hold, End, Bye, Put),
+    )
+}
+
+
+def encode(message: Message) -> bytes:
+    """One line of JSON."""
+    found = {"kind": type(message).__name__.lower(), **_plain(message)}
+    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """The message. Raises :class:`BadMessage`, and nothing else."""
+    try:
+        if len(line) > LARGEST:
+            raise ValueError(f"it has {len(line)} bytes")
+        found = foreign_json.loads(line)
+        if not isinstance(found, dict):
+            raise TypeError("it is no object")
+        message = build(_KINDS[found.pop("kind")], found)
+        assert isinstance(message, Message)
+        return message
+    except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        raise BadMessage(f"a message cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Message):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
