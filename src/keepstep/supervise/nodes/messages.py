@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -116,11 +116,31 @@ class Parcel(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Known(Message):
+    """What a node knows about its ranks (part of :class:`Collected`): the fields of a ``Situation`` of that name."""
+
+    steps: int | None = None
+    saved: bool = False
+    resumed: bool = False
+    lived_s: float = 0.0
+    stopped_s: float | None = None
+    usual_s: float | None = None
+    silence: str | None = None
+    """The ``kind`` of the silence."""
+    idle_s: float | None = None
+    place: str | None = None
+    start_s: float | None = None
+    work_s: float | None = None
+    unsaved_s: float | None = None
+    saved_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Collected(Message):
-    """The answer to :class:`Collect`: everything has been sent. ``facts``: what is known about the node's ranks."""
+    """The answer to :class:`Collect`: everything has been sent."""
 
     attempt: int
-    facts: dict[str, Any] = field(default_factory=dict)
+    known: Known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
