@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from keepstep.supervise.ending import Exit
-from keepstep.supervise.launch import Member
 from keepstep.supervise.lone_restart import LONG_S, MOST, LoneRestarts
+from keepstep.supervise.member import Member
 from tests.supervise.starting import Running, wait_for
 
 CLUSTER = """

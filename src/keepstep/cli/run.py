@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from keepstep.errors import UserError
 from keepstep.supervise.asked import Asked
-from keepstep.supervise.launch import plan
+from keepstep.supervise.engines.choose import station_of
+from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.launch import Job, plan
+from keepstep.supervise.nodes.run import run_on_nodes
+from keepstep.supervise.nodes.seating import Roles
 from keepstep.supervise.remedy import RemedyMode
 from keepstep.supervise.run import Supervisor
 
@@ -24,25 +30,50 @@ def run_verb(asked: argparse.Namespace) -> int:
     ):
         if value is not None and value < least:
             raise UserError(f"{name} must be at least {least}, not {value:g}")
-    job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
-    supervisor = Supervisor(
-        Asked(
-            job=job,
-            name=asked.name,
-            run_dir=Path(asked.run_dir) if asked.run_dir else None,
-            check=not asked.no_check,
-            max_attempts=asked.max_attempts,
-            remedy=RemedyMode(asked.remedy),
-            on_failure=asked.on_failure,
-            spares=not asked.no_spares,
-            hang_timeout_s=asked.hang_timeout,
-            suspected_wait_s=asked.suspected_wait,
-            max_lost_work_s=_seconds(asked.max_lost_work),
-            grace_s=asked.grace,
-            quiet=asked.quiet,
-        )
+    wanted = _wanted(asked)
+    station = station_of(wanted, os.environ)
+    if station is None:
+        job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
+        return Supervisor(_asked(asked, job)).run()
+    if asked.ranks is not None:
+        raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
+    job = plan(command, ranks=station.per_node)
+    if not job.as_given:
+        job = replace(job, total=len(job.members) * station.most)
+    return run_on_nodes(station, _asked(asked, job), os.environ)
+
+
+def _wanted(asked: argparse.Namespace) -> Wanted:
+    if asked.per_node is not None and asked.per_node < 1:
+        raise UserError(f"--per-node must be at least 1, not {asked.per_node}")
+    return Wanted(
+        nodes=asked.nodes,
+        node_rank=asked.node_rank,
+        meet=asked.meet,
+        hosts=asked.hosts,
+        on=asked.on,
+        per_node=asked.per_node,
+        wait_s=asked.wait,
+        roles=Roles(chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator),
     )
-    return supervisor.run()
+
+
+def _asked(asked: argparse.Namespace, job: Job) -> Asked:
+    return Asked(
+        job=job,
+        name=asked.name,
+        run_dir=Path(asked.run_dir) if asked.run_dir else None,
+        check=not asked.no_check,
+        max_attempts=asked.max_attempts,
+        remedy=RemedyMode(asked.remedy),
+        on_failure=asked.on_failure,
+        spares=not asked.no_spares,
+        hang_timeout_s=asked.hang_timeout,
+        suspected_wait_s=asked.suspected_wait,
+        max_lost_work_s=_seconds(asked.max_lost_work),
+        grace_s=asked.grace,
+        quiet=asked.quiet,
+    )
 
 
 def _seconds(text: str) -> float | None:

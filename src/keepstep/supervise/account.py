@@ -18,7 +18,7 @@ from keepstep.core.report import Report, Verdict
 from keepstep.core.wording import count, duration, size
 from keepstep.sources.files import GAPS
 from keepstep.store.runs import AttemptSaid, RunFolder
-from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.crew import Trial
 from keepstep.supervise.decision import Action, Decision
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened
@@ -78,9 +78,10 @@ class Account:
         """The page of the current attempt."""
         return self.folder.manifest.attempts[-1]
 
-    def explain(self, attempt: Attempt) -> tuple[Report, Progress]:
+    def explain(self, attempt: Trial) -> tuple[Report, Progress]:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
-        forget_repeated(attempt.folder, attempt.folder / "guard")
+        for part in attempt.parts or (attempt.folder,):
+            forget_repeated(part, part / "guard")
         self._gaps.look(attempt.folder, self.folder.full or attempt.has_gaps)
         cores = [each.stat().st_size for each in (attempt.folder / "cores").glob("*") if each.is_file()]
         if sum(cores) >= LARGE_CORES:
@@ -88,7 +89,7 @@ class Account:
         try:
             from keepstep.supervise.diagnosis import explain
 
-            return explain(attempt.folder, unwritten=attempt.records.unwritten)
+            return explain(attempt.folder, unwritten=attempt.unwritten)
         except Exception as error:  # the run and its status are worth more than the report
             self._terminal.say(
                 f"the report could not be made ({type(error).__name__}: {error}); try `keepstep why` later"
@@ -111,7 +112,7 @@ class Account:
             self._terminal.say(f"  because {root.because}")
         self._terminal.say(decision.words)
 
-    def note(self, attempt: Attempt, outcome: Outcome, report: Report, decision: Decision) -> None:
+    def note(self, attempt: Trial, outcome: Outcome, report: Report, decision: Decision) -> None:
         """Write down what was decided and why, and tell the user's hook."""
         said = self._said
         said.told = said.told or time.time()
@@ -125,13 +126,13 @@ class Account:
         root = report.root
         self._said.cause, self._said.title = (root.cause.value, root.title) if root is not None else (None, None)
 
-    def ended(self, attempt: Attempt, happened: Happened, status: int) -> None:
+    def ended(self, attempt: Trial, happened: Happened, status: int) -> None:
         """Write down how the attempt ended."""
         said = self._said
         said.ended, said.status, said.happened, said.steps = time.time(), status, happened.value, attempt.steps
         self.folder.save()
 
-    def save(self, attempt: Attempt, report: Report) -> None:
+    def save(self, attempt: Trial, report: Report) -> None:
         """Write the report on the attempt, and that on all attempts so far."""
         from keepstep.analyze.comeback import numbered
         from keepstep.core.redact import redacted
@@ -144,7 +145,7 @@ class Account:
         self.folder.save()
         self._gaps.look(attempt.folder, self.folder.full)
 
-    def _call_hook(self, attempt: Attempt, report: Report, outcome: Outcome, decision: Decision) -> None:
+    def _call_hook(self, attempt: Trial, report: Report, outcome: Outcome, decision: Decision) -> None:
         if self._on_failure is None:
             return
         about = {

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
 from keepstep.core.report import Report
 from keepstep.supervise.ending import end
 from keepstep.supervise.members import Members
@@ -46,6 +48,8 @@ class Attempt:
         self._members = Members(folder, launches, means, self.records)
         self._watching = Watching(folder, self._members, means, self.records, rehearses=number == 0)
         self._tick_due = 0.0
+        self.env = launches[0].env
+        self.parts: tuple[Path, ...] = ()
 
     def begin(self) -> None:
         """Start every member. Raises :class:`UserError` if the program cannot be started."""
@@ -58,18 +62,30 @@ class Attempt:
 
     def watch(self) -> Outcome:
         """Until a rank fails, all are done, nothing moves any more, or the user has enough."""
-        while (outcome := self._look()) is None:
+        while (outcome := self.look()) is None:
             pass
-        if outcome.happened in (Happened.RAISED, Happened.STOPPED, Happened.INTERRUPTED):
+        return outcome
+
+    def look(self) -> Outcome | None:
+        """Once a tick, and whenever a process ends: what must be decided, if anything."""
+        outcome = self._look()
+        if outcome is not None and outcome.happened in (Happened.RAISED, Happened.STOPPED, Happened.INTERRUPTED):
             self.records.lost(self._watching.below.first_to_fail())
         return outcome
+
+    def wake_for(self, handle: int) -> None:
+        """``look`` also returns when this descriptor can be read."""
+        self._members.doors.also(handle)
+
+    def take_stacks(self) -> None:
+        """Where every rank is, because one of another node failed or stopped."""
+        self.records.standing({self._watching.process_of(each): each.member.rank for each in self._members.living})
 
     def hold(self, wait_s: float) -> None:
         """Leave a stop that is only suspected alone for so long."""
         self._watching.hangs.hold(time.monotonic() + wait_s)
 
     def _look(self) -> Outcome | None:
-        """Once a tick, and whenever a process ends."""
         self._members.doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
         if self._means.interrupted() is not None:
             return Outcome(Happened.INTERRUPTED)
@@ -98,8 +114,7 @@ class Attempt:
         self.records.failed_first(first.member, first.exit, below)
         self._members.announce_end(first)
         self._watching.hangs.take_along(time.monotonic)
-        living = {self._watching.process_of(each): each.member.rank for each in self._members.living}
-        looking = threading.Thread(target=self.records.standing, args=(living,), daemon=True)
+        looking = threading.Thread(target=self.take_stacks, daemon=True)
         looking.start()
         until = time.monotonic() + (0.0 if first.exit.signal in OF_ITSELF else SETTLE_S)
         later = bad[1:]
@@ -167,6 +182,16 @@ class Attempt:
     def steps(self) -> int | None:
         """How many the rank that got furthest has done; None without a guard."""
         return self._watching.steps or None
+
+    @property
+    def quiet_s(self) -> float | None:
+        """For how long none of its ranks has moved, where one has moved at all."""
+        return self._watching.quiet_s
+
+    @property
+    def unwritten(self) -> list[Evidence[Fact]]:
+        """Evidence that found no room on the disk."""
+        return self.records.unwritten
 
     @property
     def has_gaps(self) -> bool:

@@ -88,6 +88,10 @@ class Doors:
         self._open[pid] = handle
         self._poll.register(handle, select.POLLIN)
 
+    def also(self, handle: int) -> None:
+        """Wake up when this descriptor can be read, too."""
+        self._poll.register(handle, select.POLLIN)
+
     @property
     def known(self) -> set[int]:
         return set(self._open)
@@ -164,6 +168,10 @@ class Reaper:
         if self._process.poll() is not None:
             self._process = self._begin()
             self._tell("".join(f"{word}\n" for word in (*(f"+{pid}" for pid in self.sessions), *self._folders)))
+
+    def lease(self, seconds: float | None) -> None:
+        """How long from now the ranks may run without another word; None: as long as we live."""
+        self._tell(f"lease {'off' if seconds is None else round(seconds, 3)}\n")
 
     def bye(self) -> None:
         self._tell("bye\n")

@@ -46,6 +46,11 @@ class Interrupts:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def note(self, number: int | None) -> None:
+        """Another node got a signal: the run is one, and so is its end."""
+        if self.signal is None:
+            self.signal = number if number is not None else signal.SIGTERM
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
             self.again = True

@@ -14,51 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from keepstep.cluster.address import joined
 from keepstep.cluster.jax import write_jax
-from keepstep.cluster.model import Cluster, Task
+from keepstep.cluster.model import Cluster
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
 from keepstep.core.launchers import JAX, JAX_SCRIPTS, KEEPSTEP, MODULES, PROGRAMS, TF_CONFIG, TORCHRUN
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.sources.ports import free_ports
+from keepstep.supervise.layout import MORE_PORTS, Layout, on_this_machine
+from keepstep.supervise.member import Member
 from keepstep.supervise.reaper import VARIABLE
 from keepstep.supervise.spares import Launch
 
-HOST = "127.0.0.1"
-GIVEN = ("launcher", "command")
-"""Roles of the user's own command: a known launcher, or anything else."""
 _limits = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One process to start. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
-
-    rank: int | None
-    role: str = "worker"
-    index: int = 0
-    program: str = ""
-    """What people call it if it is not a rank: torchrun, train.py."""
-
-    @property
-    def name(self) -> str:
-        """What its log is called."""
-        return f"rank{self.rank}" if self.rank is not None else self.role
-
-    @property
-    def key(self) -> str:
-        """What it is called in measurements."""
-        return str(self.rank) if self.rank is not None else self.role
-
-    @property
-    def words(self) -> str:
-        """What it is called in a sentence."""
-        return f"rank {self.rank}" if self.rank is not None else self.program or f"the {self.role}"
-
-    @property
-    def trains(self) -> bool:
-        return self.role in ("chief", "worker", *GIVEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +40,8 @@ class Job:
     members: tuple[Member, ...]
     as_given: bool = False
     """The user's own launcher or program: it gets no rank variables, and is restarted only on request."""
+    total: int | None = None
+    """Of several nodes: how many ranks train on all of them. ``members`` has only those of this node."""
 
     @property
     def words(self) -> str:
@@ -78,7 +50,7 @@ class Job:
 
     @property
     def world(self) -> int:
-        return sum(member.trains for member in self.members)
+        return self.total if self.total is not None else sum(member.trains for member in self.members)
 
 
 def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int = 0, evaluator: bool = False) -> Job:
@@ -163,8 +135,9 @@ def launches(
     env: Mapping[str, str],
     more: Mapping[str, str],
     limits: Iterable[tuple[str, int]] = (),
+    layout: Layout | None = None,
 ) -> list[Launch]:
-    """How each member is started in this attempt: with free ports of its own."""
+    """How each member is started in this attempt. ``layout``: of several nodes; else all ranks are on this machine."""
     base = {**env, **more, VARIABLE: token}
     base |= {"KEEPSTEP_DIR": str(folder / "guard"), "KEEPSTEP_SUPERVISOR": str(os.getpid())}
     for name, value in (("KEEPSTEP", "on"), ("PYTHONFAULTHANDLER", "1")):
@@ -174,39 +147,34 @@ def launches(
     if job.as_given:
         return [Launch(rank=0, command=job.command, env=base, cwd=job.cwd, limits=limits, reads=reads)]
     base.setdefault("PYTHONUNBUFFERED", "1")  # every rank has a pipe of its own: no line can be torn by another's
-    ports = free_ports(len(job.members) + 2)
-    cluster = _cluster(job, ports)
+    layout = layout or on_this_machine(job.members, free_ports(len(job.members) + MORE_PORTS))
     if len(job.members) > 1:
         base.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // len(job.members))))
     found = []
     for member in job.members:
-        own = {**base, **_rank_variables(job, member, cluster, ports)}
+        own = {**base, **_rank_variables(job, member, layout)}
         own |= {"KEEPSTEP_EXCHANGE": str(exchange), KEEPSTEP.attempt[0]: str(attempt)}
         assert member.rank is not None
         found.append(Launch(rank=member.rank, command=job.command, env=own, cwd=job.cwd, limits=limits, reads=reads))
     return found
 
 
-def _cluster(job: Job, ports: list[int]) -> Cluster:
-    tasks = (
-        Task(rank=m.rank or 0, role=m.role, index=m.index, host=HOST, port=port, local=m.rank)
-        for m, port in zip(job.members, ports, strict=False)
-    )
-    return Cluster(said_by="keepstep run", tasks=tuple(tasks))
-
-
-def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]) -> dict[str, str]:
+def _rank_variables(job: Job, member: Member, layout: Layout) -> dict[str, str]:
     """For TensorFlow, torch and JAX: a script reads those of its framework."""
-    rank = member.rank or 0
-    master, coordinator = ports[-2:]
+    rank, cluster = member.rank or 0, layout.cluster
     training = Cluster(said_by=cluster.said_by, tasks=tuple(t for t in cluster.tasks if t.role in ("chief", "worker")))
     found = {TF_CONFIG.name: write_tf_config(cluster, rank)}
     found |= {KEEPSTEP.rank[0]: str(rank), KEEPSTEP.size[0]: str(job.world)}
     if member.trains:
-        found |= write_torchrun(training, rank) | {TORCHRUN.meeting[1]: str(master)}
+        found |= write_torchrun(training, rank) | {TORCHRUN.meeting[1]: str(layout.store_port)}
+        found |= {TORCHRUN.local_size[0]: str(len(layout.on_the_machine_of(rank)))}
         found |= write_jax(training, rank)
         found |= {JAX_SCRIPTS.size[0]: str(job.world), JAX_SCRIPTS.rank[0]: str(rank)}
-        found |= dict.fromkeys(JAX.meeting + JAX_SCRIPTS.meeting + KEEPSTEP.meeting, f"{HOST}:{coordinator}")
+        coordinator = joined(layout.first.host, layout.coordinator_port) or ""
+        found |= dict.fromkeys(JAX.meeting + JAX_SCRIPTS.meeting + KEEPSTEP.meeting, coordinator)
+    if member.trains and len(layout.nodes) > 1:
+        node = next(seat.node for seat in layout.seats if seat.rank == rank)
+        found |= {"GROUP_RANK": str(layout.nodes.index(node)), "GROUP_WORLD_SIZE": str(len(layout.nodes))}
     return found
 
 

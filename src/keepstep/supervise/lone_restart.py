@@ -16,7 +16,7 @@ from pathlib import Path
 from keepstep.core.wording import count, duration
 from keepstep.guard.box import keep
 from keepstep.supervise.ending import Exit
-from keepstep.supervise.launch import Member
+from keepstep.supervise.member import Member
 from keepstep.supervise.waiting import backoff_s
 
 MOST = 3

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from keepstep.errors import UserError
 from keepstep.supervise.ending import Doors, ended
-from keepstep.supervise.launch import Member
 from keepstep.supervise.lone_restart import Comeback, LoneRestarts, put_aside
+from keepstep.supervise.member import Member
 from keepstep.supervise.metrics import OomCounters
 from keepstep.supervise.output import Output
 from keepstep.supervise.records import Records

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from keepstep.supervise.ending import Exit
-from keepstep.supervise.launch import Member
+from keepstep.supervise.member import Member
 
 MOST_READY = 8
 

@@ -7,18 +7,20 @@ without a ``bye``, every process of those sessions, every process that carries t
 their descendants are killed. Then black boxes move from shared memory into the run folder (``keep FOLDER``), and what
 was made there for spares is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have
 lost its parent, a daemon its session, and a program that rewrites its title its environment. One that has lost all
-three is found if the run has a control group (``group FOLDER``). Standard library only.
+three is found if the run has a control group (``group FOLDER``). On several nodes, ``lease SECONDS`` says how long the
+ranks may run before the next such word: then they are killed, also if our agent is frozen. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -160,17 +162,51 @@ def tidy(kept: Iterable[str], removed: Iterable[str]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class _Orders:
+    """What the supervisor writes to us, line by line, and how long its ranks may run without another word from it."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._due: float | None = None
+
+    def lines(self) -> Iterator[str | None]:
+        """Each line; None whenever the lease is over. It ends with the supervisor."""
+        while True:
+            left = None if self._due is None else max(0.0, self._due - time.monotonic())
+            if not select.select([0], [], [], left)[0]:
+                self._due = None
+                yield None
+                continue
+            data = os.read(0, 65536)
+            if not data:
+                return
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            yield from (line.decode("utf-8", "surrogateescape") for line in lines)
+
+    def lease(self, seconds: str) -> None:
+        """``off``, or how long it lasts from now on."""
+        with contextlib.suppress(ValueError):
+            self._due = None if seconds == "off" else time.monotonic() + float(seconds)
+
+
 def main() -> int:
     token = sys.argv[1]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     sessions: dict[int, int] = {}
     folders: dict[str, list[str]] = {"keep": [], "remove": [], "group": []}
-    for line in sys.stdin:
+    orders = _Orders()
+    for line in orders.lines():
+        group = Path(folders["group"][-1]) if folders["group"] else None
+        if line is None:
+            kill_all(token, sessions, group=group)
+            continue
         word, _, rest = line.strip().partition(" ")
         if word == "bye":
             return 0
-        if word in folders:
+        if word == "lease":
+            orders.lease(rest)
+        elif word in folders:
             folders[word].append(rest)
         elif word.startswith("+") and word[1:].isdecimal():
             entry = read(int(word[1:]))

@@ -27,7 +27,7 @@ from keepstep.store.evidence import append
 from keepstep.store.reserve import Reserve
 from keepstep.supervise import core_files
 from keepstep.supervise.ending import Exit
-from keepstep.supervise.launch import Member
+from keepstep.supervise.member import Member
 from keepstep.supervise.metrics import OomCounters
 from keepstep.supervise.pace import Sagging
 from keepstep.supervise.situation import Happened
@@ -120,6 +120,7 @@ class Records:
             Happened.RAISED: f"rank {outcome.rank} failed but has not exited",
             Happened.STOPPED: "the run hangs",
             Happened.SUSPECTED: "the run seems to hang",
+            Happened.NODE_LOST: "a node of the run was lost",
             Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run received {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"

@@ -6,13 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import secrets
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from keepstep import __version__
@@ -25,31 +23,22 @@ from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
 from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
-from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.crew import Applied, Crew, ThisMachine, Trial
 from keepstep.supervise.decision import Action, Decision, Settings
-from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
-from keepstep.supervise.launch import launches
 from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.situation import Happened, Situation
-from keepstep.supervise.spares import Pool
-from keepstep.supervise.started import Means, Outcome
+from keepstep.supervise.started import Outcome
 from keepstep.supervise.terminal import Terminal
 
-
-@dataclass
-class _Applied:
-    """What remedies have changed for the attempts to come."""
-
-    names: list[str] = field(default_factory=list)
-    variables: dict[str, str] = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)
+MakeCrew = Callable[[Asked, Mapping[str, str], Terminal, Interrupts], Crew]
 
 
 class Supervisor:
     """One run."""
 
-    def __init__(self, asked: Asked, env: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, asked: Asked, env: Mapping[str, str] = os.environ, *, make_crew: MakeCrew | None = None) -> None:
+        """``make_crew``: who runs the attempts, if not this machine alone."""
         self._asked = asked
         self._env = env
         self._terminal = Terminal(quiet=asked.quiet)
@@ -57,7 +46,8 @@ class Supervisor:
         self._interrupt = Interrupts(
             self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None
         )
-        self._applied = _Applied()
+        self._applied = Applied()
+        self._make_crew = make_crew
         self._before: list[Situation] = []
         self._wondered = False
 
@@ -110,53 +100,30 @@ class Supervisor:
     # --- attempts
 
     def _attempts(self, account: Account) -> int:
-        asked, job, token = self._asked, self._asked.job, secrets.token_hex(12)
-        reaper = Reaper(token)
-        pool = Pool(start=reaper.start, say=self._terminal.say, on=asked.spares and not job.as_given)
-        for folder in pool.variables.values():
-            reaper.remove(folder)
-        means = Means(
-            job=job,
-            reaper=reaper,
-            pool=pool,
-            terminal=self._terminal,
-            interrupted=lambda: self._interrupt.signal,
-            hurry=lambda: self._interrupt.again,
-            first_signal=lambda: self._interrupt.first,
-            grace_s=asked.grace_s,
-            hang_s=asked.hang_timeout_s,
-            reserve=account.folder.reserve,
-        )
+        crew = self._crew(account)
+        status = 1
         try:
-            number = 0
-            while (status := self._attempt(number, means, account)) is None:
+            number = crew.first_attempt
+            while (ended := self._attempt(number, crew, account)) is None:
                 number += 1
+            status = ended
             return status
         finally:
-            with contextlib.suppress(Exception):
-                pool.close()
-            reaper.kill_all(patience_s=5.0)
-            reaper.bye()
-            means.looks.shutdown(wait=False, cancel_futures=True)
+            crew.close(status)
 
-    def _attempt(self, number: int, means: Means, account: Account) -> int | None:
+    def _crew(self, account: Account) -> Crew:
+        if self._make_crew is not None:
+            return self._make_crew(self._asked, self._env, self._terminal, self._interrupt)
+        return ThisMachine(self._asked, self._env, self._terminal, self._interrupt, account.folder.reserve)
+
+    def _attempt(self, number: int, crew: Crew, account: Account) -> int | None:
         """One attempt. Returns the run's status, or None if another attempt follows."""
         folder, exchange = account.begin(number), account.folder.exchange(number)
-        started = launches(
-            self._asked.job,
-            attempt=number,
-            folder=folder,
-            exchange=exchange.absolute(),
-            token=means.reaper.token,
-            env=self._env,
-            more={**self._applied.variables, **(means.pool.variables if means.pool is not None else {})},
-            limits=tuple(self._applied.limits.items()),
-        )
-        means.may_start_over = self._has_much_to_lose()
-        attempt = Attempt(number, folder, started, means)
+        may_start_over = self._has_much_to_lose()
+        attempt = crew.attempt(number, folder, exchange.absolute(), self._applied, may_start_over=may_start_over)
         try:
             attempt.begin()
-            decision, outcome = self._see_through(attempt, account, started[0].env)
+            decision, outcome = self._see_through(attempt, account)
             return self._conclude(attempt, account, outcome, decision)
         finally:
             attempt.close()
@@ -168,9 +135,7 @@ class Supervisor:
         saved = any(each.saved for each in self._before)
         return limit is not None and saved and max(each.work_s or 0.0 for each in self._before) > limit
 
-    def _see_through(
-        self, attempt: Attempt, account: Account, env: Mapping[str, str]
-    ) -> tuple[Decision | None, Outcome]:
+    def _see_through(self, attempt: Trial, account: Account) -> tuple[Decision | None, Outcome]:
         """Watch until the attempt is over: by itself, or by a decision (None where nothing had to be decided)."""
         waited_for: tuple[str, float] = ("", 0.0)
         while True:
@@ -183,7 +148,7 @@ class Supervisor:
             now = attempt.situation(outcome, report, progress, remedies=tuple(self._applied.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):
                 continue
-            decision = self._decide(now, outcome, env)
+            decision = self._decide(now, outcome, attempt.env)
             kind, since = decision.waits_for, outcome.stop.began if outcome.stop is not None else 0.0
             if decision.action is Action.WAIT and kind == waited_for[0] and abs(since - waited_for[1]) < 1.0:
                 attempt.hold(decision.wait_s)  # the same silence, for the same reason: no news
@@ -236,7 +201,7 @@ class Supervisor:
 
     # --- the end of an attempt
 
-    def _conclude(self, attempt: Attempt, account: Account, outcome: Outcome, decision: Decision | None) -> int | None:
+    def _conclude(self, attempt: Trial, account: Account, outcome: Outcome, decision: Decision | None) -> int | None:
         """End what still runs and carry the decision out. Returns the run's status, or None for another attempt."""
         if outcome.happened is not Happened.EXITED:
             attempt.end(outcome)
@@ -270,16 +235,16 @@ class Supervisor:
             time.sleep(min(left, 0.1))
         return self._interrupt.signal is None
 
-    def _ended_well(self, attempt: Attempt, account: Account) -> int:
+    def _ended_well(self, attempt: Trial, account: Account) -> int:
         account.ended(attempt, Happened.ENDED_WELL, 0)
-        if sum(path.stat().st_size for path in attempt.folder.glob("*.log")) <= LARGEST_LOGS:
+        if sum(path.stat().st_size for path in attempt.folder.rglob("*.log")) <= LARGEST_LOGS:
             report, _ = account.explain(attempt)
             account.save(attempt, report)
             if report.verdict is not Verdict.HEALTHY and report.findings:
                 account.show(report)
         return account.finish("finished", 0)
 
-    def _interrupted(self, attempt: Attempt, account: Account) -> int:
+    def _interrupted(self, attempt: Trial, account: Account) -> int:
         account.ended(attempt, Happened.INTERRUPTED, self._interrupt.status)
         if not self._interrupt.again:  # runs are often stopped by hand because they hang: then that is what happened
             report, _ = account.explain(attempt)

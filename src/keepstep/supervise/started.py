@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from keepstep.store.reserve import Reserve
 from keepstep.supervise.ending import Exit, Reaper
-from keepstep.supervise.launch import Job, Member
+from keepstep.supervise.launch import Job
+from keepstep.supervise.member import Member
 from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.stopped import Stop

@@ -40,6 +40,7 @@ class Watching:
         self.began = time.time()
         self.steps = 0
         self.usual_s: float | None = None
+        self.quiet_s: float | None = None
         self.hangs = Hangs(records, means.looks, means.terminal.say, least_s=means.hang_s, forgiven=means.pauses)
         self.below = Below(members.doors, means.terminal.say)
         self._folder = folder
@@ -70,6 +71,8 @@ class Watching:
         listed = self._seer.processes(doings, now)
         signs = self._signs(doings, listed, now)
         self._remember(doings, signs)
+        progress = [sign.progress for sign in signs if sign.progress is not None]
+        self.quiet_s = now - max(progress) if progress else None
         self._told.read(now)
         outcome = self._settled(signs, now) or self._stop(signs, now)
         self._metrics.tick({each.member.key: each.pid for each in self._members.living}, signs, doings, listed)

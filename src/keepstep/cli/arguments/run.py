@@ -57,6 +57,7 @@ def add(verbs: Verbs) -> None:
     run.add_argument(
         "-q", "--quiet", action="store_true", help="do not show what the ranks print (the run folder has it)"
     )
+    _add_nodes(run)
     roles = run.add_argument_group("TensorFlow roles")
     roles.add_argument("--chief", action="store_true", help="make the first of the N ranks the chief")
     roles.add_argument(
@@ -69,6 +70,25 @@ def add(verbs: Verbs) -> None:
     roles.add_argument("--evaluator", action="store_true", help="add one evaluator")
     _add_restarts(run)
     _add_times(run)
+
+
+def _add_nodes(run: Parser) -> None:
+    nodes = run.add_argument_group(
+        "several nodes", "one agent on each starts and watches its ranks, and one agent leads"
+    )
+    nodes.add_argument("--per-node", type=int, metavar="M", help="start M training ranks on each node")
+    nodes.add_argument(
+        "--nodes",
+        metavar="N|MIN:MAX",
+        help="how many nodes; with MIN:MAX, the run goes on with fewer when one is lost and no spare is there",
+    )
+    nodes.add_argument("--node-rank", type=int, metavar="I", help="which of them this is (0 leads)")
+    nodes.add_argument("--meet", metavar="HOST:PORT", help="where node 0 listens")
+    nodes.add_argument("--hosts", metavar="A,B,C", help="start the agents on these hosts by ssh")
+    nodes.add_argument("--on", metavar="ENGINE", help="which engine starts the agents (default: by the environment)")
+    nodes.add_argument(
+        "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"
+    )
 
 
 def _add_restarts(run: Parser) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from keepstep.core import foreign_json
 from keepstep.core.codec import build
+from keepstep.supervise.layout import Layout
 
 LARGEST = 4 << 20
 """Bytes of one message. Evidence travels in smaller pieces."""
@@ -102,6 +103,9 @@ class Happened(Message):
     rank: int | None = None
     exit: Gone | None = None
     quiet_s: float | None = None
+    proven: bool = False
+    signal: int | None = None
+    """What the agent itself got (INTERRUPTED)."""
     given_up: str | None = None
 
 
@@ -120,8 +124,8 @@ class Known(Message):
     """What a node knows about its ranks (part of :class:`Collected`): the fields of a ``Situation`` of that name."""
 
     steps: int | None = None
-    saved: bool = False
-    resumed: bool = False
+    saved: bool | None = None
+    resumed: bool | None = None
     lived_s: float = 0.0
     stopped_s: float | None = None
     usual_s: float | None = None
@@ -150,6 +154,13 @@ class Ended(Message):
     attempt: int
     left: bool = False
     """Some could not be killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said(Message):
+    """What the agent would say on a terminal."""
+
+    text: str
 
 
 # --- from the leader to an agent
@@ -184,26 +195,11 @@ class Prepare(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat(Message):
-    """Where one rank of the world is (part of :class:`Start`)."""
-
-    rank: int
-    node: int
-    host: str
-    """Its address."""
-    port: int
-    role: str = "worker"
-    index: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Start(Message):
-    """Start this node's ranks. The meeting point is on the node of rank 0."""
+    """Start this node's ranks."""
 
     attempt: int
-    seats: tuple[Seat, ...]
-    meeting_port: int
-    coordinator_port: int
+    layout: Layout
     variables: tuple[tuple[str, str], ...] = ()
     """What remedies have changed, and nothing else."""
     limits: tuple[tuple[str, int], ...] = ()
@@ -259,7 +255,7 @@ class Put(Message):
 _KINDS = {
     kind.__name__.lower(): kind
     for kind in (
-        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended),
+        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended, Said),
         *(Welcome, Refused, Heard, Prepare, Start, Collect, Hold, End, Bye, Put),
     )
 }
@@ -287,7 +283,7 @@ def decode(line: bytes) -> Message:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Message):
+    if dataclasses.is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value

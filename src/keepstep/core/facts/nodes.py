@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the leader of a run on several nodes sees of the others."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLost(Fact):
+    """The agent of a node fell silent."""
+
+    host: str
+    node: int
+    ranks: tuple[int, ...] = ()
+    closed: bool = False
+    """Its connection was closed: the machine answers, but the agent is gone. Else nothing arrives from it any more."""
+    why: str | None = None
+    """Why its connection ended, in words."""

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET060: a node of a run on several nodes fell silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks
+
+
+@rule(
+    id="NET060",
+    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+    needs=(NodeLost,),
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+    ),
+)
+def node_lost(seen: EvidenceSet) -> Iterator[Found]:
+    """A node of the run fell silent, and did not come back in time.
+
+    ## What it looks like
+    `keepstep run` on several nodes says `host-b, with ranks 4-7, has been silent for 2.1 s`. Ranks of other nodes then
+    lose their connections, or wait.
+
+    ## Why it happens
+    Nothing arrives any more: the machine is down, or the network between it and the leader drops packets. If its
+    connection was closed instead, the machine lives, and somebody killed the agent there (an administrator, the
+    scheduler, or the kernel for want of memory); the agent's ranks are killed with it.
+
+    ## How we know
+    Every agent says twice a second that it lives. The leader heard nothing from this one for longer than a node may be
+    silent, and what the other ranks report came later.
+
+    ## What to do
+    See whether the machine is up, and whether it can be reached from the leader. `keepstep check network` between the
+    two shows which packets get lost.
+
+    ## When this is wrong
+    When the leader itself was cut off, all the other nodes fall silent at once. Then look at the leader's machine.
+    """
+    for lost in seen.groups(NodeLost, by=lambda fact: fact.node):
+        fact = lost[-1].fact
+        whom = f", with {ranks(fact.ranks)}" if fact.ranks else ""
+        if fact.closed:
+            yield Found(
+                title=f"the agent on {fact.host}{whom} was killed or crashed",
+                because=f"its connection ended ({fact.why}), and it did not come back",
+                evidence=lost,
+                ranks=fact.ranks,
+                cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do=f"see on {fact.host} what ended it", command=f"ssh {fact.host} 'dmesg -T | tail -50'"),),
+            )
+        else:
+            yield Found(
+                title=f"{fact.host}{whom} went silent",
+                because="nothing has arrived from it any more: the machine is down, or the network drops its packets",
+                evidence=lost,
+                ranks=fact.ranks,
+                confidence=Confidence.SUPPORTED,
+                fixes=(
+                    Fix(
+                        do="see whether the machine is up, and whether it can be reached from the leader",
+                        command=f"ping -c 3 {fact.host}",
+                    ),
+                ),
+            )

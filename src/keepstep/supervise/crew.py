@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the supervisor needs of those who run attempts: this machine, or agents on several."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.core.report import Report
+from keepstep.store.reserve import Reserve
+from keepstep.supervise.asked import Asked
+from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.ending import Reaper
+from keepstep.supervise.interrupts import Interrupts
+from keepstep.supervise.launch import launches
+from keepstep.supervise.progress import Progress
+from keepstep.supervise.situation import Situation
+from keepstep.supervise.spares import Pool
+from keepstep.supervise.started import Means, Outcome
+from keepstep.supervise.terminal import Terminal
+
+
+@dataclass
+class Applied:
+    """What remedies have changed for the attempts to come."""
+
+    names: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+
+
+class Trial(Protocol):
+    """One attempt: ``begin``, then ``watch`` (again, after a ``hold``), then ``end``."""
+
+    number: int
+    folder: Path
+    env: Mapping[str, str]
+    """What its ranks are started with."""
+
+    @property
+    def steps(self) -> int | None: ...
+    @property
+    def has_gaps(self) -> bool: ...
+    @property
+    def unwritten(self) -> Sequence[Evidence[Fact]]: ...
+    @property
+    def parts(self) -> Sequence[Path]:
+        """Folders of their own, where several nodes have each written one."""
+
+    def begin(self) -> None: ...
+    def watch(self) -> Outcome: ...
+    def hold(self, wait_s: float) -> None: ...
+    def end(self, outcome: Outcome) -> None: ...
+    def close(self) -> None: ...
+    def situation(
+        self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
+    ) -> Situation: ...
+
+
+class Crew(Protocol):
+    """Makes attempts."""
+
+    @property
+    def first_attempt(self) -> int:
+        """The number of the next one. Not 0 if another agent led the run before."""
+
+    def attempt(
+        self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool
+    ) -> Trial: ...
+
+    def close(self, status: int) -> None:
+        """Leave nothing behind."""
+
+
+class ThisMachine:
+    """All ranks run here."""
+
+    first_attempt = 0
+
+    def __init__(
+        self, asked: Asked, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts, reserve: Reserve
+    ) -> None:
+        self._asked, self._env = asked, env
+        self._reaper = Reaper(secrets.token_hex(12))
+        self._pool = Pool(start=self._reaper.start, say=terminal.say, on=asked.spares and not asked.job.as_given)
+        for folder in self._pool.variables.values():
+            self._reaper.remove(folder)
+        self._means = Means(
+            job=asked.job,
+            reaper=self._reaper,
+            pool=self._pool,
+            terminal=terminal,
+            interrupted=lambda: interrupts.signal,
+            hurry=lambda: interrupts.again,
+            first_signal=lambda: interrupts.first,
+            grace_s=asked.grace_s,
+            hang_s=asked.hang_timeout_s,
+            reserve=reserve,
+        )
+
+    def attempt(self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool) -> Trial:
+        started = launches(
+            self._asked.job,
+            attempt=number,
+            folder=folder,
+            exchange=exchange,
+            token=self._reaper.token,
+            env=self._env,
+            more={**applied.variables, **self._pool.variables},
+            limits=tuple(applied.limits.items()),
+        )
+        self._means.may_start_over = may_start_over
+        return Attempt(number, folder, started, self._means)
+
+    def close(self, status: int) -> None:
+        with contextlib.suppress(Exception):
+            self._pool.close()
+        self._reaper.kill_all(patience_s=5.0)
+        self._reaper.bye()
+        self._means.looks.shutdown(wait=False, cancel_futures=True)

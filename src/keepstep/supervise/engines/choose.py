@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which engine a run on several nodes uses: the one that the command line names, else the one that it runs under."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from keepstep.errors import UserError
+from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.nodes.crew import Station
+
+ENGINES = ("meet",)
+
+
+def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:
+    """What this process is in a run on several nodes; None if this machine is all there is. Raises `UserError`."""
+    name = engine_of(wanted, env)
+    if name is None:
+        return None
+    module = importlib.import_module(f"keepstep.supervise.engines.{name}")
+    station: Station = module.station(wanted, env)
+    return station
+
+
+def engine_of(wanted: Wanted, env: Mapping[str, str]) -> str | None:
+    """The engine's name."""
+    if wanted.on is not None:
+        if wanted.on not in ENGINES:
+            raise UserError(f"--on {wanted.on} is not known", hint=f"known: {', '.join(ENGINES)}")
+        return wanted.on
+    if wanted.meet is not None or wanted.node_rank is not None:
+        return "meet"
+    if wanted.any:
+        raise UserError("which nodes?", hint="give --nodes N --node-rank I --meet HOST:PORT on each of them")
+    return None

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No engine: the user starts one agent per node, and says where node 0 listens. Node 0 leads; the run ends with it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+from keepstep.cluster.address import read_address
+from keepstep.errors import UserError
+from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.nodes import secret as secrets
+from keepstep.supervise.nodes.crew import Station
+from keepstep.supervise.nodes.gathering import FIRST_S
+from keepstep.supervise.nodes.links import Link, connect
+
+CONNECT_S = 3.0
+HINT = "export KEEPSTEP_SECRET=$(openssl rand -hex 32) with the same value on all nodes, or a 0600 file in KEEPSTEP_SECRET_FILE"
+
+
+def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
+    """Of this node. Raises :class:`UserError`."""
+    least, most = wanted.least_and_most()
+    if wanted.meet is None:
+        raise UserError("where do the nodes meet?", hint="give --meet HOST:PORT, the address of node 0")
+    address = read_address(wanted.meet)
+    if address.host is None or address.port is None:
+        raise UserError(f"--meet {wanted.meet[:100]} is not HOST:PORT", hint="for example --meet node-0:23400")
+    host, port = address.host, address.port
+    if wanted.node_rank is None:
+        raise UserError("which node is this?", hint="give --node-rank I, from 0 to one less than the number of nodes")
+    if not 0 <= wanted.node_rank < most:
+        raise UserError(
+            f"--node-rank {wanted.node_rank} is not below --nodes {wanted.nodes}", hint="the first one is 0"
+        )
+    found = secrets.find(env)
+    if found is None:
+        raise UserError(
+            "the nodes of a run prove to each other that they belong together, and there is no secret", hint=HINT
+        )
+    leads = wanted.node_rank == 0
+
+    def call() -> Link:
+        return connect(found, host, port, CONNECT_S)
+
+    return Station(
+        run=f"{host}:{port}",
+        secret=found,
+        node=wanted.node_rank,
+        host=socket.gethostname(),
+        least=least,
+        most=most,
+        nodes=most,
+        listens=(None, port) if leads else None,
+        call=None if leads else call,
+        address=host if leads else None,
+        per_node=wanted.per_node,
+        roles=wanted.roles,
+        first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+    )

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of one node: starts, watches and ends that node's ranks when the leader says so, and sends what it sees."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import select
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from keepstep.core.report import Report, Verdict
+from keepstep.errors import UserError
+from keepstep.sources.ports import free_ports
+from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.ending import Exit, Reaper
+from keepstep.supervise.interrupts import Interrupts
+from keepstep.supervise.launch import Job, launches
+from keepstep.supervise.layout import MORE_PORTS
+from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.agent_terminal import AgentTerminal
+from keepstep.supervise.nodes.contact import Contact, Vitals, now
+from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.messages import State
+from keepstep.supervise.nodes.parcels import Sender
+from keepstep.supervise.nodes.relay import Relay
+from keepstep.supervise.progress import Progress
+from keepstep.supervise.situation import Happened
+from keepstep.supervise.spares import Pool
+from keepstep.supervise.started import Means, Outcome
+from keepstep.supervise.told import forget_repeated
+
+IDLE_S = 0.25
+GIVE_UP_S = 60.0
+"""Without a leader for so long, with nothing left to run, an agent ends."""
+SEND_S = 20.0
+"""For the evidence of one attempt."""
+MOST_BYTES = 64 << 20
+"""Of evidence of one attempt."""
+LOST_STATUS = 1
+FINAL = (Happened.EXITED, Happened.RAISED, Happened.ENDED_WELL)
+"""After these there is nothing to watch: the leader decides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What this node contributes."""
+
+    node: int
+    host: str
+    job: Job
+    """What each rank runs here. Its members are told by the leader."""
+    env: Mapping[str, str]
+    spares: bool = True
+    grace_s: float = 10.0
+    hang_s: float | None = None
+    give_up_s: float = GIVE_UP_S
+
+
+class Agent:
+    """``run`` until the leader says goodbye, or is gone for too long. Returns the run's status."""
+
+    def __init__(
+        self,
+        part: Part,
+        call: Callable[[], Link],
+        hello: Callable[[int, State], said.Hello],
+        terminal: AgentTerminal,
+        interrupts: Interrupts | None = None,
+    ) -> None:
+        self._part = part
+        self._terminal = terminal
+        self._interrupts = interrupts
+        self._told_signal = False
+        self._room = Path(tempfile.mkdtemp(prefix="keepstep-node-"))
+        self._reaper = Reaper(secrets.token_hex(12))
+        self._reaper.remove(str(self._room))
+        self._pool = Pool(start=self._reaper.start, say=terminal.say, on=part.spares and not part.job.as_given)
+        for folder in self._pool.variables.values():
+            self._reaper.remove(folder)
+        self._running: _Running | None = None
+        self._newest = said.NEVER
+        self._status: int | None = None
+        self._signal: int | None = None
+        self._hurry = False
+        self._contact = Contact(call, hello, self._reaper.lease)
+        terminal.send = lambda text: self._contact.send(said.Said(text=text))
+
+    def run(self) -> int:
+        """All of it."""
+        try:
+            while self._status is None:
+                self._look()
+                for message in self._contact.messages():
+                    self._take(message)
+                self._see_to_the_lease()
+                self._pass_signals_on()
+            return self._status
+        finally:
+            self._close()
+
+    # --- one round
+
+    def _look(self) -> None:
+        running = self._running
+        if running is None or running.told_final:
+            select.select([self._contact.handle], [], [], IDLE_S)
+        elif (outcome := running.attempt.look()) is not None:
+            running.outcome = outcome
+            self._tell(running, outcome)
+        self._relay()
+        if running is not None:
+            self._contact.vitals = Vitals(
+                state=State.RUNS,
+                steps=running.attempt.steps or 0,
+                quiet_s=running.attempt.quiet_s,
+            )
+
+    def _relay(self) -> None:
+        running = self._running
+        if running is not None and (keys := running.relay.new()):
+            self._contact.send(said.Put(attempt=running.number, keys=keys))
+
+    def _tell(self, running: _Running, outcome: Outcome) -> None:
+        if outcome.happened is Happened.INTERRUPTED:
+            return
+        running.told = said.Happened(
+            attempt=running.number,
+            what=outcome.happened.value,
+            rank=outcome.rank,
+            exit=_gone(outcome.exit),
+            quiet_s=outcome.stop.quiet_s if outcome.stop is not None else None,
+            proven=outcome.stop is not None and outcome.stop.proven,
+            given_up=outcome.given_up,
+        )
+        running.told_final = outcome.happened in FINAL
+        self._contact.send(running.told)
+
+    def _see_to_the_lease(self) -> None:
+        contact = self._contact
+        if self._running is not None and contact.is_over:
+            self._terminal.aloud(
+                f"no word from the leader ({contact.trouble or 'it does not answer'}): the ranks of this node are "
+                "ended, because the run may go on without them"
+            )
+            self._hurry = True
+            self._end(self._running, Outcome(Happened.NODE_LOST))
+        alone = contact.alone_since
+        if self._running is None and alone is not None and now() - alone > self._part.give_up_s:
+            self._terminal.aloud(f"the leader could not be reached for {self._part.give_up_s:.0f} s: {contact.trouble}")
+            self._status = LOST_STATUS
+
+    def _pass_signals_on(self) -> None:
+        """The leader decides for all nodes; a second signal, or no leader, and this node's ranks end at once."""
+        signal_ = self._interrupts.signal if self._interrupts is not None else None
+        if signal_ is None:
+            return
+        if not self._told_signal:
+            self._told_signal = True
+            what = Happened.INTERRUPTED.value
+            if self._contact.send(said.Happened(attempt=self._newest, what=what, signal=signal_)):
+                return
+        assert self._interrupts is not None
+        if self._interrupts.again or self._contact.alone_since is not None:
+            self._signal, self._hurry = signal_, self._interrupts.again
+            if self._running is not None:
+                self._end(self._running, Outcome(Happened.INTERRUPTED))
+            self._status = self._interrupts.status
+
+    # --- what the leader says
+
+    def _take(self, message: said.Message) -> None:
+        running = self._running
+        match message:
+            case said.Welcome():
+                self._say_again(running)
+            case said.Refused(why=why):
+                self._terminal.aloud(f"this node cannot take part: {why}")
+                self._status = 2
+            case said.Prepare(attempt=attempt, ranks=ranks):
+                ports = tuple(free_ports(ranks + MORE_PORTS))
+                self._contact.send(said.Ready(attempt=attempt, ports=ports))
+            case said.Start():
+                self._start(message)
+            case said.Bye(status=status):
+                if running is not None:
+                    self._end(running, Outcome(Happened.ENDED_WELL if status == 0 else Happened.STOPPED))
+                self._status = status
+            case _ if running is None or getattr(message, "attempt", None) != running.number:
+                if isinstance(message, said.End) and message.attempt == self._newest:
+                    self._contact.send(said.Ended(attempt=self._newest))
+            case said.Collect(stacks=stacks):
+                self._collect(running, stacks)
+            case said.Hold(seconds=seconds):
+                running.attempt.hold(seconds)
+            case said.Put(keys=keys):
+                running.relay.take(keys)
+            case said.End(what=what, rank=rank, signal=signal_, hurry=hurry):
+                self._signal, self._hurry = signal_, hurry
+                self._end(running, replace(running.outcome or Outcome(Happened.STOPPED), happened=Happened(what)), rank)
+            case _:
+                pass
+
+    def _say_again(self, running: _Running | None) -> None:
+        """The connection is new: what mattered may have been lost with the old one."""
+        if running is None:
+            if self._newest != said.NEVER:
+                self._contact.send(said.Ended(attempt=self._newest))
+            return
+        with running.lock:
+            running.sender.again()
+        running.relay.again()
+        if running.told is not None:
+            self._contact.send(running.told)
+
+    def _start(self, start: said.Start) -> None:
+        number = start.attempt
+        if not self._contact.may_start(start) or self._running is not None:
+            self._contact.send(said.Ended(attempt=number))
+            return
+        self._newest, self._signal, self._hurry = number, None, False
+        job = self._job(start)
+        folder, exchange = self._room / f"attempt-{number}", self._room / f"exchange-{number}"
+        (folder / "guard").mkdir(parents=True, mode=0o700)
+        exchange.mkdir(mode=0o700)
+        started = launches(
+            job,
+            attempt=number,
+            folder=folder,
+            exchange=exchange,
+            token=self._reaper.token,
+            env=self._part.env,
+            more={**dict(start.variables), **self._pool.variables},
+            limits=start.limits,
+            layout=start.layout if start.layout.seats else None,
+        )
+        means = self._means(job, start.may_start_over)
+        attempt = Attempt(number, folder, started, means)
+        attempt.wake_for(self._contact.handle)
+        self._contact.vitals = Vitals(state=State.RUNS)
+        self._running = _Running(number, attempt, means, Sender(folder, number), Relay(exchange))
+        try:
+            attempt.begin()
+        except UserError as error:
+            self._running.told = said.Happened(
+                attempt=number, what=Happened.EXITED.value, given_up=f"{self._part.host}: {error}"
+            )
+            self._running.told_final = True
+            self._contact.send(self._running.told)
+
+    def _job(self, start: said.Start) -> Job:
+        if not start.layout.seats:
+            return self._part.job
+        mine = tuple(seat.member for seat in start.layout.seats if seat.node == self._part.node)
+        return replace(self._part.job, members=mine, total=sum(seat.member.trains for seat in start.layout.seats))
+
+    def _means(self, job: Job, may_start_over: bool) -> Means:
+        return Means(
+            job=job,
+            reaper=self._reaper,
+            pool=self._pool,
+            terminal=self._terminal,
+            interrupted=lambda: self._signal,
+            hurry=lambda: self._hurry or (self._interrupts is not None and self._interrupts.again),
+            grace_s=self._part.grace_s,
+            hang_s=self._part.hang_s,
+            may_start_over=may_start_over,
+        )
+
+    # --- evidence
+
+    def _collect(self, running: _Running, stacks: bool) -> None:
+        """Beside the watch: taking stacks may take seconds."""
+        if running.collecting is not None and running.collecting.is_alive():
+            return
+        running.collecting = threading.Thread(target=self._collect_now, args=(running, stacks), daemon=True)
+        running.collecting.start()
+
+    def _collect_now(self, running: _Running, stacks: bool) -> None:
+        if stacks and running.told is None:
+            running.attempt.take_stacks()
+        self._send_evidence(running)
+        self._contact.send(said.Collected(attempt=running.number, known=_known(running)))
+
+    def _send_evidence(self, running: _Running, *, ended: bool = False) -> None:
+        folder, until = running.attempt.folder, time.monotonic() + SEND_S
+        with contextlib.suppress(OSError), running.lock:
+            forget_repeated(folder, folder / "guard")
+            for parcel in running.sender.parcels(most_bytes=MOST_BYTES, ended=ended):
+                if not self._contact.send_in_turn(parcel, until):
+                    running.sender.again()
+                    return
+
+    # --- the end of an attempt
+
+    def _end(self, running: _Running, outcome: Outcome, rank: int | None = None) -> None:
+        self._contact.vitals = replace(self._contact.vitals, state=State.ENDS)
+        self._running = None
+        if rank is not None:
+            outcome = replace(outcome, rank=rank)
+        running.attempt.end(outcome)
+        if running.collecting is not None:
+            running.collecting.join(timeout=SEND_S)
+        self._send_evidence(running, ended=True)
+        running.attempt.close()
+        running.means.looks.shutdown(wait=False, cancel_futures=True)
+        self._contact.vitals = Vitals()
+        self._reaper.lease(None)
+        self._contact.send(said.Ended(attempt=running.number))
+        shutil.rmtree(running.attempt.folder.parent / f"exchange-{running.number}", ignore_errors=True)
+        shutil.rmtree(running.attempt.folder, ignore_errors=True)
+
+    def _close(self) -> None:
+        if self._running is not None:
+            self._hurry = True
+            self._end(self._running, Outcome(Happened.NODE_LOST))
+        with contextlib.suppress(Exception):
+            self._pool.close()
+        self._reaper.kill_all(patience_s=5.0)
+        self._reaper.bye()
+        self._contact.close()
+        shutil.rmtree(self._room, ignore_errors=True)
+
+
+class _Running:
+    """This node's part of the attempt that runs now."""
+
+    def __init__(self, number: int, attempt: Attempt, means: Means, sender: Sender, relay: Relay) -> None:
+        self.number = number
+        self.attempt = attempt
+        self.means = means
+        self.sender = sender
+        self.relay = relay
+        self.outcome: Outcome | None = None
+        self.told: said.Happened | None = None
+        """What the leader was told, and is told again after a cut."""
+        self.told_final = False
+        self.collecting: threading.Thread | None = None
+        self.lock = threading.Lock()
+        """Evidence is sent by one thread at a time."""
+
+
+def _gone(exit_: Exit | None) -> said.Gone | None:
+    if exit_ is None:
+        return None
+    return said.Gone(pid=exit_.pid, at=exit_.at, code=exit_.code, signal=exit_.signal, dumped=exit_.dumped)
+
+
+def _known(running: _Running) -> said.Known:
+    outcome = running.outcome or Outcome(Happened.STOPPED)
+    now = running.attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), Progress())
+    return said.Known(
+        steps=now.steps,
+        saved=now.saved,
+        resumed=now.resumed,
+        lived_s=now.lived_s,
+        stopped_s=now.stopped_s,
+        usual_s=now.usual_s,
+        silence=now.kind,
+        idle_s=now.idle_s,
+        place=now.place,
+        start_s=now.start_s,
+        work_s=now.work_s,
+        unsaved_s=now.unsaved_s,
+        saved_step=now.saved_step,
+    )

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several nodes as one crew: the leader, its own agent if it has one, and an attempt on all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from keepstep import __version__
+from keepstep.supervise.asked import Asked
+from keepstep.supervise.crew import Applied, Trial
+from keepstep.supervise.interrupts import Interrupts
+from keepstep.supervise.launch import Job
+from keepstep.supervise.nodes.agent import Agent, Part
+from keepstep.supervise.nodes.agent_terminal import AgentTerminal
+from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
+from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.links import Hub, Link
+from keepstep.supervise.nodes.membership import Membership
+from keepstep.supervise.nodes.messages import Hello, State
+from keepstep.supervise.nodes.seating import Roles
+from keepstep.supervise.nodes.secret import Secret
+from keepstep.supervise.nodes.world import World
+from keepstep.supervise.terminal import Terminal
+
+LARGEST_SCRIPT = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Station:
+    """What this process is in the run, as its engine says."""
+
+    run: str
+    """A name that all nodes agree on, and no other run has."""
+    secret: Secret
+    node: int | None
+    """None: it leads, and has no ranks of its own."""
+    host: str
+    """What this machine is called."""
+    least: int
+    most: int
+    nodes: int
+    """How many there may be, the spare ones too."""
+    listens: tuple[str | None, int | None] | None = None
+    """Where it listens if it leads."""
+    call: Callable[[], Link] | None = None
+    """Reaches the leader, wherever that is now (None: it leads)."""
+    address: str | None = None
+    """Where the other nodes reach this one; None: as the leader sees it."""
+    per_node: int | None = None
+    roles: Roles = Roles()
+    first_s: float = FIRST_S
+    first: bool = True
+    """Nobody led this run before."""
+    ready: Callable[[Hub], None] | None = None
+    """Called once the hub listens: where agents have to be started, or told where it is."""
+    over: Callable[[], None] | None = None
+    """Called at the end."""
+
+
+def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:
+    """What this node says when it connects."""
+    hello = Hello(
+        run=station.run,
+        node=station.node or 0,
+        host=station.host,
+        address=station.address,
+        version=__version__,
+        python=platform.python_version(),
+        program=program_hash(job),
+        per_node=station.per_node,
+    )
+    return lambda attempt, state: replace(hello, attempt=attempt, state=state)
+
+
+def program_hash(job: Job) -> str:
+    """The same on two nodes that would run the same command and script."""
+    told = hashlib.sha256()
+    for n, word in enumerate(job.command):
+        told.update((Path(word).name if n == 0 else word).encode("utf-8", "surrogateescape") + b"\0")
+        path = job.cwd / word
+        if n and word.endswith(".py") and path.is_file() and path.stat().st_size < LARGEST_SCRIPT:
+            told.update(hashlib.sha256(path.read_bytes()).digest())
+    return told.hexdigest()[:16]
+
+
+def part_of(station: Station, asked: Asked, env: Mapping[str, str]) -> Part:
+    assert station.node is not None
+    return Part(
+        node=station.node,
+        host=station.host,
+        job=asked.job,
+        env=env,
+        spares=asked.spares,
+        grace_s=asked.grace_s,
+        hang_s=asked.hang_timeout_s,
+    )
+
+
+class Nodes:
+    """The crew of a leader."""
+
+    def __init__(
+        self, station: Station, asked: Asked, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts
+    ) -> None:
+        self._station, self._asked, self._env = station, asked, env
+        host, port = station.listens or (None, None)
+        hub = Hub(station.secret, host, port)
+        membership = Membership(
+            run=station.run, version=__version__, nodes=station.nodes, now=now(), first=station.first
+        )
+        self._leader = Leader(hub, membership, terminal.say)
+        self._gathering = Gathering(
+            leader=self._leader,
+            least=station.least,
+            most=station.most,
+            say=terminal.say,
+            interrupted=lambda: interrupts.signal,
+            interrupt=interrupts.note,
+            hurry=lambda: interrupts.again,
+            roles=station.roles,
+            as_given=asked.job.as_given,
+            grace_s=asked.grace_s,
+            first_s=station.first_s,
+        )
+        self._thread: threading.Thread | None = None
+        if station.ready is not None:
+            station.ready(hub)
+        if station.node is not None:
+            self._thread = threading.Thread(target=self._serve, args=(hub,), daemon=True, name="keepstep-agent")
+            self._thread.start()
+
+    def _serve(self, hub: Hub) -> None:
+        quiet = AgentTerminal(quiet=self._asked.quiet)
+        agent = Agent(
+            part_of(self._station, self._asked, self._env), hub.local, hello_of(self._station, self._asked.job), quiet
+        )
+        agent.run()
+
+    @property
+    def first_attempt(self) -> int:
+        return self._leader.newest_attempt + 1
+
+    def attempt(self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool) -> Trial:
+        """The next one, on all nodes or none. Guards meet in a folder on each node, so ``exchange`` is not used."""
+        return World(
+            number, folder, self._leader, self._gathering, applied, env=self._env, may_start_over=may_start_over
+        )
+
+    def close(self, status: int) -> None:
+        self._leader.close(status)
+        if self._thread is not None:
+            self._thread.join(timeout=15.0)
+        if self._station.over is not None:
+            self._station.over()

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's desk: a thread that answers agents at once, whatever the supervisor is busy with.
+
+It answers hellos and beats, puts evidence where it belongs and passes on what guards tell each other. The rest waits
+here until the supervisor asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from keepstep.core.private_files import write_whole
+from keepstep.supervise.layout import Layout
+from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.hub import Hub
+from keepstep.supervise.nodes.link import Got, Lost, Opened, TurnedAway
+from keepstep.supervise.nodes.membership import Member, Membership, News
+from keepstep.supervise.nodes.parcels import Receiver
+from keepstep.supervise.nodes.relay import audience
+
+ROUND_S = 0.25
+NODE = "node.json"
+LONGEST_WORDS = 2000
+Answer = TypeVar("Answer", bound=said.Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a node reports that must be decided upon."""
+
+    node: int
+    happened: said.Happened
+
+
+class Leader:
+    """Opened once per run; :meth:`open` begins each attempt."""
+
+    def __init__(self, hub: Hub, membership: Membership, say: Callable[[str], None]) -> None:
+        self._hub = hub
+        self._membership = membership
+        self._say = say
+        self._changed = threading.Condition()
+        """Holds while anything below is read or changed."""
+        self._nodes: dict[int, int] = {}
+        """The node of each link."""
+        self._peers: dict[int, str] = {}
+        self._attempt = said.NEVER
+        self._layout = Layout()
+        self._receivers: dict[int, Receiver] = {}
+        self._folder: Path | None = None
+        self._answers: dict[tuple[type, int], said.Message] = {}
+        self._news: list[News | Told] = []
+        self._refused: list[str] = []
+        self._keys: list[tuple[int, tuple[str, str]]] = []
+        """What guards have told each other in this attempt, for nodes that come back."""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keepstep-leader", daemon=True)
+        self._thread.start()
+
+    # --- for the supervisor
+
+    def open(self, attempt: int, folder: Path, layout: Layout, nodes: Iterable[int]) -> None:
+        """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
+        with self._changed:
+            self._membership.started(attempt, nodes, now())
+            self._attempt, self._folder, self._layout = attempt, folder, layout
+            self._answers.clear()
+            self._keys.clear()
+            self._receivers = {}
+            for node in nodes:
+                self._receivers[node] = Receiver(folder / f"node{node}")
+                self._describe(node)
+
+    def tell(self, nodes: Iterable[int], message: said.Message) -> None:
+        """To each of these nodes that is connected."""
+        with self._changed:
+            for node in nodes:
+                self._send(node, message)
+
+    def answers(self, kind: type[Answer], attempt: int) -> dict[int, Answer]:
+        """What the nodes have answered so far, by node."""
+        with self._changed:
+            return {
+                node: message
+                for (which, node), message in self._answers.items()
+                if which is kind and isinstance(message, kind) and getattr(message, "attempt", None) == attempt
+            }
+
+    def forget(self, kind: type[said.Message]) -> None:
+        """Ask anew."""
+        with self._changed:
+            self._answers = {key: value for key, value in self._answers.items() if key[0] is not kind}
+
+    def news(self) -> list[News | Told]:
+        """What has happened since the last call."""
+        with self._changed:
+            news, self._news = self._news, []
+            return news
+
+    def wait(self, seconds: float) -> None:
+        """Until something happens, or for so long."""
+        with self._changed:
+            if not self._news:
+                self._changed.wait(seconds)
+
+    def member(self, node: int) -> Member | None:
+        with self._changed:
+            return self._membership.member(node)
+
+    def present(self) -> list[int]:
+        with self._changed:
+            return self._membership.present(now())
+
+    def missing(self) -> list[int]:
+        with self._changed:
+            return self._membership.missing()
+
+    def blocking(self) -> dict[int, float]:
+        with self._changed:
+            return self._membership.blocking(now())
+
+    @property
+    def newest_attempt(self) -> int:
+        with self._changed:
+            return self._membership.newest_attempt
+
+    def address(self, node: int) -> str:
+        """Where the other nodes reach it."""
+        with self._changed:
+            return self._address(node)
+
+    def host(self, node: int) -> str:
+        member = self.member(node)
+        return member.hello.host if member is not None else f"node {node}"
+
+    @property
+    def refused(self) -> list[str]:
+        """Why agents could not take part."""
+        with self._changed:
+            return list(self._refused)
+
+    def close(self, status: int) -> None:
+        """Say goodbye to all."""
+        with self._changed:
+            for link in list(self._nodes):
+                self._hub.send(link, said.Bye(status=status))
+        self._over.set()
+        self._thread.join(timeout=2.0)
+        self._hub.close(flush_s=3.0)
+
+    # --- the thread
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            event = self._hub.receive(ROUND_S)
+            with self._changed:
+                while event is not None:
+                    self._take(event)
+                    event = self._hub.receive(0.0)
+                if news := self._membership.tick(now()):
+                    self._news += news
+                self._changed.notify_all()
+
+    def _take(self, event: Opened | Got | Lost | TurnedAway) -> None:
+        match event:
+            case Opened(link=link, peer=peer):
+                self._peers[link] = peer
+            case Lost(link=link, why=why):
+                node = self._nodes.pop(link, None)
+                if node is not None:
+                    self._membership.lost(node, why, now(), link=link)
+            case TurnedAway(peer=peer, why=why):
+                self._say(f"a connection from {peer} was turned away: {why}")
+            case Got(link=link, message=said.Hello() as hello):
+                self._hello(link, hello)
+            case Got(link=link, message=message) if link in self._nodes:
+                try:
+                    self._heard(link, self._nodes[link], message)
+                except said.BadMessage as error:
+                    self._say(f"{self._host(self._nodes[link])} sent what cannot be used: {error}")
+            case _:
+                pass
+
+    def _hello(self, link: int, hello: said.Hello) -> None:
+        answer = self._membership.hello(hello.node, hello, now(), link=link)
+        if isinstance(answer, said.Refused):
+            if answer.why not in self._refused:
+                self._refused.append(answer.why)
+                self._say(answer.why)
+        else:
+            self._nodes[link] = hello.node
+            self._describe(hello.node)
+        self._hub.send(link, answer)
+        if isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
+            keys = tuple(key for node, key in self._keys if node != hello.node)
+            self._hub.send(link, said.Put(attempt=self._attempt, keys=keys))
+
+    def _heard(self, link: int, node: int, message: said.Message) -> None:
+        match message:
+            case said.Beat():
+                if (heard := self._membership.beat(node, message, now(), link=link)) is not None:
+                    self._hub.send(link, heard)
+            case said.Parcel() if message.attempt == self._attempt and node in self._receivers:
+                with contextlib.suppress(OSError):
+                    self._receivers[node].take(message)
+            case said.Put() if message.attempt == self._attempt:
+                self._pass_on(node, message.keys)
+            case said.Said(text=text):
+                self._say(f"{self._host(node)}: {text[:LONGEST_WORDS]}")
+            case said.Happened():
+                self._news.append(Told(node, message))
+            case said.Ended():
+                self._membership.ended(node, message.attempt, link=link)
+                self._answers[said.Ended, node] = message
+            case said.Ready() | said.Collected():
+                self._answers[type(message), node] = message
+            case _:
+                pass
+
+    def _pass_on(self, node: int, keys: tuple[tuple[str, str], ...]) -> None:
+        self._keys += [(node, key) for key in keys]
+        first = self._layout.first.node if self._layout.seats else 0
+        for other in self._receivers:
+            wanted = tuple(key for key in keys if other == first or audience(key[0]) == "all")
+            if other != node and wanted:
+                self._send(other, said.Put(attempt=self._attempt, keys=wanted))
+
+    def _send(self, node: int, message: said.Message) -> None:
+        member = self._membership.member(node)
+        if member is not None and isinstance(member.link, int):
+            self._hub.send(member.link, message)
+
+    def _address(self, node: int) -> str:
+        member = self._membership.member(node)
+        if member is None:
+            return ""
+        if member.hello.address is not None:
+            return member.hello.address
+        return self._peers.get(member.link, "") if isinstance(member.link, int) else ""
+
+    def _host(self, node: int) -> str:
+        member = self._membership.member(node)
+        return member.hello.host if member is not None else f"node {node}"
+
+    def _describe(self, node: int) -> None:
+        """Which machine a node of this attempt is, for whoever reads the folder."""
+        if self._folder is None or node not in self._receivers:
+            return
+        about = {"node": node, "host": self._host(node), "address": self._address(node)}
+        with contextlib.suppress(OSError):
+            (self._folder / f"node{node}").mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._folder / f"node{node}" / NODE, json.dumps(about).encode())

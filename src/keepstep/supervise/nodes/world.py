@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt on several nodes: what the agents report, as the supervisor knows it from one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.report import Report
+from keepstep.core.wording import count, listing, ranks
+from keepstep.store.evidence import append
+from keepstep.supervise.crew import Applied
+from keepstep.supervise.ending import Exit
+from keepstep.supervise.layout import MORE_PORTS, Layout
+from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.gathering import Gathering, TooFew
+from keepstep.supervise.nodes.leader import Answer, Leader, Told
+from keepstep.supervise.nodes.lease import SAFE_S
+from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
+from keepstep.supervise.nodes.seating import Place, counts, seat
+from keepstep.supervise.progress import Progress
+from keepstep.supervise.situation import Happened, Situation
+from keepstep.supervise.started import Outcome
+from keepstep.supervise.stopped import Stop, Suspicion
+
+LOOK_S = 0.25
+READY_S = 10.0
+COLLECT_S = 20.0
+SETTLE_S = 4.0
+"""One node's ranks have stopped: those of the others may be about to show it too."""
+END_MORE_S = 15.0
+"""Besides the grace period: for the kernel to end the processes, and for the last evidence to arrive."""
+AGAIN_S = 2.0
+STOPS = (Happened.STOPPED, Happened.SUSPECTED)
+LOST = "nodes.jsonl"
+
+
+class World:
+    """As :class:`keepstep.supervise.attempt.Attempt`, with agents in place of processes."""
+
+    def __init__(
+        self,
+        number: int,
+        folder: Path,
+        leader: Leader,
+        gathering: Gathering,
+        applied: Applied,
+        *,
+        env: Mapping[str, str],
+        may_start_over: bool,
+    ) -> None:
+        self.number = number
+        self.folder = folder
+        self.env = env
+        self._leader = leader
+        self._gathering = gathering
+        self._applied = applied
+        self._may_start_over = may_start_over
+        self._layout = Layout()
+        self._nodes: list[int] = []
+        self._early: Outcome | None = None
+        """What came of it before anything was started."""
+        self._well: set[int] = set()
+        self._lost: dict[int, NodeLost] = {}
+        self._known: dict[int, said.Known] = {}
+        self._signal: int | None = None
+        self._began = time.time()
+
+    # --- the beginning
+
+    def begin(self) -> None:
+        """Gather the nodes, seat the ranks, start all of them or none."""
+        try:
+            places = self._gathering.gather()
+            if places is None:
+                self._early = Outcome(Happened.INTERRUPTED)
+                return
+            self._start(places)
+        except TooFew as error:
+            self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
+
+    def _start(self, places: Sequence[Place]) -> None:
+        roles, leader = self._gathering.roles, self._leader
+        self._nodes = [place.node for place in places]
+        wanted = counts(places, roles)
+        if not self._gathering.as_given:
+            leader.forget(said.Ready)
+            for node in self._nodes:
+                leader.tell([node], said.Prepare(attempt=self.number, ranks=wanted[node] + MORE_PORTS))
+            ready = self._answered(said.Ready, self._nodes, READY_S)
+            if missing := [node for node in self._nodes if node not in ready]:
+                raise TooFew(f"{self._hosts(missing)} did not answer within {READY_S:.0f} s")
+            self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
+        leader.open(self.number, self.folder, self._layout, self._nodes)
+        start = said.Start(
+            attempt=self.number,
+            layout=self._layout,
+            variables=tuple(self._applied.variables.items()),
+            limits=tuple(self._applied.limits.items()),
+            may_start_over=self._may_start_over,
+        )
+        leader.tell(self._nodes, start)
+        self._began = time.time()
+
+    def _answered(self, kind: type[Answer], nodes: Iterable[int], seconds: float) -> dict[int, Answer]:
+        """The answers of these nodes, as soon as all are there, or those that came in time."""
+        until, wanted = time.monotonic() + seconds, set(nodes)
+        while True:
+            found = self._leader.answers(kind, self.number)
+            missing = wanted - found.keys()
+            if not missing & set(self._reachable(wanted)) or time.monotonic() > until:
+                return found
+            self._leader.wait(LOOK_S / 2)
+
+    def _reachable(self, nodes: Iterable[int]) -> list[int]:
+        members = {node: self._leader.member(node) for node in nodes}
+        return [node for node, member in members.items() if member is not None and member.link is not None]
+
+    # --- watching
+
+    def watch(self) -> Outcome:
+        """Until something must be decided."""
+        if self._early is not None:
+            return self._early
+        while True:
+            if (signal_ := self._gathering.interrupted()) is not None:
+                self._signal = signal_
+                return self._collected(Outcome(Happened.INTERRUPTED))
+            for each in self._leader.news():
+                if (outcome := self._take(each)) is not None:
+                    return outcome
+            self._leader.wait(LOOK_S)
+
+    def _take(self, each: object) -> Outcome | None:
+        match each:
+            case Told(node=node, happened=happened) if happened.attempt == self.number and node in self._nodes:
+                return self._told(node, happened)
+            case Told(happened=happened) if happened.what == Happened.INTERRUPTED.value:
+                return self._interrupted(happened.signal)
+            case Silent(node=node, since_s=since_s, why=why) if node in self._nodes:
+                self._silent(node, since_s, why)
+            case Returned(node=node, away_s=away_s) if node in self._nodes:
+                self._lost.pop(node, None)
+                self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+            case Expired(node=node) | Vacant(node=node) if node in self._nodes and node not in self._well:
+                return self._gone(node)
+            case _:
+                pass
+        return None
+
+    def _told(self, node: int, told: said.Happened) -> Outcome | None:
+        happened = Happened(told.what)
+        if happened is Happened.INTERRUPTED:
+            return self._interrupted(told.signal)
+        if happened is Happened.ENDED_WELL:
+            self._well.add(node)
+            return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
+        exit_ = _exit(told.exit)
+        if exit_ is not None and told.rank is not None:
+            self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
+        outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
+        if happened not in STOPS:
+            return self._collected(outcome)
+        if not self._all_stand_still(node):
+            return None  # others make progress: what this node waits for may come
+        outcome = self._collected(outcome)
+        known, at = self._known.get(node, said.Known()), time.monotonic()
+        quiet = known.stopped_s if known.stopped_s is not None else told.quiet_s or 0.0
+        suspicion = Suspicion(
+            at=at,
+            quiet_s=quiet,
+            limit_s=quiet,
+            kind=known.silence or "step",
+            usual_s=known.usual_s,
+            signs=(),
+            held_up=(),
+        )
+        return replace(outcome, stop=Stop(suspicion=suspicion, proven=told.proven, at=at))
+
+    def _all_stand_still(self, first: int) -> bool:
+        """Whether the ranks of all nodes make no steps, as far as their agents can tell."""
+        others = [node for node in self._nodes if node != first]
+        before = {node: self._steps(node) for node in others}
+        until = time.monotonic() + SETTLE_S
+        while time.monotonic() < until:
+            if any(self._steps(node) != before[node] for node in others):
+                return False
+            quiet = [self._quiet_s(node) for node in others]
+            if all(each is not None and each > SETTLE_S / 2 for each in quiet):
+                break
+            time.sleep(LOOK_S)
+        return True
+
+    def _steps(self, node: int) -> int:
+        member = self._leader.member(node)
+        return member.steps if member is not None else 0
+
+    def _quiet_s(self, node: int) -> float | None:
+        member = self._leader.member(node)
+        return member.quiet_s if member is not None else None
+
+    def _interrupted(self, signal_: int | None) -> Outcome:
+        """A signal that one agent got is one event for all: the engine sends it to each, in its own time."""
+        self._signal = signal_
+        self._gathering.interrupt(signal_)
+        return self._collected(Outcome(Happened.INTERRUPTED))
+
+    def _collected(self, outcome: Outcome, *, stacks: bool = True) -> Outcome:
+        """The stacks and the state of all ranks on all nodes, before anything is ended."""
+        self._leader.forget(said.Collected)
+        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks))
+        for node, each in self._answered(said.Collected, self._nodes, COLLECT_S).items():
+            self._known[node] = each.known
+        return outcome
+
+    # --- lost nodes
+
+    def _silent(self, node: int, since_s: float, why: str | None) -> None:
+        seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
+        self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
+        how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
+        whom = f", with {ranks(seats)}" if seats else ""
+        self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
+        self._note(self._lost[node], since_s)
+
+    def _gone(self, node: int) -> Outcome:
+        if node not in self._lost:
+            self._silent(node, SAFE_S, None)
+        seats = self._lost[node].ranks
+        return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
+
+    def _note(self, fact: NodeLost, since_s: float) -> None:
+        how = fact.why or "nothing arrives from it"
+        quote = f"{fact.host} (node {fact.node}) has been silent for {since_s:.1f} s: {how}"
+        at = time.time() - since_s
+        with contextlib.suppress(OSError):
+            append(self.folder / LOST, [Evidence(fact=fact, origin=Origin(source=LOST), at=at, quote=quote)])
+
+    # --- after a decision
+
+    def hold(self, wait_s: float) -> None:
+        """Leave a suspected stop alone."""
+        self._leader.tell(self._nodes, said.Hold(attempt=self.number, seconds=wait_s))
+
+    def end(self, outcome: Outcome) -> None:
+        """End what is left on all nodes that can be reached. The others end it themselves when their lease is over."""
+        if not self._nodes:
+            return
+        if outcome.happened is not Happened.NODE_LOST:
+            self._keep_only_lost()
+        until = time.monotonic() + self._gathering.grace_s + END_MORE_S
+        while time.monotonic() < until:
+            open_ = [node for node in self._nodes if node not in self._leader.answers(said.Ended, self.number)]
+            if not self._reachable(open_):
+                break
+            end = said.End(
+                attempt=self.number,
+                what=outcome.happened.value,
+                rank=outcome.rank,
+                signal=self._signal,
+                hurry=self._gathering.hurry(),
+            )
+            self._leader.tell(open_, end)
+            self._answered(said.Ended, open_, AGAIN_S)
+
+    def _keep_only_lost(self) -> None:
+        """Nodes that have come back were not lost: what was written would mislead."""
+        with contextlib.suppress(OSError):
+            (self.folder / LOST).unlink(missing_ok=True)
+        for fact in self._lost.values():
+            self._note(fact, 0.0)
+
+    def close(self) -> None:
+        pass
+
+    # --- what is known
+
+    @property
+    def steps(self) -> int | None:
+        """How many the rank that got furthest has done."""
+        return max((self._steps(node) for node in self._nodes), default=0) or None
+
+    @property
+    def has_gaps(self) -> bool:
+        return False
+
+    @property
+    def unwritten(self) -> Sequence[Evidence[Fact]]:
+        return ()
+
+    @property
+    def parts(self) -> Sequence[Path]:
+        return [self.folder / f"node{node}" for node in self._nodes]
+
+    def situation(
+        self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
+    ) -> Situation:
+        """What the policy decides upon: of all nodes together."""
+        known, exit_, stop = list(self._known.values()), outcome.exit, outcome.stop
+        named = report.root.ranks if stop is not None and report.root is not None else ()
+        awaited = [self._known[node] for node in self._nodes_of(named) if node in self._known]
+        steps = [each.steps for each in known if each.steps is not None]
+        return Situation(
+            number=self.number,
+            happened=outcome.happened,
+            report=report,
+            first_rank=named[0] if named else outcome.rank,
+            code=exit_.code if exit_ is not None else None,
+            signal=exit_.signal if exit_ is not None else None,
+            steps=max([*steps, self.steps or 0, progress.steps or 0]) or None,
+            shown_step=progress.shown_step,
+            shown_every=progress.shown_every,
+            saved=progress.saved or any(each.saved for each in known) or None,
+            resumed=progress.resumed or any(each.resumed for each in known) or None,
+            restored_from=progress.restored_from,
+            lived_s=time.time() - self._began,
+            stopped_s=stop.quiet_s if stop is not None else None,
+            usual_s=max((each.usual_s for each in known if each.usual_s is not None), default=None),
+            kind=stop.suspicion.kind if stop is not None else None,
+            idle_s=min((each.idle_s for each in awaited or known if each.idle_s is not None), default=None),
+            place=next((each.place for each in awaited if each.place is not None), None),
+            start_s=max((each.start_s for each in known if each.start_s is not None), default=None),
+            work_s=max((each.work_s for each in known if each.work_s is not None), default=None),
+            unsaved_s=min((each.unsaved_s for each in known if each.unsaved_s is not None), default=None),
+            saved_step=max((each.saved_step for each in known if each.saved_step is not None), default=None),
+            remedies=remedies,
+        )
+
+    def _nodes_of(self, wanted: Sequence[int]) -> list[int]:
+        return [seat.node for seat in self._layout.seats if seat.rank in wanted]
+
+    # --- words
+
+    def _say(self, text: str) -> None:
+        self._gathering.say(text)
+
+    def _host(self, node: int) -> str:
+        return self._leader.host(node)
+
+    def _hosts(self, nodes: Sequence[int]) -> str:
+        return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
+
+
+def _exit(gone: said.Gone | None) -> Exit | None:
+    if gone is None:
+        return None
+    return Exit(pid=gone.pid, at=gone.at, code=gone.code, signal=gone.signal, dumped=gone.dumped)
