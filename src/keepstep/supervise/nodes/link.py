@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connection between an agent and the leader does, whatever carries it, and what can become of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Collected, Ended, Message, Parcel, encode
+
+MOST_QUEUED = 32 << 20
+"""Bytes that may wait for the other side to read. One that lets more wait is cut off."""
+CLOSED_HERE = "it was closed on this side"
+CLOSED_THERE = "the other side closed the connection"
+NOT_READ = "the other side does not read: {0:.0f} MB wait for it"
+
+
+class LinkLost(Exception):
+    """The connection is gone; the text says why."""
+
+
+class CannotConnect(Exception):
+    """There is no connection; the text says why."""
+
+
+class Stranger(CannotConnect):
+    """What listens there does not know this run's secret."""
+
+
+class CannotListen(Exception):
+    """The leader cannot be reached at this address; the text says why."""
+
+
+class Link(Protocol):
+    """One side of a connection. Messages keep their order, except that evidence lets all others pass."""
+
+    @property
+    def peer(self) -> str:
+        """The address of the other side, without a port."""
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait to be sent. Senders of much evidence look at it, and wait while it is large."""
+
+    def send(self, message: Message) -> None:
+        """Queue a message; never waits. Raises :class:`LinkLost` if the link is gone, or lost by this."""
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """The next message; None if none came in time. Raises :class:`LinkLost` once all that came was received."""
+
+    def fileno(self) -> int:
+        """Polls readable while a message, or the news that the link is lost, can be received."""
+
+    def close(self, flush_s: float = 1.0) -> None:
+        """End it. What was sent before still leaves, if the other side takes it within ``flush_s``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Somebody who knows the secret has connected to the hub."""
+
+    link: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A message has come."""
+
+    link: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A link of the hub is gone. Nothing more comes from it, and its number is not used again."""
+
+    link: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """Somebody without the secret has tried to connect."""
+
+    peer: str
+    why: str
+
+
+Event = Opened | Got | Lost | TurnedAway
+
+
+def evidence(message: Message) -> bool:
+    """Whether this message lets others pass: a parcel, or one that says that all parcels before it were sent.
+
+    Beats must not wait behind megabytes of evidence. All other messages keep their order, and so does evidence.
+    """
+    return isinstance(message, Parcel | Collected | Ended)
+
+
+def encoded(message: Message) -> bytes:
+    """The line of a message that is not too large for any link."""
+    line = encode(message)
+    if len(line) > LARGEST:
+        raise BadMessage(f"a message of {len(line)} bytes is too large; {LARGEST} are possible")
+    return line

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection as the loop sees it: bytes in and out without waiting, lines, and what waits to be written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import ssl
+import threading
+from typing import Protocol
+
+from keepstep.supervise.nodes.link import CLOSED_THERE
+from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Hello, Message, Refused, Welcome, decode
+from keepstep.supervise.nodes.queues import Lanes, Source
+
+PIECE = 64 << 10
+MOST_STRAY = 64 << 10
+"""Bytes of other text before the first message on a pipe, such as a banner that a shell's start-up file prints."""
+SILENT_S = 8.0
+"""For so long, data may stay unacknowledged. As long as a lease: after that the node's ranks end anyway."""
+UNSENT = 128 << 10
+"""Bytes that the kernel takes beyond what is under way: a beat waits behind no more than these."""
+
+
+class Channel(Protocol):
+    """Bytes in and out, without waiting. Every method may raise ``OSError``."""
+
+    @property
+    def read_fd(self) -> int: ...
+
+    @property
+    def write_fd(self) -> int: ...
+
+    def read(self) -> bytes | None:
+        """What has come; empty at the end; None if nothing has come yet."""
+
+    def write(self, data: memoryview) -> int:
+        """How many bytes were taken."""
+
+    def end_writing(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TlsChannel:
+    """A TCP connection with TLS."""
+
+    def __init__(self, connection: ssl.SSLSocket) -> None:
+        self._socket = connection
+        self.read_fd = self.write_fd = connection.fileno()
+        self._ended = False
+
+    def greet(self) -> bool | None:
+        """Go on with the handshake. None: done; else whether it must write, rather than read, before it can go on."""
+        try:
+            self._socket.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLWantWriteError:
+            return True
+        return None
+
+    def read(self) -> bytes | None:
+        try:
+            return self._socket.recv(PIECE)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            return None
+        except ssl.SSLEOFError:
+            return b""
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            return 0
+
+    def end_writing(self) -> None:
+        self._socket.shutdown(socket.SHUT_WR)  # what is read from now on is not decrypted any more, nor looked at
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class PipeChannel:
+    """Two pipes, or one socket: what ssh gives a program as its stdin and stdout."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self.read_fd, self.write_fd = read_fd, write_fd
+        self._open = {read_fd, write_fd}
+        for each in self._open:
+            os.set_blocking(each, False)
+
+    def read(self) -> bytes | None:
+        try:
+            return os.read(self.read_fd, PIECE)
+        except BlockingIOError:
+            return None
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return os.write(self.write_fd, data)
+        except BlockingIOError:
+            return 0
+
+    def end_writing(self) -> None:
+        if self.write_fd != self.read_fd:
+            self._open.discard(self.write_fd)
+            os.close(self.write_fd)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+
+
+class Lines:
+    """Bytes as they come, and the messages in them."""
+
+    def __init__(self, *, may_stray: bool = False) -> None:
+        self._rest = bytearray()
+        self._looked = 0
+        self._may_stray = may_stray
+        self._stray = b""
+        self._skipped = 0
+        self.wrong: str | None = None
+        """Why nothing more can be read."""
+
+    def feed(self, data: bytes) -> list[tuple[Message, int]]:
+        """The messages that are complete now, with their sizes."""
+        self._rest += data
+        found = []
+        while self.wrong is None:
+            end = self._rest.find(b"\n", self._looked)
+            if end < 0:
+                self._looked = len(self._rest)
+                if self._looked > LARGEST:
+                    self.wrong = f"the other side sent a line of more than {LARGEST >> 20} MiB"
+                break
+            line = bytes(self._rest[: end + 1])
+            del self._rest[: end + 1]
+            self._looked = 0
+            message = self._opening(line) if self._may_stray else self._message(line)
+            if message is not None:
+                found.append((message, len(line)))
+        if self._may_stray and self._skipped + len(self._rest) > MOST_STRAY:
+            self.wrong = f"no agent answered within {MOST_STRAY >> 10} KiB of other text{self._said()}"
+        return found
+
+    def ended(self) -> str:
+        """Why there is no more, after the last byte."""
+        if self._may_stray:
+            self._keep(bytes(self._rest))
+            return f"the other side ended before an agent answered{self._said()}"
+        return f"{CLOSED_THERE} within a message" if self._rest else CLOSED_THERE
+
+    def _message(self, line: bytes) -> Message | None:
+        try:
+            return decode(line)
+        except BadMessage as error:
+            self.wrong = str(error)
+            return None
+
+    def _opening(self, line: bytes) -> Message | None:
+        start = line.find(b'{"kind":')  # text without a line end may come right before it
+        with contextlib.suppress(BadMessage):
+            message = decode(line[start:]) if start >= 0 else None
+            if isinstance(message, Hello | Welcome | Refused):
+                self._may_stray = False
+                return message
+        self._skipped += len(line)
+        self._keep(line)
+        return None
+
+    def _keep(self, text: bytes) -> None:
+        self._stray = (self._stray + text)[-400:]
+
+    def _said(self) -> str:
+        words = " ".join(self._stray.decode("utf-8", "replace").split())
+        return f"; it printed: {words[-200:]}" if words else ""
+
+
+class Wire(Source):
+    """A connection with its queue. ``lock`` guards the channel and the queue; a system call under it never waits."""
+
+    def __init__(self, number: int, channel: Channel, peer: str, *, may_stray: bool = False) -> None:
+        self.number, self.channel, self.peer = number, channel, peer
+        self.lock = threading.Lock()
+        self.lines = Lines(may_stray=may_stray)
+        self.why: str | None = None
+        """Why nothing can be sent any more."""
+        self.gone = False
+        self.ending = False
+        """Nothing that comes is looked at any more."""
+        self.written = False
+        self.watched: dict[int, int] = {}
+        self._out: Lanes[memoryview] = Lanes()
+        self._current = memoryview(b"")
+
+    @property
+    def queued(self) -> int:
+        return self._out.size + len(self._current)
+
+    def add(self, line: bytes, *, evidence: bool) -> None:
+        self._out.add(memoryview(line), len(line), evidence=evidence)
+
+    def flush(self, most: int) -> None:
+        """Write what the other side takes, up to about ``most`` bytes."""
+        while most > 0:
+            if not self._current:
+                if not self._out:
+                    return
+                self._current, _ = self._out.take()
+            wrote = self.channel.write(self._current[:PIECE])
+            if not wrote:
+                return
+            self._current = self._current[wrote:]
+            most -= wrote
+
+    def drop(self) -> None:
+        """Forget what waits to be written."""
+        self._out.clear()
+        self._current = memoryview(b"")
+
+
+def words_for(error: OSError) -> str:
+    """Why a connection broke."""
+    if isinstance(error, ssl.SSLError):
+        return f"what arrived was not what the other side sent ({error.reason or error})"
+    known = {
+        errno.ECONNRESET: "the other side reset the connection",
+        errno.EPIPE: CLOSED_THERE,
+        errno.ETIMEDOUT: f"nothing reached the other side for {SILENT_S:g} s",
+        errno.EHOSTUNREACH: "there is no way to the other side any more",
+        errno.ENETUNREACH: "there is no way to the other side's network any more",
+    }
+    return known.get(error.errno or 0) or (error.strerror or type(error).__name__)
+
+
+def tune(connection: socket.socket) -> None:
+    """Small messages leave at once, and a dead connection is noticed within a lease. Survives a cut of some seconds."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    wanted = {
+        getattr(socket, "TCP_KEEPIDLE", None): 4,
+        getattr(socket, "TCP_KEEPINTVL", None): 2,
+        getattr(socket, "TCP_KEEPCNT", None): 2,
+        getattr(socket, "TCP_USER_TIMEOUT", None): int(SILENT_S * 1000),
+        getattr(socket, "TCP_NOTSENT_LOWAT", None): UNSENT,
+        _RTO_MAX_MS: 1000,
+    }
+    for option, value in wanted.items():
+        if option is not None:
+            with contextlib.suppress(OSError):  # an older kernel
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+_RTO_MAX_MS = 44 if os.uname().sysname == "Linux" else None
+"""TCP_RTO_MAX_MS (Linux 6.15): tries at least once per second, so what waited arrives soon after a cut ends."""
