@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part, who is silent, and where an earlier attempt may still live: the leader's half of the leases.
+
+A new attempt may start only when :meth:`Membership.blocking` is empty. A node leaves it in one of three ways. Its agent
+says :class:`Ended`; or it says that it is idle and names that attempt; or it was not heard for :data:`SAFE_S`, after
+which its lease is over and its ranks are dead, whether it is down, cut off or frozen.
+
+Pure, like :mod:`keepstep.supervise.nodes.lease`: no clock, no socket, no thread. ``link`` is any object that stands for
+one connection: what arrives on an older one than the node's newest is of no account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from keepstep.supervise.nodes.admission import refusal, taken
+from keepstep.supervise.nodes.lease import SAFE_S, SILENT_S
+from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, State, Welcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What :meth:`Membership.tick` reports, each once."""
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silent(News):
+    """It was not heard for :data:`SILENT_S`. Its ranks may run on: nothing is decided yet."""
+
+    since_s: float
+    why: str | None = None
+    """Why its connection ended, if it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(News):
+    """A silent one is heard again."""
+
+    away_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired(News):
+    """It was silent for so long that its lease is over for sure, and its ranks are dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacant(News):
+    """It is there, but takes no part any more in the attempt that it was to start.
+
+    Its lease had ended, its agent is a new process, or the start never reached it.
+    """
+
+    attempt: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """What the leader knows about a node that has said hello."""
+
+    hello: Hello
+    """Its newest one."""
+    link: object | None
+    heard: float
+    state: State
+    attempt: int
+    """The newest attempt that its agent was asked to start, as it says."""
+    steps: int = 0
+    quiet_s: float | None = None
+    lost: str | None = None
+    silent: bool = False
+    expired: bool = False
+    open: int | None = None
+    """The attempt that may have processes there."""
+    until: float = 0.0
+    """Until when it may, if nothing more is heard."""
+    renews: bool = True
+    """Whether its beats come from the agent that may run it, and so make that longer."""
+    done: int = NEVER
+    """The newest attempt that is over there for sure."""
+
+
+class Membership:
+    """The nodes of a run, as the leader sees them.
+
+    ``nodes``: how many the engine has, the spare ones too; they are numbered from 0. ``first``: there was no leader of
+    this run before, so nothing can run yet. ``term_s``: for how long the engine's word that this process leads is good.
+    Where another process may become leader while this one lives, give it: this leader is one only for ``term_s`` after
+    each :meth:`confirmed`, and listens to agents only ``term_s`` after its own start, when its predecessor has noticed
+    that it leads no longer.
+    """
+
+    def __init__(
+        self, *, run: str, version: str, nodes: int, now: float, first: bool = False, term_s: float | None = None
+    ) -> None:
+        self._run, self._version, self._nodes = run, version, nodes
+        self._term_s = term_s
+        self._confirmed = now
+        self._deposed = False
+        self.opens = now if first else now + (term_s or 0.0)
+        """From when on to accept connections."""
+        self.newest_attempt = NEVER
+        self._members: dict[int, Member] = {}
+        self._unknown = set() if first else set(range(nodes))
+        self._first: Hello | None = None
+        self._news: list[News] = []
+        self._ticked = self._awake = now
+
+    # --- leading
+
+    def confirmed(self, now: float) -> None:
+        """The engine says that this process leads. ``now``: when it was asked, not when it answered."""
+        if self.leads(now):
+            self._confirmed = max(self._confirmed, now)
+
+    def leads(self, now: float) -> bool:
+        """Whether this process may still answer and start anything. Once it may not, it never may again."""
+        if self._term_s is not None and now >= self._confirmed + self._term_s:
+            self._deposed = True
+        return not self._deposed
+
+    # --- what arrives
+
+    def hello(self, node: int, hello: Hello, now: float, *, link: object) -> Welcome | Refused:
+        """An agent wants to take part, for the first time or again."""
+        if now < self.opens or not self.leads(now):
+            return Refused(why="this process does not lead the run now; try again")
+        why = refusal(hello, run=self._run, version=self._version, nodes=self._nodes, first=self._first)
+        member = self._members.get(node)
+        if why is None and member is not None and member.link is not None and now - member.heard <= SILENT_S:
+            why = taken(hello, member.hello, now - member.heard)
+        if why is not None:
+            return Refused(why=why)
+        self._first = self._first or hello
+        self.newest_attempt = max(self.newest_attempt, hello.attempt)
+        if member is None:
+            member = Member(hello=hello, link=link, heard=now, state=hello.state, attempt=hello.attempt)
+            self._members[node] = member
+        member.hello, member.link, member.lost = hello, link, None
+        self._settle(member, now)
+        if member.open is not None and hello.attempt < member.open:
+            # the start went to an earlier connection, perhaps to an earlier agent, whose lease these beats do not renew
+            if member.renews:
+                self._news.append(Vacant(node=node, attempt=member.open))
+            member.renews = False
+        if hello.attempt != NEVER:
+            # an agent that has started one attempt itself found nothing of an earlier one on its node
+            self._unknown.discard(node)
+        self._says(node, member, hello.attempt, hello.state, now)
+        return Welcome(attempt=self.newest_attempt)
+
+    def beat(self, node: int, beat: Beat, now: float, *, link: object) -> Heard | None:
+        """A node lives. None: do not answer, because an answer would give it a lease."""
+        member = self._members.get(node)
+        if member is None or member.link is not link or not self.leads(now):
+            return None
+        member.steps, member.quiet_s = beat.steps, beat.quiet_s
+        self._settle(member, now)
+        self._says(node, member, beat.attempt, beat.state, now)
+        return Heard(number=beat.number)
+
+    def lost(self, node: int, why: str, now: float, *, link: object) -> None:
+        """Its connection ended. The node itself may be well, and its ranks may run."""
+        member = self._members.get(node)
+        if member is not None and member.link is link:
+            member.link, member.lost = None, why
+
+    def ended(self, node: int, attempt: int, *, link: object) -> None:
+        """Its agent says that no process of this attempt lives there any more (or none that could be killed)."""
+        member = self._members.get(node)
+        if member is None or member.link is not link:
+            return
+        if member.open is not None and member.open <= attempt and member.renews:
+            member.open = None
+            member.done = max(member.done, attempt)
+
+    def _says(self, node: int, member: Member, attempt: int, state: State, now: float) -> None:
+        if member.silent:
+            self._news.append(Returned(node=node, away_s=now - member.heard))
+        member.silent = member.expired = False
+        member.heard, member.state, member.attempt = now, state, attempt
+        self.newest_attempt = max(self.newest_attempt, attempt)
+        if state is State.IDLE:
+            if member.open is not None and member.open <= attempt:
+                self._news.append(Vacant(node=node, attempt=member.open))
+                member.open, member.done = None, max(member.done, attempt)
+        elif attempt > member.done and (member.open is None or member.open < attempt):
+            member.open, member.renews = attempt, True
+        if member.open is not None and member.renews:
+            member.until = now + SAFE_S
+
+    # --- what the leader does
+
+    def started(self, attempt: int, nodes: Iterable[int], now: float) -> None:
+        """These nodes will be asked to start. Called just before the starts are sent, each on the node's newest link.
+
+        Raises ``ValueError`` if that could make two attempts run at once.
+        """
+        if not self.leads(now) or attempt <= self.newest_attempt or self.blocking(now):
+            raise ValueError(f"attempt {attempt} cannot start now: {self.newest_attempt=}, {self.blocking(now)=}")
+        self.newest_attempt = attempt
+        for node in nodes:
+            member = self._members[node]
+            member.open, member.renews, member.until = attempt, True, member.heard + SAFE_S
+
+    def tick(self, now: float) -> list[News]:
+        """What has changed. To be called several times per second, after what has arrived was handled."""
+        if now - self._ticked > SILENT_S:
+            self._awake = now  # this process slept: what the others sent meanwhile has yet to be read
+        self._ticked = now
+        for node, member in self._members.items():
+            heard = max(member.heard, self._awake)
+            if not member.silent and now - heard > SILENT_S:
+                member.silent = True
+                self._news.append(Silent(node=node, since_s=now - member.heard, why=member.lost))
+            if member.silent and not member.expired and now - member.heard > SAFE_S:
+                member.expired = True
+                self._news.append(Expired(node=node))
+            self._settle(member, now)
+        news, self._news = self._news, []
+        return news
+
+    def _settle(self, member: Member, now: float) -> None:
+        """Close an attempt that nothing can run any more."""
+        if member.open is not None and member.until < now:
+            member.done = max(member.done, member.open)
+            member.open, member.renews = None, True
+
+    # --- what the leader asks
+
+    def blocking(self, now: float) -> dict[int, float]:
+        """The nodes that may still have processes of an attempt, each with the seconds until they cannot."""
+        unknown = self.opens + SAFE_S - now
+        found = {node: unknown for node in self._unknown} if unknown >= 0 else {}
+        for node, member in self._members.items():
+            if member.open is not None and member.until >= now:
+                found[node] = max(member.until - now, found.get(node, 0.0))
+        return found
+
+    def present(self, now: float) -> list[int]:
+        """The nodes that can take part in an attempt: connected, heard of late, and not busy ending ranks."""
+        return sorted(
+            node
+            for node, member in self._members.items()
+            if member.link is not None and now - member.heard <= SILENT_S and member.state is not State.ENDS
+        )
+
+    def spares(self, now: float, needed: int) -> list[int]:
+        """The present nodes beyond those needed. Nodes that took part in the newest attempt are not spare first."""
+        ordered = sorted(self.present(now), key=lambda node: (self._members[node].attempt < self.newest_attempt, node))
+        return ordered[needed:]
+
+    def missing(self) -> list[int]:
+        """The nodes of the engine that are not connected."""
+        known = self._members
+        return [node for node in range(self._nodes) if node not in known or known[node].link is None]
+
+    def member(self, node: int) -> Member | None:
+        return self._members.get(node)
