@@ -14,7 +14,6 @@ from keepstep.supervise.asked import Asked
 from keepstep.supervise.engines.choose import station_of
 from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.launch import Job, plan
-from keepstep.supervise.nodes.run import run_on_nodes
 from keepstep.supervise.nodes.seating import Roles
 from keepstep.supervise.remedy import RemedyMode
 from keepstep.supervise.run import Supervisor
@@ -40,6 +39,8 @@ def run_verb(asked: argparse.Namespace) -> int:
     job = plan(command, ranks=station.per_node)
     if not job.as_given:
         job = replace(job, total=len(job.members) * station.most)
+    from keepstep.supervise.nodes.run import run_on_nodes
+
     return run_on_nodes(station, _asked(asked, job), os.environ)
 
 

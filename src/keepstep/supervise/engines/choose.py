@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from keepstep.errors import UserError
 from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.crew import Station
+
+if TYPE_CHECKING:
+    from keepstep.supervise.nodes.crew import Station
 
 ENGINES = ("meet",)
 

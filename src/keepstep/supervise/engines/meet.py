@@ -15,7 +15,10 @@ from keepstep.supervise.nodes.gathering import FIRST_S
 from keepstep.supervise.nodes.links import Link, connect
 
 CONNECT_S = 3.0
-HINT = "export KEEPSTEP_SECRET=$(openssl rand -hex 32) with the same value on all nodes, or a 0600 file in KEEPSTEP_SECRET_FILE"
+HINT = (
+    "run `openssl rand -hex 32` once, and set KEEPSTEP_SECRET to it on all nodes, "
+    "or put it into a file with mode 0600 and set KEEPSTEP_SECRET_FILE"
+)
 
 
 def station(wanted: Wanted, env: Mapping[str, str]) -> Station:

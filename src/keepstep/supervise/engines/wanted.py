@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from keepstep.errors import UserError
-from keepstep.supervise.nodes.seating import Roles
+from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 
 MOST_NODES = 100_000
 
@@ -23,7 +23,7 @@ class Wanted:
     on: str | None = None
     per_node: int | None = None
     wait_s: float | None = None
-    roles: Roles = Roles()
+    roles: Roles = ONLY_WORKERS
 
     @property
     def any(self) -> bool:

@@ -23,7 +23,7 @@ from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.links import Hub, Link
 from keepstep.supervise.nodes.membership import Membership
 from keepstep.supervise.nodes.messages import Hello, State
-from keepstep.supervise.nodes.seating import Roles
+from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.world import World
 from keepstep.supervise.terminal import Terminal
@@ -53,7 +53,7 @@ class Station:
     address: str | None = None
     """Where the other nodes reach this one; None: as the leader sees it."""
     per_node: int | None = None
-    roles: Roles = Roles()
+    roles: Roles = ONLY_WORKERS
     first_s: float = FIRST_S
     first: bool = True
     """Nobody led this run before."""

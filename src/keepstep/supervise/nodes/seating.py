@@ -18,6 +18,9 @@ class Roles:
     evaluator: bool = False
 
 
+ONLY_WORKERS = Roles()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """One node that takes part."""
