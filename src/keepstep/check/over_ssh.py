@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import secrets
 import shlex
 import signal
@@ -32,15 +31,13 @@ from keepstep.cluster.model import Cluster, Task
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.link import HostNotStarted
 from keepstep.errors import UserError
+from keepstep.sources.ssh import SSH
 
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR", "-T")
-MOST_HOSTS = 4096
 MOST_OUTPUT = 256 << 20
 MOST_WORDS = 4000
 PATIENCE_S = 600.0
 FAILED = (255, 126, 127)
 """ssh itself failed, a file cannot be run, no such command."""
-_HOST = re.compile(r"^(?:[A-Za-z0-9_][\w.+-]{0,63}@)?(?:[A-Za-z0-9_][\w.-]{0,252}|[0-9A-Fa-f:]{2,45})$")
 
 
 @dataclass
@@ -49,19 +46,6 @@ class _Started:
     process: subprocess.Popen[bytes]
     said: bytes = b""
     words: bytes = b""
-
-
-def hosts_of(text: str) -> tuple[str, ...]:
-    """The hosts of ``a,b,c``. Raises ``UserError`` for anything ssh could misread."""
-    hosts = tuple(part.strip() for part in text.split(",") if part.strip())
-    wrong = next((host for host in hosts if not _HOST.match(host)), None)
-    if not hosts or wrong is not None:
-        raise UserError(
-            f"--hosts: {(wrong or text)[:80]!r} is not a host name", hint="for example --hosts node-0,node-1,me@node-2"
-        )
-    if len(hosts) > MOST_HOSTS:
-        raise UserError(f"--hosts: more than {MOST_HOSTS} hosts")
-    return hosts
 
 
 def cluster_of(hosts: Sequence[str], me: int) -> Cluster:

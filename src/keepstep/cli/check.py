@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 
 from keepstep.check.checkup import Checked, CheckRequest, check, judged
-from keepstep.check.over_ssh import end_with_standard_input, hosts_of, over_ssh
+from keepstep.check.over_ssh import end_with_standard_input, over_ssh
 from keepstep.check.packing import packed
 from keepstep.check.parts import PARTS
 from keepstep.check.place import Collected
 from keepstep.core.facts.link import LinkProbed
 from keepstep.errors import UserError
+from keepstep.sources.ssh import hosts_of
 
 
 def check_verb(asked: argparse.Namespace) -> int:

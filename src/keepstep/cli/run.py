@@ -29,7 +29,7 @@ def run_verb(asked: argparse.Namespace) -> int:
     ):
         if value is not None and value < least:
             raise UserError(f"{name} must be at least {least}, not {value:g}")
-    wanted = _wanted(asked)
+    wanted = _wanted(asked, command)
     station = station_of(wanted, os.environ)
     if station is None:
         job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
@@ -44,7 +44,7 @@ def run_verb(asked: argparse.Namespace) -> int:
     return run_on_nodes(station, _asked(asked, job), os.environ)
 
 
-def _wanted(asked: argparse.Namespace) -> Wanted:
+def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
     if asked.per_node is not None and asked.per_node < 1:
         raise UserError(f"--per-node must be at least 1, not {asked.per_node}")
     return Wanted(
@@ -56,7 +56,19 @@ def _wanted(asked: argparse.Namespace) -> Wanted:
         per_node=asked.per_node,
         wait_s=asked.wait,
         roles=Roles(chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator),
+        remote=asked.remote,
+        again=_again(asked, command),
     )
+
+
+def _again(asked: argparse.Namespace, command: list[str]) -> tuple[str, ...]:
+    """The command line of an agent that does the same on another host."""
+    words = ["--grace", f"{asked.grace:g}"]
+    for name, value in (("--per-node", asked.per_node), ("--hang-timeout", asked.hang_timeout)):
+        words += [name, f"{value:g}"] if value is not None else []
+    words += ["--no-spares"] if asked.no_spares else []
+    words += ["--quiet"] if asked.quiet else []
+    return (*words, "--", *command)
 
 
 def _asked(asked: argparse.Namespace, job: Job) -> Asked:

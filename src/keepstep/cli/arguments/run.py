@@ -85,6 +85,9 @@ def _add_nodes(run: Parser) -> None:
     nodes.add_argument("--node-rank", type=int, metavar="I", help="which of them this is (0 leads)")
     nodes.add_argument("--meet", metavar="HOST:PORT", help="where node 0 listens")
     nodes.add_argument("--hosts", metavar="A,B,C", help="start the agents on these hosts by ssh")
+    nodes.add_argument(
+        "--remote", default="keepstep", metavar="COMMAND", help="with --hosts: the keepstep command on those hosts"
+    )
     nodes.add_argument("--on", metavar="ENGINE", help="which engine starts the agents (default: by the environment)")
     nodes.add_argument(
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"

@@ -13,7 +13,7 @@ from keepstep.supervise.engines.wanted import Wanted
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
-ENGINES = ("meet",)
+ENGINES = ("meet", "pipe", "ssh")
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:
@@ -32,8 +32,12 @@ def engine_of(wanted: Wanted, env: Mapping[str, str]) -> str | None:
         if wanted.on not in ENGINES:
             raise UserError(f"--on {wanted.on} is not known", hint=f"known: {', '.join(ENGINES)}")
         return wanted.on
+    if wanted.hosts is not None:
+        return "ssh"
     if wanted.meet is not None or wanted.node_rank is not None:
         return "meet"
     if wanted.any:
-        raise UserError("which nodes?", hint="give --nodes N --node-rank I --meet HOST:PORT on each of them")
+        raise UserError(
+            "which nodes?", hint="give --hosts A,B,C, or on each node --nodes N --node-rank I --meet HOST:PORT"
+        )
     return None

@@ -23,6 +23,10 @@ class Wanted:
     on: str | None = None
     per_node: int | None = None
     wait_s: float | None = None
+    remote: str = "keepstep"
+    """The keepstep command on other hosts."""
+    again: tuple[str, ...] = ()
+    """The rest of the command line, for agents that this process starts."""
     roles: Roles = ONLY_WORKERS
 
     @property

@@ -15,7 +15,7 @@ from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Trial
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import Job
-from keepstep.supervise.nodes.agent import Agent, Part
+from keepstep.supervise.nodes.agent import GIVE_UP_S, Agent, Part
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
@@ -37,7 +37,8 @@ class Station:
 
     run: str
     """A name that all nodes agree on, and no other run has."""
-    secret: Secret
+    secret: Secret | None
+    """None: agents are reached by other means than a port."""
     node: int | None
     """None: it leads, and has no ranks of its own."""
     host: str
@@ -59,8 +60,12 @@ class Station:
     """Nobody led this run before."""
     ready: Callable[[Hub], None] | None = None
     """Called once the hub listens: where agents have to be started, or told where it is."""
+    tend: Callable[[], list[str]] | None = None
+    """Called while nodes are awaited: restarts agents, and says why some are missing."""
     over: Callable[[], None] | None = None
     """Called at the end."""
+    give_up_s: float = GIVE_UP_S
+    """How long to look for a leader that is gone, with nothing left to run."""
 
 
 def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:
@@ -99,6 +104,7 @@ def part_of(station: Station, asked: Asked, env: Mapping[str, str]) -> Part:
         spares=asked.spares,
         grace_s=asked.grace_s,
         hang_s=asked.hang_timeout_s,
+        give_up_s=station.give_up_s,
     )
 
 
@@ -127,6 +133,7 @@ class Nodes:
             as_given=asked.job.as_given,
             grace_s=asked.grace_s,
             first_s=station.first_s,
+            tend=station.tend or (list[str]),
         )
         self._thread: threading.Thread | None = None
         if station.ready is not None:

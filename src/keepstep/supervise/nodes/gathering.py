@@ -41,6 +41,8 @@ class Gathering:
     grace_s: float = 10.0
     first_s: float = FIRST_S
     again_s: float = AGAIN_S
+    tend: Callable[[], list[str]] = list
+    """Restarts agents that have ended; says why some are missing."""
     excluded: Collection[str] = ()
     """Hosts that take no part any more."""
     _before: list[int] | None = None
@@ -56,8 +58,8 @@ class Gathering:
             enough = (enough or now) if len(usable) >= self.least else None
             if enough is not None and (len(usable) >= self.most or now - enough >= MORE_S) and not self._must_wait():
                 return self._chosen(usable)
-            if self.leader.refused and len(usable) < self.least and not self._may_still_come():
-                raise TooFew(self.leader.refused[-1])
+            if len(usable) < self.least and (why := self._why_not()):
+                raise TooFew(why)
             if now - began > patience and enough is None:
                 raise TooFew(self._who_is_missing(patience))
             if now - told > TELL_S:
@@ -73,8 +75,12 @@ class Gathering:
         """Whether an earlier attempt may still run somewhere."""
         return bool(self.leader.blocking())
 
-    def _may_still_come(self) -> bool:
-        return len(self.leader.missing()) > len(self.leader.refused)
+    def _why_not(self) -> str | None:
+        """Why there will not be enough nodes at the start, if that is known."""
+        trouble = [*self.leader.refused, *self.tend()]
+        if self._before is None and trouble and self.leader.nodes - len(trouble) < self.least:
+            return "; ".join(trouble[:4])
+        return None
 
     def _chosen(self, usable: list[int]) -> list[Place]:
         """Those that took part before, then spares; in the order of their numbers."""

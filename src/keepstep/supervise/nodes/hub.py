@@ -49,17 +49,18 @@ class Hub:
 
     def __init__(
         self,
-        secret: Secret,
-        host: str | None,
-        port: int | None,
+        secret: Secret | None,
+        host: str | None = None,
+        port: int | None = None,
         *,
         on_link: Callable[[int, str], None] | None = None,
     ) -> None:
         """``host``: an address of this machine, or None for all. ``port``: None for a free one.
 
-        ``on_link`` is called with the number and the address of each new link, in the hub's thread, before any event.
+        Without a secret it does not listen: links come only by :meth:`local` and :meth:`over_pipe`. ``on_link`` is
+        called with the number and the address of each new link, in the hub's thread, before any event.
         """
-        self._context, _ = contexts(secret)
+        self._context = contexts(secret)[0] if secret is not None else None
         self._on_link = on_link
         self._inbox: Inbox[Event] = Inbox()
         self._loop = Loop(self._inbox, "keepstep hub")
@@ -67,9 +68,11 @@ class Hub:
         self._locals: dict[int, _LocalEnd] = {}
         self._greeted: dict[Wire, TlsChannel] = {}
         self._turned_away = 0
-        self._listener = _listen(host, port)
-        self.address: tuple[str, int] = self._listener.getsockname()[:2]
-        self._loop.selector.register(self._listener, 1, self._accept)
+        self._listener = _listen(host, port) if secret is not None else None
+        self.address: tuple[str, int] | None = None
+        if self._listener is not None:
+            self.address = self._listener.getsockname()[:2]
+            self._loop.selector.register(self._listener, 1, self._accept)
         self._loop.start()
 
     # --- for the leader's thread
@@ -138,6 +141,7 @@ class Hub:
     # --- in the hub's thread
 
     def _accept(self, events: int) -> None:
+        assert self._listener is not None and self._context is not None
         for _ in range(BACKLOG):
             try:
                 connection, address = self._listener.accept()
@@ -158,9 +162,12 @@ class Hub:
             self._greet(Wire(next(self._numbers), channel, plain_address(address)), channel)
 
     def _listen_again(self) -> None:
+        assert self._listener is not None
         self._loop.selector.register(self._listener, 1, self._accept)
 
     def _stop_listening(self) -> None:
+        if self._listener is None:
+            return
         if self._listener in self._loop.selector.get_map():
             self._loop.selector.unregister(self._listener)
         self._loop.call_off(self._listener)

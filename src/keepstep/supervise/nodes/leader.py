@@ -131,6 +131,11 @@ class Leader:
         with self._changed:
             return self._membership.newest_attempt
 
+    @property
+    def nodes(self) -> int:
+        """How many the engine has."""
+        return self._membership.nodes
+
     def address(self, node: int) -> str:
         """Where the other nodes reach it."""
         with self._changed:

@@ -96,7 +96,7 @@ class Membership:
     def __init__(
         self, *, run: str, version: str, nodes: int, now: float, first: bool = False, term_s: float | None = None
     ) -> None:
-        self._run, self._version, self._nodes = run, version, nodes
+        self._run, self._version, self.nodes = run, version, nodes
         self._term_s = term_s
         self._confirmed = now
         self._deposed = False
@@ -128,7 +128,7 @@ class Membership:
         """An agent wants to take part, for the first time or again."""
         if now < self.opens or not self.leads(now):
             return Refused(why="this process does not lead the run now; try again")
-        why = refusal(hello, run=self._run, version=self._version, nodes=self._nodes, first=self._first)
+        why = refusal(hello, run=self._run, version=self._version, nodes=self.nodes, first=self._first)
         member = self._members.get(node)
         if why is None and member is not None and member.link is not None and now - member.heard <= SILENT_S:
             why = taken(hello, member.hello, now - member.heard)
@@ -256,7 +256,7 @@ class Membership:
     def missing(self) -> list[int]:
         """The nodes of the engine that are not connected."""
         known = self._members
-        return [node for node in range(self._nodes) if node not in known or known[node].link is None]
+        return [node for node in range(self.nodes) if node not in known or known[node].link is None]
 
     def member(self, node: int) -> Member | None:
         return self._members.get(node)

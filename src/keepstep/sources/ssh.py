@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How other hosts are reached over ssh: its options, and which names it may be given."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.errors import UserError
+
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR", "-T")
+"""It asks no questions."""
+MOST_HOSTS = 4096
+_HOST = re.compile(r"^(?:[A-Za-z0-9_][\w.+-]{0,63}@)?(?:[A-Za-z0-9_][\w.-]{0,252}|[0-9A-Fa-f:]{2,45})$")
+
+
+def hosts_of(text: str) -> tuple[str, ...]:
+    """The hosts of ``a,b,c``. Raises ``UserError`` for anything ssh could misread."""
+    hosts = tuple(part.strip() for part in text.split(",") if part.strip())
+    wrong = next((host for host in hosts if not _HOST.match(host)), None)
+    if not hosts or wrong is not None:
+        raise UserError(
+            f"--hosts: {(wrong or text)[:80]!r} is not a host name", hint="for example --hosts node-0,node-1,me@node-2"
+        )
+    if len(hosts) > MOST_HOSTS:
+        raise UserError(f"--hosts: more than {MOST_HOSTS} hosts")
+    return hosts

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain ssh: this process starts an agent on each host and leads; it has no ranks itself. The run ends with it.
+
+Agents speak through ssh's own streams, so no port is opened and ssh's authentication and encryption are used. A host
+whose ssh ended is started again when nodes are gathered for the next attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from keepstep.errors import UserError
+from keepstep.sources.ssh import SSH, hosts_of
+from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.nodes.crew import Station
+from keepstep.supervise.nodes.gathering import FIRST_S
+from keepstep.supervise.nodes.links import Hub
+
+ALIVE = ("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=5")
+"""A cut of some seconds is survived; a host that is gone does not hold ssh for ever."""
+AGAIN_S = 5.0
+MOST_WORDS = 4000
+END_S = 5.0
+
+
+def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
+    """Of the launching process. Raises :class:`UserError`."""
+    assert wanted.hosts is not None
+    hosts = hosts_of(wanted.hosts)
+    least, most = wanted.least_and_most(len(hosts))
+    if most > len(hosts):
+        raise UserError(f"--nodes {wanted.nodes}, but --hosts names only {len(hosts)}")
+    agents = _Agents(hosts, wanted, run=f"ssh-{secrets.token_hex(8)}")
+    return Station(
+        run=agents.run,
+        secret=None,
+        node=None,
+        host=socket.gethostname(),
+        least=least,
+        most=most,
+        nodes=len(hosts),
+        per_node=wanted.per_node,
+        roles=wanted.roles,
+        first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        ready=agents.start,
+        tend=agents.tend,
+        over=agents.end,
+    )
+
+
+@dataclass
+class _Started:
+    process: subprocess.Popen[bytes]
+    at: float
+    words: bytes = b""
+
+
+@dataclass
+class _Agents:
+    """The ssh processes, one per host."""
+
+    hosts: Sequence[str]
+    wanted: Wanted
+    run: str
+    _hub: Hub | None = None
+    _started: dict[int, _Started] = field(default_factory=dict)
+
+    def start(self, hub: Hub) -> None:
+        """On all hosts."""
+        self._hub = hub
+        for node in range(len(self.hosts)):
+            self._begin(node)
+
+    def tend(self) -> list[str]:
+        """Start again what has ended. Returns, in words, why hosts are missing."""
+        trouble = []
+        for node, each in list(self._started.items()):
+            status = each.process.poll()
+            if status is None:
+                continue
+            said = each.words.decode(errors="replace").strip().splitlines()
+            trouble.append(
+                f"{self.hosts[node]}: {said[-1] if said else 'nothing was said'} (ssh ended with status {status})"
+            )
+            if time.monotonic() - each.at > AGAIN_S:
+                self._begin(node)
+        return trouble
+
+    def end(self) -> None:
+        """The agents were told goodbye and end; what does not is ended here. On the hosts, their reapers see to the rest."""
+        until = time.monotonic() + END_S
+        for each in self._started.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                each.process.wait(max(0.0, until - time.monotonic()))
+            if each.process.poll() is None:
+                with contextlib.suppress(OSError):
+                    os.killpg(each.process.pid, signal.SIGTERM)
+
+    def _begin(self, node: int) -> None:
+        assert self._hub is not None
+        words = [*shlex.split(self.wanted.remote), "run", "--on", "pipe", "--meet", self.run]
+        words += ["--nodes", str(len(self.hosts)), "--node-rank", str(node), *self.wanted.again]
+        script = f"cd {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
+        try:
+            process = subprocess.Popen(
+                [*SSH, *ALIVE, "--", self.hosts[node], script],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UserError(f"cannot start ssh: {error.strerror}", hint="--hosts needs the ssh client") from error
+        assert process.stdin is not None and process.stdout is not None
+        each = self._started[node] = _Started(process, time.monotonic())
+        threading.Thread(target=partial(_pass_on, each), daemon=True).start()
+        self._hub.over_pipe(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno()), self.hosts[node])
+        process.stdin.close()
+        process.stdout.close()
+
+
+def _pass_on(each: _Started) -> None:
+    """What the ranks of a host print comes through ssh's standard error."""
+    assert each.process.stderr is not None
+    for line in each.process.stderr:
+        each.words = (each.words + line)[-MOST_WORDS:]
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
