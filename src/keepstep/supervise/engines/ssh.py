@@ -99,7 +99,7 @@ class _Agents:
         return trouble
 
     def end(self) -> None:
-        """The agents were told goodbye and end; what does not is ended here. On the hosts, their reapers see to the rest."""
+        """The agents were told goodbye and end; an ssh that does not is ended. Reapers on the hosts see to the rest."""
         until = time.monotonic() + END_S
         for each in self._started.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
