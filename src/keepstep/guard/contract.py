@@ -16,6 +16,9 @@ PATIENCE_S = 10.0
 """How long a rank waits in total for answers before its first step: others may still import, load or compile."""
 FEW_STEPS, LEAST_S, MOST_S = 3, 2.0, 30.0
 """Once it trains: a few usual steps in total, at least long enough for another guard to answer, at most the last."""
+PROMPT_S = 1.0
+"""An answer within this time shows that the others are there: between nodes each one takes some tenths of a second,
+and many must not use up what a rank may wait for others that still start."""
 GIVEN_UP_S = 600.0
 """How long the guard's thread keeps waiting, in the background, for ranks that did not answer."""
 LONGEST_VALUE = 2000
@@ -66,7 +69,10 @@ class Patience:
 
     def waited(self, seconds: float, *, answered: bool) -> None:
         """Once it trains, an answer shows that the others are there and in step: the count starts again."""
-        self._spent = 0.0 if answered and self._trains else self._spent + seconds
+        if answered and self._trains:
+            self._spent = 0.0
+        elif not answered or seconds > PROMPT_S:
+            self._spent += seconds
 
 
 class Contracts:

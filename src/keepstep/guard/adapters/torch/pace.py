@@ -121,7 +121,7 @@ class Pace:
             self._compare(mine)
         else:
             session.tell_peers(TOPIC, json.dumps(asdict(mine)))
-            told = state.store.get(f"keepstep/{session.who.attempt}/{VERDICT}/r0")
+            told = session.exchange.get(f"keepstep/{session.who.attempt}/{VERDICT}/r0") if session.exchange else None
             if told is not None and (verdict := json.loads(told))["rank"] == state.rank():
                 self._tell(mine, float(verdict["others"]))
 

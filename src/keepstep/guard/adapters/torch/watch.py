@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _COLLECTIVE = int(Kind.COLLECTIVE)
 TOPIC = "collective"
+GROUPED = "collective in groups"
+"""Instead, from a rank whose group does not begin with rank 0: then other ranks hear it too (nodes/relay.py)."""
 PERIOD_S = 0.2
 WAIT_TOLD_S = 0.6
 COMPLETE_S = 0.8
@@ -125,17 +127,22 @@ class Watch:
         if self._published:
             self._published = 0.0
             if self._state.store is not None and self._state.store.alive():
-                self._session.tell_peers(TOPIC, json.dumps(Word(steps=mark[1]).to_dict()))
+                self._say(Word(steps=mark[1]))
 
     def publish(self, sequences: dict[str, int], still: float) -> Word:
         word = self.word(sequences, still)
         self._published = still
-        self._session.tell_peers(TOPIC, json.dumps(word.to_dict()))
+        self._say(word)
         return word
+
+    def _say(self, word: Word) -> None:
+        topic = GROUPED if self._position.is_in_a_group_of_others() else TOPIC
+        self._session.tell_peers(topic, json.dumps(word.to_dict()))
 
     def compare(self, sequences: dict[str, int], still: float, *, last: bool) -> bool:
         """Compare all messages; whether a mismatch was reported. Until the ``last`` time, all must have sent one."""
-        words = {rank: word for rank, text in self._session.heard(TOPIC).items() if (word := _read(text)) is not None}
+        said = {**self._session.heard(TOPIC), **self._session.heard(GROUPED)}
+        words = {rank: word for rank, text in said.items() if (word := _read(text)) is not None}
         words[self._state.rank()] = self.word(sequences, still)
         found = False
         for name, (members, default) in self._position.groups().items():
