@@ -20,6 +20,8 @@ LEASE_S = 8.0
 """Longer than a cut of 5 s, with time to connect again."""
 KILL_S = 3.0
 """An agent, or its reaper, has killed all ranks this long after its lease ended."""
+CONNECT_S = 1.0
+"""A connection that takes longer to be made is given up for another try."""
 SAFE_S = LEASE_S + KILL_S
 """A node that the leader has not heard for so long has no ranks any more, whatever became of it."""
 
@@ -41,12 +43,13 @@ class Lease:
         self._fence = NEVER
         self._until: float | None = None
         self._due = now
+        self._alive = now
         self._number = 0
         self._sent: dict[int, float] = {}
 
     def connected(self, now: float) -> None:
         """There is a new connection. The next beat is due at once; the lease ends when it would have ended."""
-        self._due = now
+        self._due = self._alive = now
 
     def welcomed(self, welcome: Welcome) -> None:
         """The leader knows of this attempt already, so no start of it, or of an earlier one, is meant any more."""
@@ -76,8 +79,13 @@ class Lease:
         if sent is None or sent + LEASE_S <= now:
             return
         self._until = sent + LEASE_S if self._until is None else max(self._until, sent + LEASE_S)
+        self._alive = now
         for number in [number for number in self._sent if number <= heard.number]:
             del self._sent[number]
+
+    def is_deaf(self, now: float) -> bool:
+        """Nothing was heard on this connection for long. Make another: one of TCP may take minutes to recover."""
+        return now - self._alive > SILENT_S
 
     @property
     def until(self) -> float | None:

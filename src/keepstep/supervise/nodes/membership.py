@@ -49,9 +49,9 @@ class Expired(News):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacant(News):
-    """It is there, but takes no part any more in the attempt that it was to start.
+    """It takes no part any more in the attempt that it was to start, whether or not the leader wanted that.
 
-    Its lease had ended, its agent is a new process, or the start never reached it.
+    It ended its ranks, its lease is over, its agent is a new process, or the start never reached it.
     """
 
     attempt: int
@@ -70,6 +70,8 @@ class Member:
     """The newest attempt that its agent was asked to start, as it says."""
     steps: int = 0
     quiet_s: float | None = None
+    leased: bool = False
+    """A beat on its newest connection was answered, so it has a lease when a start arrives there."""
     lost: str | None = None
     silent: bool = False
     expired: bool = False
@@ -139,12 +141,11 @@ class Membership:
         if member is None:
             member = Member(hello=hello, link=link, heard=now, state=hello.state, attempt=hello.attempt)
             self._members[node] = member
-        member.hello, member.link, member.lost = hello, link, None
-        self._settle(member, now)
+        member.hello, member.link, member.lost, member.leased = hello, link, None, False
+        self._settle(node, member, now)
         if member.open is not None and hello.attempt < member.open:
             # the start went to an earlier connection, perhaps to an earlier agent, whose lease these beats do not renew
-            if member.renews:
-                self._news.append(Vacant(node=node, attempt=member.open))
+            self._tell_vacant(node, member)
             member.renews = False
         if hello.attempt != NEVER:
             # an agent that has started one attempt itself found nothing of an earlier one on its node
@@ -157,8 +158,8 @@ class Membership:
         member = self._members.get(node)
         if member is None or member.link is not link or not self.leads(now):
             return None
-        member.steps, member.quiet_s = beat.steps, beat.quiet_s
-        self._settle(member, now)
+        member.steps, member.quiet_s, member.leased = beat.steps, beat.quiet_s, True
+        self._settle(node, member, now)
         self._says(node, member, beat.attempt, beat.state, now)
         return Heard(number=beat.number)
 
@@ -173,9 +174,8 @@ class Membership:
         member = self._members.get(node)
         if member is None or member.link is not link:
             return
-        if member.open is not None and member.open <= attempt and member.renews:
-            member.open = None
-            member.done = max(member.done, attempt)
+        if member.open is not None and member.open <= attempt:
+            self._close(node, member, attempt)
 
     def _says(self, node: int, member: Member, attempt: int, state: State, now: float) -> None:
         if member.silent:
@@ -185,8 +185,7 @@ class Membership:
         self.newest_attempt = max(self.newest_attempt, attempt)
         if state is State.IDLE:
             if member.open is not None and member.open <= attempt:
-                self._news.append(Vacant(node=node, attempt=member.open))
-                member.open, member.done = None, max(member.done, attempt)
+                self._close(node, member, attempt)
         elif attempt > member.done and (member.open is None or member.open < attempt):
             member.open, member.renews = attempt, True
         if member.open is not None and member.renews:
@@ -219,15 +218,22 @@ class Membership:
             if member.silent and not member.expired and now - member.heard > SAFE_S:
                 member.expired = True
                 self._news.append(Expired(node=node))
-            self._settle(member, now)
+            self._settle(node, member, now)
         news, self._news = self._news, []
         return news
 
-    def _settle(self, member: Member, now: float) -> None:
+    def _settle(self, node: int, member: Member, now: float) -> None:
         """Close an attempt that nothing can run any more."""
         if member.open is not None and member.until < now:
-            member.done = max(member.done, member.open)
-            member.open, member.renews = None, True
+            self._close(node, member, member.open)
+
+    def _close(self, node: int, member: Member, attempt: int) -> None:
+        self._tell_vacant(node, member)
+        member.open, member.renews, member.done = None, True, max(member.done, attempt)
+
+    def _tell_vacant(self, node: int, member: Member) -> None:
+        if member.open is not None and member.renews:
+            self._news.append(Vacant(node=node, attempt=member.open))
 
     # --- what the leader asks
 
@@ -241,11 +247,14 @@ class Membership:
         return found
 
     def present(self, now: float) -> list[int]:
-        """The nodes that can take part in an attempt: connected, heard of late, and not busy ending ranks."""
+        """The nodes that can take part in an attempt: with a connection and a lease, and not busy ending ranks."""
         return sorted(
             node
             for node, member in self._members.items()
-            if member.link is not None and now - member.heard <= SILENT_S and member.state is not State.ENDS
+            if member.link is not None
+            and member.leased
+            and now - member.heard <= SILENT_S
+            and member.state is not State.ENDS
         )
 
     def spares(self, now: float, needed: int) -> list[int]:

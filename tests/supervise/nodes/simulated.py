@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents and leaders with the real leases and the real messages, over a network and clocks that exist only here.
+
+Time is a number. Every process has a clock of its own, off by minutes. A connection keeps the order of its messages; a
+cut holds them back until TCP would send them again; a closed one still delivers to the leader what was under way.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, Lease
+from keepstep.supervise.nodes.membership import Expired, Membership, Silent, Vacant
+from keepstep.supervise.nodes.messages import (
+    NEVER,
+    Beat,
+    End,
+    Ended,
+    Happened,
+    Heard,
+    Hello,
+    Message,
+    Refused,
+    Start,
+    State,
+    Welcome,
+    decode,
+    encode,
+)
+
+LOOK_S = 0.1
+TICK_S = 0.25
+KILLS_S = KILL_S - 2 * LOOK_S
+"""How long killing takes at most, after the end of the lease was noticed."""
+
+
+@dataclass(slots=True)
+class Ranks:
+    """The processes of one attempt on one node, with the reaper that watches over them."""
+
+    node: int
+    attempt: tuple[int, int]
+    """Which leader's, and its number: two leaders may give the same."""
+    until: float
+    dead: bool = False
+    killed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    agent: Agent
+    leader: Leader
+    newest: dict[str, float] = field(default_factory=lambda: {"up": 0.0, "down": 0.0})
+    held: dict[str, list[Callable[[], None]]] = field(default_factory=lambda: {"up": [], "down": []})
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    node: int
+    skew: float
+    lease: Lease
+    link: Link | None = None
+    joined: bool = False
+    since: float = 0.0
+    ranks: Ranks | None = None
+    alive: bool = True
+    asleep: bool = False
+    inbox: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def state(self) -> State:
+        if self.ranks is None or self.ranks.dead:
+            return State.IDLE
+        return State.ENDS if self.ranks.killed else State.RUNS
+
+
+@dataclass(slots=True, eq=False)
+class Leader:
+    serial: int
+    node: int
+    skew: float
+    membership: Membership
+    links: dict[int, Link] = field(default_factory=dict)
+    attempt: int | None = None
+    parts: list[int] = field(default_factory=list)
+    alive: bool = True
+    asleep: bool = False
+    inbox: list[Callable[[], None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """No packet leaves a node (``out``), reaches it (``in``), or both."""
+
+    node: int
+    way: str
+    begin: float
+    end: float
+
+
+class TwoAtOnce(AssertionError):
+    """Processes of two attempts lived at once."""
+
+
+class Simulation:
+    def __init__(
+        self, nodes: int, seed: int, *, slowest_s: float = 0.05, dropped: float = 0.0, term_s: float | None = None
+    ) -> None:
+        self.now = 0.0
+        self.random = random.Random(seed)
+        self.nodes, self.slowest_s, self.dropped, self.term_s = nodes, slowest_s, dropped, term_s
+        self.cuts: list[Cut] = []
+        self.living: list[Ranks] = []
+        self.starts: list[float] = []
+        self.ends: list[tuple[float, str]] = []
+        self.named: list[tuple[float, int]] = []
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self.leaders: list[tuple[float, Leader]] = []
+        self.new_leader(0, first=True)
+        self.agents = [self._agent(node) for node in range(nodes)]
+
+    # --- time
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (self.now + seconds, self._count, what))
+
+    def run(self, until: float) -> None:
+        while self._events and self._events[0][0] <= until:
+            self.now, _, what = heapq.heappop(self._events)
+            what()
+        self.now = until
+
+    def _is_up(self, process: Agent | Leader, what: Callable[[], None]) -> bool:
+        """Whether a process handles something now; one that is stopped does so when it goes on."""
+        if process.alive and process.asleep:
+            process.inbox.append(what)
+        return process.alive and not process.asleep
+
+    # --- the network
+
+    def _passes(self, agent: int, leader: int, way: str) -> bool:
+        if agent == leader:
+            return True
+        sender, receiver = (agent, leader) if way == "up" else (leader, agent)
+        return not any(
+            cut.begin <= self.now < cut.end
+            and ((cut.node == sender and cut.way != "in") or (cut.node == receiver and cut.way != "out"))
+            for cut in self.cuts
+        )
+
+    def _carry(self, link: Link, way: str, what: Callable[[], None]) -> None:
+        """Hand over at the other end, after all that went before it."""
+        link.held[way].append(what)
+        if len(link.held[way]) == 1:
+            self._pass_on(link, way, 0.2)
+
+    def _pass_on(self, link: Link, way: str, wait_s: float) -> None:
+        """Send what is held back; while there is a cut, try again, each time later, as TCP does."""
+        if not self._passes(link.agent.node, link.leader.node, way):
+            self.after(wait_s, lambda: self._pass_on(link, way, wait_s * 2))
+            return
+        for what in link.held[way]:
+            arrives = max(self.now + self.random.uniform(0.0005, self.slowest_s), link.newest[way] + 1e-6)
+            link.newest[way] = arrives
+            self.after(arrives - self.now, what)
+        link.held[way].clear()
+
+    def send(self, link: Link, way: str, message: Message) -> None:
+        if isinstance(message, Beat | Heard) and self.random.random() < self.dropped:
+            return
+        data = encode(message)
+        if way == "up":
+            self._carry(link, way, lambda: self._to_leader(link, decode(data)))
+        else:
+            self._carry(link, way, lambda: self._to_agent(link, decode(data)))
+
+    # --- agents
+
+    def _agent(self, node: int) -> Agent:
+        skew = self.random.uniform(-300, 300)
+        agent = Agent(node=node, skew=skew, lease=Lease(self.now + skew), since=self.now)
+        self.after(self.random.uniform(0, LOOK_S), lambda: self._look(agent))
+        return agent
+
+    def _look(self, agent: Agent) -> None:
+        if not agent.alive:
+            return
+        self.after(LOOK_S, lambda: self._look(agent))
+        now = self.now + agent.skew
+        if agent.ranks is not None and now >= agent.ranks.until:
+            self._kill(agent.ranks, "its lease is over", KILLS_S)  # the reaper, also while the agent is stopped
+        if agent.asleep:
+            return
+        if agent.lease.is_over(now) and agent.ranks is not None:
+            self._kill(agent.ranks, "its lease is over", KILLS_S)
+        leader = self._leader_of(agent)
+        if agent.link is not None and (
+            (agent.joined and agent.lease.is_deaf(now))
+            or (not agent.joined and self.now - agent.since > CONNECT_S)
+            or (agent.link.leader is not leader and self.random.random() < LOOK_S)
+        ):
+            self._close(agent)
+        if agent.link is None and self.now >= agent.since:
+            self._connect(agent, leader)
+        if agent.joined and agent.link is not None:
+            beat = agent.lease.beat(now, state=agent.state)
+            if beat is not None:
+                self.send(agent.link, "up", beat)
+
+    def _leader_of(self, agent: Agent) -> Leader:
+        """Whom the engine names, as far as it is known on this node; nodes may learn it late, and differ."""
+        late = self.now - (self.random.uniform(0, 5) if self.term_s is not None else 0.0)
+        return next((leader for since, leader in reversed(self.leaders) if since <= late), self.leaders[0][1])
+
+    def _connect(self, agent: Agent, leader: Leader) -> None:
+        link = Link(agent, leader)
+        agent.link, agent.joined, agent.since = link, False, self.now
+        self._carry(link, "up", lambda: self._asked(link))
+
+    def _asked(self, link: Link) -> None:
+        """The leader's side of making a connection."""
+        leader = link.leader
+        if leader.alive and self.now + leader.skew >= leader.membership.opens:
+            self._carry(link, "down", lambda: self._made(link))
+
+    def _made(self, link: Link) -> None:
+        agent = link.agent
+        if agent.link is not link or not self._is_up(agent, lambda: self._made(link)):
+            return
+        lease = agent.lease
+        self.send(
+            link,
+            "up",
+            Hello(
+                **{"run": "r", "node": agent.node, "host": f"h{agent.node}", "address": None, "version": "1"},
+                **{"python": "3.11.7", "program": "p", "per_node": 1, "attempt": lease.attempt, "state": agent.state},
+            ),
+        )
+
+    def _close(self, agent: Agent) -> None:
+        link, agent.link, agent.joined, agent.since = agent.link, None, False, self.now + 0.2
+        if link is not None:
+            self._carry(link, "up", lambda: self._lost(link))
+
+    def _to_agent(self, link: Link, message: Message) -> None:
+        agent = link.agent
+        if agent.link is not link or not self._is_up(agent, lambda: self._to_agent(link, message)):
+            return
+        now = self.now + agent.skew
+        if isinstance(message, Welcome):
+            agent.joined = True
+            agent.lease.connected(now)
+            agent.lease.welcomed(message)
+        elif isinstance(message, Refused):
+            self._close(agent)
+        elif isinstance(message, Heard):
+            agent.lease.heard(message, now)
+            if agent.ranks is not None and agent.lease.until is not None:
+                agent.ranks.until = agent.lease.until
+        elif isinstance(message, Start):
+            if agent.lease.may_start(message, now) and agent.state is State.IDLE:
+                assert agent.lease.until is not None
+                agent.ranks = Ranks(agent.node, (link.leader.serial, message.attempt), agent.lease.until)
+                self.living.append(agent.ranks)
+                self._one_attempt_only()
+        elif isinstance(message, End) and agent.ranks is not None and agent.ranks.attempt[1] <= message.attempt:
+            self._kill(agent.ranks, "asked to", KILLS_S / 2)
+
+    def _kill(self, ranks: Ranks, why: str, longest: float) -> None:
+        if ranks.killed:
+            return
+        ranks.killed = True
+        self.ends.append((self.now, why))
+        self.after(self.random.choice((0.0, self.random.uniform(0, longest), longest)), lambda: self._died(ranks))
+
+    def _died(self, ranks: Ranks) -> None:
+        ranks.dead = True
+        self.living.remove(ranks)
+        agent = self.agents[ranks.node]
+        if agent.ranks is ranks and agent.joined and not agent.asleep and agent.link is not None:
+            self.send(agent.link, "up", Ended(attempt=ranks.attempt[1]))
+
+    def _one_attempt_only(self) -> None:
+        if len({ranks.attempt for ranks in self.living}) > 1:
+            raise TwoAtOnce(f"at {self.now:.2f} s: {[(r.node, r.attempt, r.killed) for r in self.living]}")
+
+    # --- leaders
+
+    def new_leader(self, node: int, *, first: bool = False) -> None:
+        skew = self.random.uniform(-300, 300)
+        membership = Membership(
+            run="r", version="1", nodes=self.nodes, now=self.now + skew, first=first, term_s=self.term_s
+        )
+        leader = Leader(serial=len(self.leaders), node=node, skew=skew, membership=membership)
+        self.leaders.append((self.now, leader))
+        self.after(TICK_S, lambda: self._tick(leader))
+
+    @property
+    def leader(self) -> Leader:
+        return self.leaders[-1][1]
+
+    def _to_leader(self, link: Link, message: Message) -> None:
+        leader, node = link.leader, link.agent.node
+        if not self._is_up(leader, lambda: self._to_leader(link, message)):
+            return
+        now, members = self.now + leader.skew, leader.membership
+        if isinstance(message, Hello):
+            answer = members.hello(node, message, now, link=link)
+            if isinstance(answer, Welcome):
+                leader.links[node] = link
+            self.send(link, "down", answer)
+            self._end_strays(leader, node, message.attempt, message.state)
+        elif isinstance(message, Beat):
+            heard = members.beat(node, message, now, link=link)
+            if heard is not None:
+                self.send(link, "down", heard)
+                self._end_strays(leader, node, message.attempt, message.state)
+        elif isinstance(message, Ended):
+            members.ended(node, message.attempt, link=link)
+        elif isinstance(message, Happened) and message.attempt == leader.attempt:
+            self._fail(leader)
+
+    def _lost(self, link: Link) -> None:
+        if self._is_up(link.leader, lambda: self._lost(link)):
+            link.leader.membership.lost(link.agent.node, "closed", self.now + link.leader.skew, link=link)
+
+    def _end_strays(self, leader: Leader, node: int, attempt: int, state: State) -> None:
+        if state is State.RUNS and attempt != leader.attempt and node in leader.links:
+            self.send(leader.links[node], "down", End(attempt=attempt, what="x"))
+
+    def _fail(self, leader: Leader) -> None:
+        for node in leader.parts:
+            self.send(leader.links[node], "down", End(attempt=leader.attempt or 0, what="x"))
+        leader.attempt, leader.parts = None, []
+
+    def _tick(self, leader: Leader) -> None:
+        if not leader.alive:
+            return
+        self.after(TICK_S, lambda: self._tick(leader))
+        if leader.asleep:
+            return
+        now, members = self.now + leader.skew, leader.membership
+        if leader is self.leader:
+            members.confirmed(now)
+        for news in members.tick(now):
+            if isinstance(news, Silent):
+                self.named.append((self.now, news.node))
+            elif isinstance(news, Expired) and news.node in leader.parts:
+                self._fail(leader)
+            elif isinstance(news, Vacant) and news.attempt == leader.attempt:
+                self._fail(leader)
+        present = members.present(now)
+        if leader.attempt is None and len(present) > self.nodes // 2 and members.leads(now):
+            if members.blocking(now):
+                return
+            leader.attempt, leader.parts = members.newest_attempt + 1, present
+            members.started(leader.attempt, present, now)
+            self.starts.append(self.now)
+            for node in present:
+                start = Start(attempt=leader.attempt, seats=(), meeting_port=1, coordinator_port=2)
+                self.send(leader.links[node], "down", start)
+
+    # --- faults
+
+    def cut(self, node: int, way: str, length: float) -> None:
+        self.cuts.append(Cut(node, way, self.now, self.now + length))
+
+    def sleep(self, process: Agent | Leader, length: float) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        process.asleep = True
+        self.after(length, lambda: self._wake(process))
+
+    def _wake(self, process: Agent | Leader) -> None:
+        process.asleep = False
+        missed, process.inbox = process.inbox, []
+        for what in missed:
+            what()
+
+    def crash(self, node: int, down_s: float) -> None:
+        """The agent is killed; its reaper kills its ranks; another agent starts later, perhaps before they are dead."""
+        agent = self.agents[node]
+        if not agent.alive:
+            return
+        agent.alive = False
+        if agent.ranks is not None:
+            self._kill(agent.ranks, "its agent was killed", KILLS_S)
+        self._close(agent)
+        self.after(down_s, lambda: self.agents.__setitem__(node, self._agent(node)))
+
+    def break_link(self, node: int) -> None:
+        self._close(self.agents[node])
+
+    def fail_rank(self, node: int) -> None:
+        agent = self.agents[node]
+        if agent.link is not None and agent.lease.attempt != NEVER:
+            self.send(agent.link, "up", Happened(attempt=agent.lease.attempt, what="exited"))
+
+    def crash_leader(self, down_s: float, node: int) -> None:
+        leader = self.leader
+        leader.alive = False
+        for agent in self.agents:
+            if agent.link is not None and agent.link.leader is leader:
+                link = agent.link
+                self._carry(link, "down", lambda link=link: self._hung_up(link))
+        self.after(down_s, lambda: self.new_leader(node))
+
+    def _hung_up(self, link: Link) -> None:
+        if link.agent.link is link:
+            self._close(link.agent)
+
+    def is_whole(self) -> bool:
+        """Whether an attempt runs on every node that takes part in it."""
+        leader = self.leader
+        if leader.attempt is None:
+            return False
+        there = {ranks.node for ranks in self.living if ranks.attempt == (leader.serial, leader.attempt)}
+        return there == set(leader.parts)
+
+
+assert BEAT_S > 2 * LOOK_S, "agents here look at their leases often enough"
