@@ -220,7 +220,7 @@ class Agent:
 
     def _start(self, start: said.Start) -> None:
         number = start.attempt
-        if not self._contact.may_start(start) or self._running is not None:
+        if self._running is not None or not self._contact.may_start(start):
             self._contact.send(said.Ended(attempt=number))
             return
         self._newest, self._signal, self._hurry = number, None, False
@@ -242,7 +242,6 @@ class Agent:
         means = self._means(job, start.may_start_over)
         attempt = Attempt(number, folder, started, means)
         attempt.wake_for(self._contact.handle)
-        self._contact.vitals = Vitals(state=State.RUNS)
         self._running = _Running(number, attempt, means, Sender(folder, number), Relay(exchange))
         try:
             attempt.begin()

@@ -100,9 +100,12 @@ class Contact:
             return self._lease.is_over(now())
 
     def may_start(self, start: Start) -> bool:
-        """Asked once for each: whatever the answer, the same attempt cannot start later."""
+        """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs."""
         with self._lock:
-            return self._lease.may_start(start, now())
+            may = self._lease.may_start(start, now())
+            if may:
+                self.vitals = Vitals(state=State.RUNS)
+            return may
 
     @property
     def attempt(self) -> int:
@@ -149,8 +152,8 @@ class Contact:
             link.close()
 
     def _beat(self) -> None:
-        vitals = self.vitals
         with self._lock:
+            vitals = self.vitals
             beat = self._lease.beat(now(), state=vitals.state, steps=vitals.steps, quiet_s=vitals.quiet_s)
         if beat is not None and self._link is not None:
             self._link.send(beat)

@@ -21,7 +21,6 @@ from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.leader import Answer, Leader, Told
-from keepstep.supervise.nodes.lease import SAFE_S
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
 from keepstep.supervise.progress import Progress
@@ -148,8 +147,10 @@ class World:
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
                 self._say(f"{self._host(node)} is back after {away_s:.1f} s")
-            case Expired(node=node) | Vacant(node=node) if node in self._nodes and node not in self._well:
+            case Expired(node=node) if node in self._nodes and node not in self._well:
                 return self._gone(node)
+            case Vacant(node=node, attempt=attempt) if attempt == self.number and node in self._nodes:
+                return self._gone(node) if node not in self._leader.answers(said.Ended, self.number) else None
             case _:
                 pass
         return None
@@ -231,7 +232,7 @@ class World:
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
-            self._silent(node, SAFE_S, None)
+            self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
