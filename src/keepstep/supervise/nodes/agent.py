@@ -224,7 +224,20 @@ class Agent:
             self._contact.send(said.Ended(attempt=number))
             return
         self._newest, self._signal, self._hurry = number, None, False
-        job = self._job(start)
+        try:
+            self._running = self._prepared(start)
+            self._running.attempt.begin()
+        except (UserError, OSError) as error:
+            why = f"{self._part.host}: {error}"
+            told = said.Happened(attempt=number, what=Happened.EXITED.value, given_up=why)
+            if self._running is None:
+                self._contact.vitals = Vitals()
+            else:
+                self._running.told, self._running.told_final = told, True
+            self._contact.send(told)
+
+    def _prepared(self, start: said.Start) -> _Running:
+        number, job = start.attempt, self._job(start)
         folder, exchange = self._room / f"attempt-{number}", self._room / f"exchange-{number}"
         (folder / "guard").mkdir(parents=True, mode=0o700)
         exchange.mkdir(mode=0o700)
@@ -242,15 +255,7 @@ class Agent:
         means = self._means(job, start.may_start_over)
         attempt = Attempt(number, folder, started, means)
         attempt.wake_for(self._contact.handle)
-        self._running = _Running(number, attempt, means, Sender(folder, number), Relay(exchange))
-        try:
-            attempt.begin()
-        except UserError as error:
-            self._running.told = said.Happened(
-                attempt=number, what=Happened.EXITED.value, given_up=f"{self._part.host}: {error}"
-            )
-            self._running.told_final = True
-            self._contact.send(self._running.told)
+        return _Running(number, attempt, means, Sender(folder, number), Relay(exchange))
 
     def _job(self, start: said.Start) -> Job:
         if not start.layout.seats:
