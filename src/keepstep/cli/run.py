@@ -37,8 +37,7 @@ def run_verb(asked: argparse.Namespace) -> int:
     if asked.ranks is not None:
         raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
     job = plan(command, ranks=station.per_node)
-    if not job.as_given:
-        job = replace(job, total=len(job.members) * station.most)
+    job = replace(job, nodes=station.most, total=None if job.as_given else len(job.members) * station.most)
     from keepstep.supervise.nodes.run import run_on_nodes
 
     return run_on_nodes(station, _asked(asked, job), os.environ)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from keepstep.supervise.nodes.lease import BEAT_S, Lease
-from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost
+from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
 from keepstep.supervise.nodes.messages import Heard, Hello, Message, Refused, Start, State, Welcome
 
 AGAIN_S = 0.5
@@ -131,6 +131,8 @@ class Contact:
                 self._listen()
             except LinkLost as lost:
                 self._drop(str(lost))
+            except Stranger as stranger:
+                self._deliver(Refused(why=str(stranger)))
             except CannotConnect as error:
                 self._drop(str(error))
                 self._over.wait(AGAIN_S)
@@ -169,10 +171,13 @@ class Contact:
                 left = self._lease.left_s(now())
             self._hold(None if self.vitals.state is State.IDLE else left)
             return
+        if isinstance(message, Welcome):
+            with self._lock:
+                self._lease.welcomed(message)
+        self._deliver(message)
+
+    def _deliver(self, message: Message) -> None:
         self.inbox.append(message)
         os.eventfd_write(self.handle, 1)
         if isinstance(message, Refused):
             self._over.set()
-        elif isinstance(message, Welcome):
-            with self._lock:
-                self._lease.welcomed(message)
