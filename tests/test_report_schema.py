@@ -53,6 +53,9 @@ def faults(value: Any, schema: dict[str, Any], whole: dict[str, Any], at: str = 
                 if key in value
                 for f in faults(value[key], each, whole, f"{at}.{key}")
             ]
+        elif keyword == "additionalProperties":
+            more = value.keys() - schema.get("properties", {}).keys()
+            found += [f for key in more for f in faults(value[key], wanted, whole, f"{at}.{key}")]
         elif keyword == "items":
             found += [f for n, each in enumerate(value) for f in faults(each, wanted, whole, f"{at}[{n}]")]
         elif keyword == "pattern" and isinstance(value, str) and not re.search(wanted, value):

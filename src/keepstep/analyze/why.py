@@ -31,6 +31,7 @@ from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import FileKind, Left
 from keepstep.sources.memory_series import read_metrics
+from keepstep.sources.nodes import on_hosts, who_is_where, with_nodes
 from keepstep.sources.search import FoundFiles, find_files
 
 Progress = Callable[[int, int], None]
@@ -72,7 +73,7 @@ def explain_paths(
     ``follow``: also follow links that lead out of the paths.
     """
     found = find_files(list(paths), follow=follow)
-    files = [*more, *found.files]
+    files = [*more, *with_nodes(found.files)]
     if found.missing and not files:
         raise UserError(
             f"no such file or folder: {found.missing[0]}",
@@ -86,14 +87,15 @@ def explain_paths(
         gathered.evidence, (left for left in files if left.kind is FileKind.ARRIVALS), logs
     )
     _read_dumps([left for left in files if left.kind in (FileKind.CORE, FileKind.FLIGHT_RECORDER)], gathered)
+    gathered.evidence = on_hosts(gathered.evidence, files)
     own, looked = read_own(left for left in files if left.kind in (FileKind.BLACK_BOX, FileKind.NOTES))
     gathered.evidence = [*with_guards_words(gathered.evidence, own), *own]
     gathered.coverage += looked
     measured, looked = read_metrics(left for left in files if left.kind is FileKind.METRICS)
-    gathered.evidence += measured
+    gathered.evidence += [*on_hosts(measured, files), *who_is_where(files)]
     gathered.coverage += looked
     gathered.evidence += evidence
-    if kernel_log:
+    if kernel_log and not any(left.node for left in files):  # each of several hosts sends what its own kernel says
         from keepstep.analyze.kernel_window import kernel_evidence
 
         kernel, looked = kernel_evidence(gathered.evidence, [left.modified or time.time() for left in files])

@@ -44,6 +44,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "ranks": list(report.ranks),
         "world_size": report.world_size,
         "alive": list(report.alive),
+        "hosts": {str(rank): host for rank, host in report.hosts},
         "story": list(report.story),
         "earlier_runs": list(report.earlier),
     }

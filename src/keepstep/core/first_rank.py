@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 
 from keepstep.core.cause import Cause
+from keepstep.core.ends import SUPERVISOR
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import (
     ExceptionRaised,
@@ -88,10 +90,19 @@ def first_exits(seen: EvidenceSet) -> list[Evidence[ProcessExited]]:
 
 def first_to_fail(seen: EvidenceSet) -> int | None:
     """The rank that a launcher calls the first to fail; among several launchers, the earliest."""
-    ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None}
+    ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None} or _by_agents(seen)
     if not ranks:
         ranks = _by_launcher(seen)
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _by_agents(seen: EvidenceSet) -> set[int]:
+    """Of a run on several hosts: each agent names the first rank to fail on its host; the clearly earliest one."""
+    named = {e.who: e.at for e in first_exits(seen) if e.fact.reporter == SUPERVISOR and e.who is not None and e.at}
+    if not seen.all(RanksOnHost) or not named:
+        return set()
+    rank, *others = sorted(named, key=lambda who: named[who])
+    return {rank} if all(named[rank] + CLEARLY_EARLIER_S < named[other] for other in others) else set(named)
 
 
 def _by_launcher(seen: EvidenceSet) -> set[int]:

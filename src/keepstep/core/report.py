@@ -38,6 +38,8 @@ class Report:
     world_size: int | None = None
     alive: tuple[int, ...] = ()
     """Ranks that were still running."""
+    hosts: tuple[tuple[int, str], ...] = ()
+    """Each rank with its host, if there are several."""
     story: tuple[str, ...] = ()
     """For a run that was restarted: how each attempt ended."""
     earlier: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
 from keepstep.core.report import Report, Verdict
 from keepstep.core.visible import visible
-from keepstep.core.wording import count, listing, ranks, shorten
+from keepstep.core.wording import count, listing, ranks, ranks_with_hosts, shorten
 from keepstep.render.nothing_found import said_without_findings
 
 MOST_QUOTES = 4
@@ -40,6 +40,7 @@ def _visible(report: Report) -> Report:
         findings=tuple(_visible_finding(each) for each in report.findings),
         coverage=tuple(replace(each, what=visible(each.what), why=visible(each.why)) for each in report.coverage),
         crashed=tuple(replace(each, rule=visible(each.rule), error=visible(each.error)) for each in report.crashed),
+        hosts=tuple((rank, visible(host)) for rank, host in report.hosts),
         story=tuple(map(visible, report.story)),
         earlier=tuple(map(visible, report.earlier)),
     )
@@ -72,10 +73,12 @@ class _Page:
         self._colour = colour
         self._width = width
         self._attempt: int | None = None
+        self._hosts: dict[int, str] = {}
 
     def lines(self, report: Report) -> Iterator[str]:
         root = report.root
         self._attempt = root.attempt if root is not None else None
+        self._hosts = dict(report.hosts)
         word, tint = report.verdict.value, _TINTS[report.verdict]
         for told in report.story:
             yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
@@ -106,7 +109,7 @@ class _Page:
         )
         for more in body[1:]:
             yield " " * len(head) + self._paint(more, "bold")
-        where = f", {ranks(finding.ranks)}" if finding.ranks else ""
+        where = f", {ranks_with_hosts(finding.ranks, self._hosts)}" if finding.ranks else ""
         yield from self._field("cause", f"{finding.cause.value}{where}")
         for line in finding.placed if first else ():
             yield from self._field("", line)
@@ -171,7 +174,9 @@ class _Page:
 
     def _short(self, finding: Finding) -> Iterator[str]:
         named = ranks(finding.ranks)
-        who = f"{named}: " if finding.ranks and named not in finding.title else ""
+        who = ""
+        if finding.ranks and (named not in finding.title or self._hosts):
+            who = f"{ranks_with_hosts(finding.ranks, self._hosts)}: "
         place = str(finding.evidence[0].origin)
         when = (
             f"attempt {finding.attempt}: " if finding.attempt is not None and finding.attempt != self._attempt else ""

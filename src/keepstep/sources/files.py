@@ -36,6 +36,24 @@ class FileKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """One host of a run on several: its folder in the attempt's, and what is known about it."""
+
+    number: int
+    host: str
+    """Its name in reports, different from those of the others."""
+    ahead_s: float = 0.0
+    """How far its clock is ahead of the leader's."""
+    ranks: tuple[int, ...] = ()
+    living: frozenset[int] | None = None
+    """The processes that lived when its boxes were sent; None: its boxes were not sent, but are its own."""
+    looked_ns: int = 0
+    """By its monotonic clock, when that was."""
+    fresh: bool = False
+    """Whether that was just now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """One file that a run left behind. ``name`` is its name in reports."""
 
@@ -48,6 +66,8 @@ class Left:
     """For what has already been read: standard input, a client's answer."""
     same: tuple[int, int] | None = None
     """Device and inode: a file that has replaced it since it was found is not read."""
+    node: Node | None = None
+    """The host that it is from, in a run on several."""
 
     def open(self) -> BinaryIO:
         """Its bytes as they are on disk. Raises ``OSError``."""
@@ -81,7 +101,7 @@ def kind_of(path: Path, head: bytes) -> FileKind | None:
     return FileKind.LOG
 
 
-_OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|events)/')
+_OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"(?:schema":\s*"keepstep\.(?:run|report|events|node|living)/|node":\s*\d)')
 """What `keepstep run` writes about a run: it quotes errors, but is not one."""
 _MEASURED = lazy_pattern(rb'\{"schema": "keepstep\.metrics/')
 _ARRIVED = lazy_pattern(rb'\{"schema": "keepstep\.arrivals/')

@@ -20,5 +20,6 @@ def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
 
 
 def ranks_started(seen: EvidenceSet) -> int | None:
-    """How many ranks `keepstep run -n` started; None if another launcher started them."""
-    return next((e.fact.ranks for e in seen.all(StartedWith) if e.fact.ranks is not None), None)
+    """How many ranks `keepstep run -n` started, on all hosts; None if another launcher started them."""
+    started = {e.origin.source: e.fact.ranks for e in seen.all(StartedWith) if e.fact.ranks is not None}
+    return sum(started.values()) if started else None
