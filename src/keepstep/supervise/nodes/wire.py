@@ -144,6 +144,7 @@ class Lines:
             if message is not None:
                 found.append((message, len(line)))
         if self._may_stray and self._skipped + len(self._rest) > MOST_STRAY:
+            self._keep(bytes(self._rest[:400]))
             self.wrong = f"no agent answered within {MOST_STRAY >> 10} KiB of other text{self._said()}"
         return found
 
@@ -177,7 +178,7 @@ class Lines:
 
     def _said(self) -> str:
         words = " ".join(self._stray.decode("utf-8", "replace").split())
-        return f"; it printed: {words[-200:]}" if words else ""
+        return f"; it printed: {words[-200:].strip()}" if words else ""
 
 
 class Wire(Source):
