@@ -50,7 +50,6 @@ class TlsChannel:
     def __init__(self, connection: ssl.SSLSocket) -> None:
         self._socket = connection
         self.read_fd = self.write_fd = connection.fileno()
-        self._ended = False
 
     def greet(self) -> bool | None:
         """Go on with the handshake. None: done; else whether it must write, rather than read, before it can go on."""
@@ -64,17 +63,28 @@ class TlsChannel:
 
     def read(self) -> bytes | None:
         try:
+            if not self._socket.pending() and not self._peek():
+                return b""
             return self._socket.recv(PIECE)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return None
-        except ssl.SSLEOFError:
-            return b""
 
     def write(self, data: memoryview) -> int:
+        with contextlib.suppress(BlockingIOError):
+            self._peek()
         try:
             return self._socket.send(data)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return 0
+        except ssl.SSLEOFError:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+
+    def _peek(self) -> bytes:
+        """Raises why the connection broke: ``ssl`` calls every failure of a system call the end (since Python 3.10).
+
+        SO_ERROR would not do: it has what TCP survives as well, such as a router's "unreachable".
+        """
+        return socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
 
     def end_writing(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)  # what is read from now on is not decrypted any more, nor looked at
@@ -144,6 +154,7 @@ class Lines:
             if message is not None:
                 found.append((message, len(line)))
         if self._may_stray and self._skipped + len(self._rest) > MOST_STRAY:
+            self._keep(bytes(self._rest[:400]))
             self.wrong = f"no agent answered within {MOST_STRAY >> 10} KiB of other text{self._said()}"
         return found
 
@@ -177,7 +188,7 @@ class Lines:
 
     def _said(self) -> str:
         words = " ".join(self._stray.decode("utf-8", "replace").split())
-        return f"; it printed: {words[-200:]}" if words else ""
+        return f"; it printed: {words[-200:].strip()}" if words else ""
 
 
 class Wire(Source):
