@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, Lease
-from keepstep.supervise.nodes.membership import Expired, Membership, Silent, Vacant
+from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import (
     NEVER,
     Beat,
@@ -350,8 +350,6 @@ class Simulation:
         for news in members.tick(now):
             if isinstance(news, Silent):
                 self.named.append((self.now, news.node))
-            elif isinstance(news, Expired) and news.node in leader.parts:
-                self._fail(leader)
             elif isinstance(news, Vacant) and news.attempt == leader.attempt:
                 self._fail(leader)
         present = members.present(now)

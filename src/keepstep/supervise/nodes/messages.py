@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -261,14 +262,41 @@ _KINDS = {
 }
 
 
+_STATES = {state.value.encode(): state for state in State}
+_NUMBER = rb"(-?(?:0|[1-9][0-9]{0,17}))"
+_SECONDS = rb"(null|-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:e-[0-9]{1,3})?)"
+_BEAT = re.compile(
+    rb'{"kind":"beat","number":%b,"attempt":%b,"state":"([a-z]{1,9})","steps":%b,"quiet_s":%b}\n?'
+    % (_NUMBER, _NUMBER, _NUMBER, _SECONDS)
+)
+_HEARD = re.compile(rb'{"kind":"heard","number":%b}\n?' % _NUMBER)
+"""Beats and their answers as :func:`encode` writes them: nearly all messages of a large run are of these two."""
+
+
 def encode(message: Message) -> bytes:
     """One line of JSON."""
+    if type(message) is Heard:
+        return b'{"kind":"heard","number":%d}\n' % message.number
     found = {"kind": type(message).__name__.lower(), **_plain(message)}
     return json.dumps(found, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
     """The message. Raises :class:`BadMessage`, and nothing else."""
+    if (beat := _BEAT.fullmatch(line)) is not None and (state := _STATES.get(beat[3])) is not None:
+        return Beat(
+            number=int(beat[1]),
+            attempt=int(beat[2]),
+            state=state,
+            steps=int(beat[4]),
+            quiet_s=None if beat[5] == b"null" else float(beat[5]),
+        )
+    if (heard := _HEARD.fullmatch(line)) is not None:
+        return Heard(number=int(heard[1]))
+    return _decode_any(line)
+
+
+def _decode_any(line: bytes) -> Message:
     try:
         if len(line) > LARGEST:
             raise ValueError(f"it has {len(line)} bytes")
