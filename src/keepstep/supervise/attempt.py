@@ -77,8 +77,12 @@ class Attempt:
         """``look`` also returns when this descriptor can be read."""
         self._members.doors.also(handle)
 
+    def look_too(self) -> None:
+        """Whether ranks of this node move, because those of another one have stopped."""
+        self._watching.hangs.look_too()
+
     def take_stacks(self) -> None:
-        """Where every rank is, because one of another node failed or stopped."""
+        """Where every rank is, because one has failed."""
         self.records.standing({self._watching.process_of(each): each.member.rank for each in self._members.living})
 
     def hold(self, wait_s: float) -> None:

@@ -148,6 +148,12 @@ class Records:
         with contextlib.suppress(OSError):
             append(self.folder / STACKS, [*as_evidence(stop, STACKS, looked.report), *looked.seen.items])
 
+    def seen(self, looked: Looked) -> None:
+        """The stacks of all, where it is another node's ranks that have stopped."""
+        self.forget_stop()
+        with contextlib.suppress(OSError):
+            append(self.folder / STACKS, looked.seen.items)
+
     def event(self, what: str, **more: object) -> None:
         """What the supervisor itself did or saw, for later readers; it is not evidence."""
         line = json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more})

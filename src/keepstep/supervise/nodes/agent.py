@@ -194,8 +194,8 @@ class Agent:
             case _ if running is None or getattr(message, "attempt", None) != running.number:
                 if isinstance(message, said.End) and message.attempt == self._newest:
                     self._contact.send(said.Ended(attempt=self._newest))
-            case said.Collect(stacks=stacks):
-                self._collect(running, stacks)
+            case said.Collect():
+                self._collect(running, message)
             case said.Hold(seconds=seconds):
                 running.attempt.hold(seconds)
             case said.Put(keys=keys):
@@ -278,16 +278,17 @@ class Agent:
 
     # --- evidence
 
-    def _collect(self, running: _Running, stacks: bool) -> None:
+    def _collect(self, running: _Running, asked: said.Collect) -> None:
         """Beside the watch: taking stacks may take seconds."""
         if running.collecting is not None and running.collecting.is_alive():
             return
-        running.collecting = threading.Thread(target=self._collect_now, args=(running, stacks), daemon=True)
+        running.collecting = threading.Thread(target=self._collect_now, args=(running, asked), daemon=True)
         running.collecting.start()
 
-    def _collect_now(self, running: _Running, stacks: bool) -> None:
-        if stacks and running.told is None:
-            running.attempt.take_stacks()
+    def _collect_now(self, running: _Running, asked: said.Collect) -> None:
+        if asked.stacks and running.told is None:
+            with contextlib.suppress(Exception):  # whatever prevents the look: the rest is evidence too
+                (running.attempt.look_too if asked.long else running.attempt.take_stacks)()
         self._send_evidence(running)
         self._contact.send(said.Collected(attempt=running.number, known=_known(running)))
 

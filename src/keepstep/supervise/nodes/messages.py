@@ -209,10 +209,13 @@ class Start(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect(Message):
-    """Take the stacks of all ranks, and send all evidence of the attempt."""
+    """Send all evidence of the attempt."""
 
     attempt: int
     stacks: bool = True
+    """Take the stacks of all ranks first."""
+    long: bool = False
+    """... for long enough to see whether they move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

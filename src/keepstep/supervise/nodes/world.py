@@ -170,7 +170,7 @@ class World:
             return self._collected(outcome)
         if not self._all_stand_still(node):
             return None  # others make progress: what this node waits for may come
-        outcome = self._collected(outcome)
+        outcome = self._collected(outcome, long=True)
         known, at = self._known.get(node, said.Known()), time.monotonic()
         quiet = known.stopped_s if known.stopped_s is not None else told.quiet_s or 0.0
         suspicion = Suspicion(
@@ -212,10 +212,10 @@ class World:
         self._gathering.interrupt(signal_)
         return self._collected(Outcome(Happened.INTERRUPTED))
 
-    def _collected(self, outcome: Outcome, *, stacks: bool = True) -> Outcome:
+    def _collected(self, outcome: Outcome, *, stacks: bool = True, long: bool = False) -> Outcome:
         """The stacks and the state of all ranks on all nodes, before anything is ended."""
         self._leader.forget(said.Collected)
-        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks))
+        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long))
         for node, each in self._answered(said.Collected, self._nodes, COLLECT_S).items():
             self._known[node] = each.known
         return outcome
