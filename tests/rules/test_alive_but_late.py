@@ -78,6 +78,10 @@ PREPARING = """\
 2026-11-16 10:00:02 Running tokenizer on dataset:  12%|█▏        | 120000/1000000 [00:30<03:40, 4000.0 examples/s]
 2026-11-16 10:04:52 Running tokenizer on dataset:  92%|█████████▏| 920000/1000000 [04:50<00:20, 4000.0 examples/s]
 """
+HASHING = """\
+hashed 1440000 of 60000000 documents
+hashed 3100000 of 60000000 documents
+"""
 COMPILING = """\
 2026-11-16 10:00:00 rank 1 of 2 starts
 2026-11-16 10:00:12 rank 1: compiling train_step ...
@@ -97,6 +101,8 @@ Building extension module fused_adam...
         ({"rank0": STORE, "rank1": INSTALLING}, 1, LATE),
         ({"rank0": STORE, "rank1": DOWNLOADING}, 1, LATE),
         ({"rank0": STORE, "rank1": PREPARING}, 1, LATE),
+        ({"rank0": STORE, "rank1": HASHING}, 1, LATE),
+        ({"rank0": JAX, "rank1": HASHING}, 1, LATE),
         ({"rank0": JAX, "rank1": INSTALLING}, 1, LATE),
         ({"rank0": JAX, "rank1": PREPARING}, 1, LATE),
         ({"rank0": KEY, "rank1": COMPILING}, 1, LATE),
@@ -127,6 +133,8 @@ Building extension module fused_adam...
         ({"rank0": GLOO, "rank1": STEPS.format(1) + "2026-11-16 10:00:12 rank 1: evaluating on 5000 batches\n"}, 1, LATE),
         ({"rank0": GLOO, "rank1": STEPS.format(1) + "2026-11-16 10:00:12 Training finished, total 110 steps\n"}, 1, EARLY),
         ({"rank0": GLOO, "rank1": STEPS.format(1) + "2026-11-16 10:00:12 done, exiting with status 0\n"}, 1, EARLY),
+        ({"rank0": GLOO, "rank1": STEPS.format(1) + "target reached at step 110, leaving\n"}, 1, EARLY),
+        ({"rank0": GLOO, "rank1": STEPS.format(1) + "nothing left to do here\n"}, 1, EARLY),
         (
             {
                 "rank0": GLOO,
@@ -192,3 +200,17 @@ def test_a_phase_that_is_over_does_not_excuse_a_silent_store(tmp_path: Path) -> 
     )
     found = findings(tmp_path, rank0=STORE, rank1=done)
     assert found[0].cause.value == "network.unreachable_or_firewall", found[0]
+
+
+@pytest.mark.parametrize(
+    "last", ["worker 3 of 16 starts", "attempt 1 of 20 to reach the store", "wrote 60 of 60 files"]
+)
+def test_what_a_rank_counts_is_its_work_only_if_it_is_not_the_run_and_not_over(tmp_path: Path, last: str) -> None:
+    found = findings(tmp_path, rank0=STORE, rank1=f"{last}\n")
+    assert found[0].cause.value == "network.unreachable_or_firewall", found[0]
+
+
+@pytest.mark.parametrize("last", ["could not open the shard, exiting", "got SIGTERM, leaving", "lost rank 0, stopping"])
+def test_a_rank_that_leaves_because_of_some_trouble_has_not_finished(tmp_path: Path, last: str) -> None:
+    found = findings(tmp_path, rank0=GLOO, rank1=STEPS.format(1) + f"{last}\n")
+    assert all(each.rule != "SYN208" for each in found), found

@@ -78,7 +78,7 @@ def finished_first(seen: EvidenceSet) -> Iterator[Found]:
     )
     yield Found(
         title=f"{say_ranks(ranks)} finished while {say_ranks(stayed)} still needed {_them(ranks)}",
-        because=missing or f"{say_ranks(ranks)} ended with status 0; then {say_ranks(stayed)} missed {_them(ranks)}",
+        because=missing or f"{_how(finished)}; then {say_ranks(stayed)} missed {_them(ranks)}",
         evidence=(*list(finished.values())[:3], *behind[:4], *failed[:3]),
         ranks=ranks if len(ranks) <= len(stayed) else stayed,
         confidence=Confidence.ESTABLISHED if behind else Confidence.SUPPORTED,
@@ -111,9 +111,11 @@ def _before(seen: EvidenceSet, finished: Evidence[Fact], failed: Evidence[Fact])
     ended = failed.at or next((e.at for e in seen.all(RankEnded) if e.who == failed.who), None)
     if finished.at is not None and ended is not None:
         return finished.at <= ended
+    if finished.origin.source != failed.origin.source:
+        # its own last line: had the others failed before, it could not have finished its own part
+        return isinstance(finished.fact, StreamEnded)
     return (
-        finished.origin.source == failed.origin.source
-        and finished.origin.line is not None
+        finished.origin.line is not None
         and failed.origin.line is not None
         and finished.origin.line < failed.origin.line
     )
@@ -138,6 +140,13 @@ def _behind(seen: EvidenceSet, gone: tuple[int, ...], stayed: tuple[int, ...]) -
 
 def _steps(seen: EvidenceSet, rank: int) -> int | None:
     return next((e.fact.steps for e in seen.all(RankEnded) if e.who == rank), None)
+
+
+def _how(finished: Finished) -> str:
+    ranks = tuple(sorted(finished))
+    if any(isinstance(e.fact, StreamEnded) for e in finished.values()):
+        return f"the output of {say_ranks(ranks)} ends with a line that says so, and without an error"
+    return f"{say_ranks(ranks)} ended with status 0"
 
 
 def _them(ranks: tuple[int, ...]) -> str:

@@ -14,7 +14,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import Late, late
+from keepstep.rules.questions.timelines import AT, Late, late
 from keepstep.rules.sync._waiting import was
 
 OFTEN = 3
@@ -119,9 +119,8 @@ def _gave_up(seen: EvidenceSet) -> list[Evidence[Fact]]:
 
 
 def _fixes(busy: list[Late]) -> tuple[Fix, ...]:
-    first = Fix(
-        do=f"finish {busy[0].doing} before the ranks meet: in the image, in a step of its own, or on every host"
-    )
+    work = "that work" if busy[0].doing.startswith(f"{AT} ") else busy[0].doing
+    first = Fix(do=f"finish {work} before the ranks meet: in the image, in a step of its own, or on every host")
     return (first, *_MORE_TIME)
 
 
