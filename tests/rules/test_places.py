@@ -175,3 +175,31 @@ def test_where_the_watchdogs_name_one_collective_the_hosts_may_only_be_further_o
     logs = [watchdog(rank) + stack(TRAINS if rank == 3 else ALSO_REDUCES, aborted) for rank in range(4)]
     found = explained(tmp_path, *logs)
     assert (found.cause.value, found.confidence) == ("sync.collective_mismatch", Confidence.HYPOTHESIS)
+
+
+def backward(head: str = "Timeout (0:05:00)!") -> str:
+    """A stack in the backward pass, where a rank computes or waits for gradients."""
+    return "\n".join(
+        [
+            head,
+            "Thread 0x00007f0f7c9d8740 (most recent call first):",
+            f'  File "{SITE}/torch/autograd/graph.py", line 979 in _engine_run_backward',
+            f'  File "{SITE}/torch/_tensor.py", line 623 in backward',
+            '  File "/job/train.py", line 93 in main',
+            '  File "/job/train.py", line 120 in <module>',
+            "",
+        ]
+    )
+
+
+def test_the_own_watchdog_of_each_rank_shows_two_places_even_in_backward(tmp_path: Path) -> None:
+    step = "step 20 loss 2.2\n"
+    logs = {f"rank{n}": step + backward() for n in (0, 1)}
+    found = findings(tmp_path, **logs, rank2=step + stack(EVALUATES))
+    assert (found[0].rule, found[0].ranks, found[0].confidence) == ("SYN071", (2,), Confidence.SUPPORTED), found[0]
+
+
+def test_in_a_first_step_backward_may_only_be_slow(tmp_path: Path) -> None:
+    logs = {f"rank{n}": backward() for n in (0, 1)}
+    found = findings(tmp_path, **logs, rank2=stack(EVALUATES))
+    assert all(each.rule != "SYN071" for each in found), found

@@ -81,7 +81,8 @@ _DONE = lazy_pattern(
     r"|good ?bye|reached max(?:imum)?[_ ]steps|no more (?:data|batches|samples)|end of (?:data|training))\b"
 )
 _LEFT = lazy_pattern(
-    r"(?i)\b(?:(?:target|goal|max\w* (?:steps?|epochs?)) (?:is |was |has been )?reached|nothing (?:left|more|else) to do)\b"
+    r"(?i)\b(?:(?:target|goal|max\w* (?:steps?|epochs?)) (?:is |was |has been )?reached"
+    r"|nothing (?:left|more|else) to do)\b"
     r"|\b(?:leaving|exiting|quitting|stopping)(?: now| here| early| the (?:loop|run|job|training))?\W*$"
 )
 """A rank that decided by itself that it was done."""
