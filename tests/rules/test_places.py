@@ -203,3 +203,43 @@ def test_in_a_first_step_backward_may_only_be_slow(tmp_path: Path) -> None:
     logs = {f"rank{n}": backward() for n in (0, 1)}
     found = findings(tmp_path, **logs, rank2=stack(EVALUATES))
     assert all(each.rule != "SYN071" for each in found), found
+
+
+def program(head: str = "Timeout (0:00:10)!") -> str:
+    """A stack of a JAX process that waits for the result of its step."""
+    return "\n".join(
+        [
+            head,
+            "Thread 0x00007f0f7c9d8740 (most recent call first):",
+            f'  File "{SITE}/jax/_src/array.py", line 632 in _value',
+            f'  File "{SITE}/jax/_src/array.py", line 299 in __float__',
+            '  File "/job/train.py", line 79 in main',
+            '  File "/job/train.py", line 160 in <module>',
+            "",
+        ]
+    )
+
+
+def sync() -> str:
+    """A stack of one that is in a barrier of JAX."""
+    return (
+        program()
+        .replace(f'  File "{SITE}/jax/_src/array.py", line 632 in _value\n', "")
+        .replace(
+            f'{SITE}/jax/_src/array.py", line 299 in __float__',
+            f'{SITE}/jax/experimental/multihost_utils.py", line 64 in sync_global_devices',
+        )
+    )
+
+
+def test_a_jax_process_in_a_barrier_and_others_in_their_step_are_two_places(tmp_path: Path) -> None:
+    step = "step 20 loss 2.2\n"
+    logs = {f"rank{n}": step + program() for n in (0, 2, 3)}
+    found = findings(tmp_path, **logs, rank1=step + sync())
+    assert (found[0].rule, found[0].ranks, found[0].confidence) == ("SYN071", (1,), Confidence.HYPOTHESIS), found[0]
+
+
+def test_jax_processes_that_wait_for_their_devices_at_two_lines_are_no_mismatch(tmp_path: Path) -> None:
+    step = "step 20 loss 2.2\n"
+    found = findings(tmp_path, rank0=step + program(), rank1=step + program().replace("79", "81"))
+    assert all(each.rule != "SYN071" for each in found), found

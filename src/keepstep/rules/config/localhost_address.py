@@ -11,6 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -144,6 +145,8 @@ def _all_called_themselves(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     world = set(everyone(seen.world_size or 0))
     if len(world) < 2 or set(said) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
         return ()
+    if any(e.who in world for e in seen.all(StepSeen)):
+        return ()  # they met there once
     return tuple(said.values())
 
 

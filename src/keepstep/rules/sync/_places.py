@@ -45,7 +45,12 @@ class Place:
 
     @property
     def in_collective(self) -> bool:
-        return self.waited or (awaits_others(self.wait) and not self.leaving)
+        return self.waited or self.in_program or (awaits_others(self.wait) and not self.leaving)
+
+    @property
+    def in_program(self) -> bool:
+        """Whether it waited for its device until its own limit: for a program that others may have a part in."""
+        return self.limited and self.wait is not None and self.wait.kind is WaitKind.DEVICE
 
     @property
     def leaving(self) -> bool:
