@@ -214,3 +214,36 @@ def test_what_a_rank_counts_is_its_work_only_if_it_is_not_the_run_and_not_over(t
 def test_a_rank_that_leaves_because_of_some_trouble_has_not_finished(tmp_path: Path, last: str) -> None:
     found = findings(tmp_path, rank0=GLOO, rank1=STEPS.format(1) + f"{last}\n")
     assert all(each.rule != "SYN208" for each in found), found
+
+
+TF_TIMED_OUT = """\
+worker 0: step 20 loss 2.2108
+E0000 00:00:1794889430.278516   13401 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort DEADLINE_EXCEEDED: Collective has timed out during execution.
+tensorflow.python.framework.errors_impl.DeadlineExceededError: Collective has timed out during execution.
+"""
+TF_LOST = """\
+worker 1: step 20 loss 2.2108
+E0000 00:00:{0}.735268   12734 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was preempted/died/restarted unexpectedly or this task is experiencing network issues. Check earlier logs from 1) this task, 2) the leader (usually slice 0 task 0), and 3) cluster scheduler to debug further.
+Additional GRPC error information from remote target /job:worker/replica:0/task:0 while calling /tensorflow.CoordinationService/Heartbeat:
+"""
+
+
+def test_a_rank_that_was_lost_after_its_time_out_is_not_why_it_waited(tmp_path: Path) -> None:
+    found = findings(tmp_path, worker0=TF_TIMED_OUT, worker1=TF_LOST.format(1794889436))
+    assert (found[0].cause.value, found[0].ranks) == (LATE[0], (1,)), found[0]
+
+
+def test_a_rank_that_was_lost_before_others_timed_out_may_be_why(tmp_path: Path) -> None:
+    found = findings(tmp_path, worker0=TF_TIMED_OUT, worker1=TF_LOST.format(1794889400))
+    assert found[0].cause.value == "network.connection_reset_peer_died", found[0]
+
+
+def test_the_last_of_two_writers_of_a_log_says_what_its_rank_did(tmp_path: Path) -> None:
+    done = "worker 1: 2 replicas, tensorflow 2.21.0\n20/20 - 1s - loss: 2.6803 - 55ms/step\ntarget reached, leaving\n"
+    lost = (
+        "worker 0: 2 replicas, tensorflow 2.21.0\n20/20 - 1s - loss: 2.6803 - 55ms/step\n"
+        "E0000 00:00:1794889484.936094   14601 ring_alg.cc:291] Aborting RingReduce with UNAVAILABLE: recvmsg:Connection reset by peer\n"
+        "Additional GRPC error information from remote target /job:worker/replica:0/task:1:\n"
+    )
+    found = findings(tmp_path, worker0=lost, worker1=done)
+    assert (found[0].cause.value in EARLY, found[0].ranks) == (True, (1,)), found[0]

@@ -131,12 +131,18 @@ def untroubled(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     """The end of the output of each rank that reports no failure of its own."""
     ends: dict[int, Evidence[StreamEnded]] = {}
     for each in seen.all(StreamEnded):
-        if each.who is not None:
+        known = ends.get(each.who) if each.who is not None else None
+        if each.who is not None and (known is None or not _ends_above(each, known)):
             ends[each.who] = each
     troubled = {e.who for kind in _FAILED for e in seen.all(kind) if not seen.survived(e)}
     troubled |= {e.who for e in seen.bad_exits if not _told_to(e.fact.signal, e.fact.code)}
     troubled |= {e.who for e in seen.all(ErrorSaid) if e.fact.loudness in (Loudness.ERROR, Loudness.FATAL)}
     return {rank: end for rank, end in ends.items() if rank not in troubled}
+
+
+def _ends_above(one: Evidence[StreamEnded], other: Evidence[StreamEnded]) -> bool:
+    """Whether one writer of a log stopped above another: the rank went on as the other."""
+    return one.origin.source == other.origin.source and (one.origin.line or 0) < (other.origin.line or 0)
 
 
 def late(seen: EvidenceSet, waiting: set[int]) -> list[Late]:
