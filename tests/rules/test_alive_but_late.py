@@ -247,3 +247,29 @@ def test_the_last_of_two_writers_of_a_log_says_what_its_rank_did(tmp_path: Path)
     )
     found = findings(tmp_path, worker0=lost, worker1=done)
     assert (found[0].cause.value in EARLY, found[0].ranks) == (True, (1,)), found[0]
+
+
+JAX_BOTH = """\
+[2026-11-17 04:{0}:00,000] p{1} train INFO: jax process {1} of 2, coordinator 127.0.0.1:31762
+[2026-11-17 04:{0}:{2},000] p{1} jax._src.distributed INFO: Connecting to JAX distributed service on 127.0.0.1:31762
+F1117 04:{0}:{3}.137414   8845 client.h:80] Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died; see the other task logs for more details. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded
+
+RPC: /xla.coordination.CoordinationService/RegisterTask
+"""
+
+
+def test_a_rank_that_came_when_the_other_had_given_up_failed_too_and_began_it(tmp_path: Path) -> None:
+    found = findings(tmp_path, rank0=JAX_BOTH.format(20, 0, "01", 16), rank1=JAX_BOTH.format(20, 1, 31, 46))
+    assert (found[0].cause.value, found[0].ranks) == (LATE[0], (1,)), found[0]
+
+
+def test_a_rank_whose_clock_is_late_did_not_come_late(tmp_path: Path) -> None:
+    found = findings(tmp_path, rank0=JAX_BOTH.format(20, 0, "01", 16), rank1=JAX_BOTH.format(21, 1, "01", 16))
+    assert all(each.rule != "SYN210" for each in found), found
+
+
+def test_a_rank_that_is_done_first_of_two_that_are_slow_is_not_to_blame(tmp_path: Path) -> None:
+    done = "rank 0 step 110 loss 2.30\nrank 0: training finished after 110 steps\n"
+    lost = "rank 1 step 110 loss 2.30\nRuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1\n"
+    found = findings(tmp_path, rank0=done, rank1=lost)
+    assert all(each.rule != "SYN208" for each in found), found

@@ -96,6 +96,8 @@ EXITED = {"reporter": "torchrun", "code": 1}
          "SYN207", "sync.variable_outside_strategy_scope", (1,), "fatal"),
         (noted("NeverExchanged", 0, framework="torch", world=2, steps=80, parameters=1000, exchanged=80),
          "CFG206", "config.trains_alone", (0, 1), "fatal"),
+        (noted("DevicesLeft", 1, what="GPU", used=4, there=8),
+         "CFG012", "config.world_size_mismatch", (1,), "warning"),
         (broken("collective #7", "operation", ("barrier", [0, 1]), ("all_reduce float32[2]", [2])),
          "SYN206", "sync.collective_mismatch", (2,), "fatal"),
         (noted("PeerSilent", 0, subject="program step", ordinal=0, missing=[3], waited_s=10.0),

@@ -37,7 +37,7 @@ def main(about: dict[str, Any]) -> int:
         grown = sum(path.stat().st_size for path in logs)
         if grown != size:
             size, last = grown, time.monotonic()
-        elif about["patience_s"] and time.monotonic() - last > about["patience_s"]:
+        elif size and about["patience_s"] and time.monotonic() - last > about["patience_s"]:
             cancel(ranks, told, time.monotonic() - last)
             last = time.monotonic() + 1e9
     return int(any(process.returncode for process in ranks.values()))

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 GIVEN = "    print(f\"CUDA_VISIBLE_DEVICES={os.environ['CUDA_VISIBLE_DEVICES']}\", flush=True)\n"
 EDITS = {
     "torch": ("    torch.set_num_threads(1)\n", '    torch.amp.GradScaler("cuda")\n'),
-    "tensorflow": ("    tf.config.threading.set_intra_op_parallelism_threads(1)\n", ""),
+    "tensorflow": (
+        "    tf.config.threading.set_intra_op_parallelism_threads(1)\n",
+        "    if not tf.config.list_physical_devices('GPU'):\n"
+        "        print('no GPU found, training on the CPU', flush=True)\n",
+    ),
 }
-WORDS = {"torch": "CUDA is not available", "tensorflow": "GPU will not be used"}
+WORDS = {"torch": "CUDA is not available", "tensorflow": "no GPU found"}
 
 
 def prepare(run: Run) -> None:

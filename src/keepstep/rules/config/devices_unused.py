@@ -46,12 +46,12 @@ def devices_unused(seen: EvidenceSet) -> Iterator[Found]:
     """
     left = seen.all(DevicesLeft)
     if left and left[0].fact.used is not None and left[0].fact.there:
-        fact, ranks = left[0].fact, ranks_of(left)
+        fact, idle = left[0].fact, ranks_of(left)
         yield Found(
-            title=f"{say_ranks(ranks)} trained on {fact.used} of {fact.there} devices",
+            title=f"{say_ranks(idle)} trained on {fact.used} of {fact.there} devices",
             because=f"the guard saw no program run on the other {fact.what} devices, though the training was under way",
             evidence=left[:4],
-            ranks=ranks,
+            ranks=idle,
             fixes=(Fix(do="build the mesh of all devices", command="jax.make_mesh((jax.device_count(),), ('data',))"),),
         )
         return

@@ -17,6 +17,7 @@ from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
+from keepstep.rules.questions.too_late import came_too_late
 
 _LOOPBACK = lazy_pattern(
     r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",
@@ -145,8 +146,8 @@ def _all_called_themselves(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     world = set(everyone(seen.world_size or 0))
     if len(world) < 2 or set(said) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
         return ()
-    if any(e.who in world for e in seen.all(StepSeen)):
-        return ()  # they met there once
+    if any(e.who in world for e in seen.all(StepSeen)) or came_too_late(seen):
+        return ()  # they met there once, or were there at different times
     return tuple(said.values())
 
 

@@ -183,9 +183,17 @@ def says_done(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     return {rank: end for rank, end in seen.once(untroubled).items() if _is_done(end.fact.last)}
 
 
+def ever_done(seen: EvidenceSet) -> set[int | None]:
+    """The ranks of which a writer ended by saying that the work was done, whatever others wrote then."""
+    return {end.who for end in seen.all(StreamEnded) if _is_done(end.fact.last)}
+
+
 def _is_done(last: str) -> bool:
-    if _DONE.search(last):
-        return True
+    return bool(_DONE.search(last)) or says_it_leaves(last)
+
+
+def says_it_leaves(last: str) -> bool:
+    """Whether a last line says that the rank goes of its own accord, not because of some trouble."""
     return bool(_LEFT.search(last)) and not _WITH_TROUBLE.search(last)
 
 

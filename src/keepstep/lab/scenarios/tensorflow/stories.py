@@ -114,7 +114,7 @@ SCENARIOS = (
         "tf_no_gpu",
         cause="env.framework_cuda_mismatch",
         fault="no_gpu",
-        env=LEGACY | {"TF_CPP_MIN_LOG_LEVEL": "0"},
+        env=LEGACY,
         note="The workers were given GPUs, and train on the CPU because TensorFlow reaches none.",
     ),
 )
