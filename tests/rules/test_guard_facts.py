@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -280,3 +281,11 @@ def test_a_collective_that_a_rank_meets_on_its_way_out_is_not_blamed(
     )
     differ = broken("collective #66", "operation", ("all_reduce", [0]), ("barrier", [1]))
     assert any(each[0] == "SYN206" for each in told(raised, differ)) is blamed
+
+
+@pytest.mark.parametrize(("noted_at", "is_named"), [(100.03, True), (108.0, False)])
+def test_a_rank_whose_end_was_noted_a_moment_after_others_lost_it_had_finished(noted_at: float, is_named: bool) -> None:
+    ended = noted("RankEnded", 1, goodbye=True, status=0, raised="", steps=30, pid=12, phase="compute", world=2)
+    lost = noted("PeerLost", 0, how="connection closed by peer", final=True)
+    found = report(replace(ended, at=noted_at), lost).findings
+    assert any(each.rule == "SYN208" and each.ranks == (1,) for each in found) == is_named, found

@@ -22,7 +22,7 @@ from keepstep.rules.questions.timelines import ever_done, says_done, says_it_lea
 
 Finished = dict[int, Evidence[Fact]]
 SEEN_LATER_S = 2.0
-"""How much later than the others whoever waits for a process may notice its end."""
+"""How much later than the others whoever waits for a process, or its guard, may note its end."""
 
 
 @rule(
@@ -112,7 +112,7 @@ def _before(seen: EvidenceSet, finished: Evidence[Fact], failed: Evidence[Fact])
     """Whether it had finished by then, as far as times or lines show."""
     ended = failed.at or next((e.at for e in seen.all(RankEnded) if e.who == failed.who), None)
     if finished.at is not None and ended is not None:
-        return finished.at <= ended + (SEEN_LATER_S if isinstance(finished.fact, ProcessExited) else 0.0)
+        return finished.at <= ended + (SEEN_LATER_S if not isinstance(finished.fact, StreamEnded) else 0.0)
     if finished.origin.source != failed.origin.source:
         # a rank that leaves early while the others still train; one that is done may have been slower than they
         return isinstance(finished.fact, StreamEnded) and says_it_leaves(finished.fact.last)
