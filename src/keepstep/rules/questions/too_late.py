@@ -84,12 +84,10 @@ def _began(seen: EvidenceSet) -> dict[int, Evidence[Fact]]:
     """When each rank began to meet the others: where it connects or serves, else where it says who it is."""
     said: dict[int, Evidence[Fact]] = {}
     met: dict[int, Evidence[Fact]] = {}
-    for kind in (WorldSeen, ServerStarted):
-        for e in seen.all(kind):
-            if e.who is None or e.at is None:
-                continue
-            if isinstance(e.fact, ServerStarted) or ":" in (e.fact.role or ""):
-                met.setdefault(e.who, e)
-            else:
-                said.setdefault(e.who, e)
+    for world in seen.all(WorldSeen):
+        if world.who is not None and world.at is not None:
+            (met if ":" in (world.fact.role or "") else said).setdefault(world.who, world)
+    for server in seen.all(ServerStarted):
+        if server.who is not None and server.at is not None:
+            met.setdefault(server.who, server)
     return {**said, **met}
