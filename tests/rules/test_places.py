@@ -243,3 +243,10 @@ def test_jax_processes_that_wait_for_their_devices_at_two_lines_are_no_mismatch(
     step = "step 20 loss 2.2\n"
     found = findings(tmp_path, rank0=step + program(), rank1=step + program().replace("79", "81"))
     assert all(each.rule != "SYN071" for each in found), found
+
+
+def test_a_rank_that_crashes_while_its_watchdog_prints_its_stacks_was_stuck_before(tmp_path: Path) -> None:
+    step, crash = "step 20 loss 2.2\n", "launcher: rank 0 pid 6606 exited with signal 11 (SIGSEGV)\n"
+    logs = {f"rank{n}": step + backward() for n in (0, 1)}
+    found = findings(tmp_path, **logs, rank2=step + stack(EVALUATES), launcher=crash)
+    assert (found[0].rule, found[0].ranks) == ("SYN071", (2,)), found[0]

@@ -35,9 +35,9 @@ def main(about: dict[str, Any]) -> int:
                 told.add(rank)
                 say(f"rank {rank} pid {ranks[rank].pid} {ending(status)}")
         grown = sum(path.stat().st_size for path in logs)
-        if grown != size:
-            size, last = grown, time.monotonic()
-        elif size and about["patience_s"] and time.monotonic() - last > about["patience_s"]:
+        if grown != size or not all(b"step " in path.read_bytes() for path in logs):
+            size, last = grown, time.monotonic()  # a start may take long
+        elif about["patience_s"] and time.monotonic() - last > about["patience_s"]:
             cancel(ranks, told, time.monotonic() - last)
             last = time.monotonic() + 1e9
     return int(any(process.returncode for process in ranks.values()))

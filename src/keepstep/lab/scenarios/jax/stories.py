@@ -113,6 +113,7 @@ SCENARIOS = (
         later="guard",
         fault="half_mesh",
         env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+        args=("--steps", "400"),
         note="The mesh holds every second device; the training ends well on half of the machine.",
     ),
 )
