@@ -90,7 +90,6 @@ TELLS: dict[str, tuple[str, ...]] = {
     "jax_leaves_early": (*UNEVEN, *MISMATCH, *STOPPED),
     "tf_fit_leaves_early": (*UNEVEN, *MISMATCH, *STOPPED),
     "tf_sleeping_worker": STOPPED,
-    "torch_home_watchdog": STOPPED,
     "torch_two_places": (*MISMATCH, *STOPPED),
     # recompilation
     "tf_retracing": ("slow.recompilation",),
