@@ -141,6 +141,13 @@ class NoProgress(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StacksAtLimit(Fact):
+    """The program's own watchdog printed its stacks, because a time limit was reached."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShutDown(Fact):
     """A collective was refused because some rank had left the group (Horovod, XLA, TF executor)."""
 

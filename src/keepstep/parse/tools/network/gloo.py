@@ -24,7 +24,8 @@ from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 
-_PEER = r"\[?(?P<peer>[\w.:%]+)\]?(?::\d+)?"
+_PEER = r"(?=\[|[\w%]*[.:])\[?(?P<peer>[\w.:%]+)\]?(?::\d+)?"
+"""An address; the next line may begin with any other word."""
 
 
 def _mesh(match: re.Match[str]) -> Fact:
