@@ -86,14 +86,14 @@ def late_rank(seen: EvidenceSet) -> Iterator[Found]:
 
 def _came_after(seen: EvidenceSet, gave_up: list[Evidence[Fact]], waiting: set[int]) -> Found | None:
     """Ranks that began to connect only after all others had given up."""
-    over = max((e.at for e in gave_up if e.at is not None), default=None)
+    over = max((e.at + e.within_s for e in gave_up if e.at is not None), default=None)
     if over is None or any(e.at is None for e in gave_up):
         return None
     began: dict[int, Evidence[Fact]] = {}
     for e in seen.all(WorldSeen):
         if e.who is not None and e.who not in waiting and e.at is not None:
             began.setdefault(e.who, e)
-    after = {rank: e for rank, e in began.items() if 0 < (e.at or 0.0) - over < ZONES_S}
+    after = {rank: e for rank, e in began.items() if 0 < (e.at or 0.0) - e.within_s - over < ZONES_S}
     if not after or len(after) < len(began) or len(after) > MOST:
         return None
     ranks = tuple(sorted(after))
