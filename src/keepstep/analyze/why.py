@@ -113,10 +113,11 @@ def _by_one_clock(gathered: _Gathered) -> tuple[list[Evidence[Fact]], tuple[Cloc
     if len({(e.origin.source, e.origin.stream) for e in gathered.evidence if e.at is not None}) < 2:
         return gathered.evidence, ()
     from keepstep.core.clocks import aligned, clock_coverage
+    from keepstep.core.untimed import with_times
 
     found = aligned(gathered.evidence)
     gathered.coverage += clock_coverage(found.clocks)
-    return found.items, found.clocks
+    return with_times(found.items, found.comparable), found.clocks
 
 
 @contextmanager

@@ -8,7 +8,7 @@ service reaches all of them. A start is no such event: ranks may start late.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from keepstep.core.evidence import Evidence
@@ -41,6 +41,9 @@ Stream = tuple[str, str]
 Event = tuple[object, ...]
 """What happened: its kind first. Last: which occurrence it is, of how many in the stream."""
 
+_Raw = tuple[int, int, Event, float]
+"""Its line, its number among all evidence, the event, and when."""
+
 
 @dataclass
 class Timed:
@@ -58,7 +61,7 @@ class Timed:
 def timed_streams(items: Iterable[Evidence[Fact]]) -> dict[Stream, Timed]:
     """Every stream that states times, with the events that it may share with others."""
     streams: dict[Stream, Timed] = {}
-    raw: dict[Stream, list[tuple[int, int, Event, float]]] = defaultdict(list)
+    raw: dict[Stream, list[_Raw]] = defaultdict(list)
     sizes: list[int] = []
     together = False
     servers = False
@@ -83,10 +86,22 @@ def timed_streams(items: Iterable[Evidence[Fact]]) -> dict[Stream, Timed]:
         event = _event(each)
         if event is not None:
             raw[key].append((each.origin.line, number, event, each.at))
-    alone = not together if not sizes else max(set(sizes), key=sizes.count) == 1
+    alone = servers or (bool(sizes) and max(set(sizes), key=sizes.count) == 1)
+    unknown = not sizes and not together
     for key, found in raw.items():
-        streams[key].events = _counted(found, steps=not (alone or servers))
+        streams[key].events = _counted(_shareable(found, alone, unknown))
     return streams
+
+
+def _shareable(found: Iterable[_Raw], alone: bool, unknown: bool) -> Iterator[_Raw]:
+    """Without steps that a rank makes by itself. In a world of unknown size, only an equal loss shows a common step."""
+    for line, number, event, at in found:
+        if event[0] != "step":
+            yield line, number, event, at
+        elif not alone and not unknown:
+            yield line, number, event[:-1], at
+        elif unknown and event[-1] is not None and event[-1] == event[-1]:
+            yield line, number, event, at
 
 
 def _event(each: Evidence[Fact]) -> Event | None:
@@ -95,7 +110,7 @@ def _event(each: Evidence[Fact]) -> Event | None:
         if not fact.step:
             return None
         epoch = _EPOCH.search(each.quote.lower()) if "poch" in each.quote else None
-        return ("step", epoch[1] if epoch else None, fact.step, fact.of)
+        return ("step", epoch[1] if epoch else None, fact.step, fact.of, fact.loss)
     if isinstance(fact, WorldSeen):
         return ("world", fact.size) if (fact.size or 0) > 1 else None
     if isinstance(fact, CommMember):
@@ -108,7 +123,7 @@ def _event(each: Evidence[Fact]) -> Event | None:
     return None
 
 
-def _counted(found: list[tuple[int, int, Event, float]], steps: bool) -> dict[Event, float]:
+def _counted(found: Iterable[_Raw]) -> dict[Event, float]:
     """Each event with its number of how many. What is said several times in a row counts once.
 
     Of a world the last line counts, which follows its forming; of a failure the first.
@@ -128,8 +143,7 @@ def _counted(found: list[tuple[int, int, Event, float]], steps: bool) -> dict[Ev
         in_a_row.append((event, at))
     times: dict[Event, list[float]] = defaultdict(list)
     for event, at in in_a_row:
-        if steps or event[0] != "step":
-            times[event].append(at)
+        times[event].append(at)
     return {(*event, n, len(some)): at for event, some in times.items() for n, at in enumerate(some)}
 
 

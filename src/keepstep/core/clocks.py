@@ -12,12 +12,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from keepstep.core.clock_bounds import Bound, bounds
 from keepstep.core.clock_events import Event, Stream, Timed, said, timed_streams
 from keepstep.core.evidence import Coverage, CoverageState, Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.lives import lives_of_files
 from keepstep.core.named_lives import job_of
 from keepstep.core.report import OF_A_CLOCK, ClockOffset
@@ -40,10 +42,15 @@ MOST_OF_OFFSET = 0.25
 """An offset whose uncertainty is a larger part of it is not established."""
 ZONE_S = 900.0
 FARTHEST_ZONE_S = 26 * 3600.0
+LONGEST_STAMP = 60
+_ABSOLUTE = lazy_pattern(r"\b[IWEF]0000 00:00:\d{9,10}\.|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)\b")
+"""Times that do not depend on the zone of their host."""
 OUTLIVES_S = 30.0
 """For so long, processes that a rank started may write to its log after it ended."""
 BASES = 3
 PASSES = 4
+
+_Key = TypeVar("_Key", str, int)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Aligned:
 
     items: list[Evidence[Fact]]
     clocks: tuple[ClockOffset, ...] = ()
+    comparable: frozenset[str] = frozenset()
+    """The logs whose clocks are known to agree, after the correction."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +93,13 @@ def aligned(items: Sequence[Evidence[Fact]]) -> Aligned:
             del found[stream]
     bounded = {stream: _bounded(found, bound) for stream, bound in limits.items() if stream not in found}
     found |= {stream: each for stream, each in bounded.items() if each is not None}
+    comparable = frozenset(source for (source, _), each in found.items() if math.isfinite(each.within_s))
     moved = {stream: each for stream, each in found.items() if abs(each.offset_s) >= SAME_S}
     if not moved:
-        return Aligned(list(items))
-    clocks = _Clocks(streams, found)
-    return Aligned([clocks.corrected(each) for each in items], tuple(_told(streams, found, moved)))
+        return Aligned(list(items), comparable=comparable)
+    clocks = _Clocks(items, streams, found)
+    corrected = [clocks.corrected(each) for each in items]
+    return Aligned(corrected, tuple(_told(streams, found, moved)), comparable)
 
 
 def _is_possible(found: Mapping[Stream, Estimate], stream: Stream, bound: Bound) -> bool:
@@ -206,7 +217,7 @@ def _began_again(streams: Mapping[Stream, Timed], found: Mapping[Stream, Estimat
 
 
 def _most(streams: Mapping[Stream, Timed], found: Mapping[Stream, Estimate]) -> list[Stream]:
-    """The clocks that most streams share; of several, those of the lowest rank."""
+    """The clocks that most streams share; of several, those that others, such as the launcher's, agree with."""
     ordered = sorted(found, key=lambda stream: found[stream].offset_s)
     groups: list[list[Stream]] = []
     for stream in ordered:
@@ -214,21 +225,32 @@ def _most(streams: Mapping[Stream, Timed], found: Mapping[Stream, Estimate]) -> 
             groups[-1].append(stream)
         else:
             groups.append([stream])
-    return min(groups, key=lambda some: (-len(some), min(min(streams[s].ranks, default=1 << 30) for s in some)))
+    most = [some for some in groups if len(some) == max(map(len, groups))]
+    others = [each for stream, each in streams.items() if stream not in found] if len(most) > 1 else []
+
+    def order(some: Sequence[Stream]) -> tuple[int, int]:
+        low, high = min(streams[s].first for s in some) - SAME_S, max(streams[s].last for s in some) + SAME_S
+        agreeing = sum(low <= each.last and each.first <= high for each in others)
+        return -agreeing, min(min(streams[s].ranks, default=1 << 30) for s in some)
+
+    return min(most, key=order)
 
 
 class _Clocks:
     """Whose clock each piece of evidence has."""
 
-    def __init__(self, streams: Mapping[Stream, Timed], found: Mapping[Stream, Estimate]) -> None:
-        self._streams = streams
+    def __init__(
+        self, items: Iterable[Evidence[Fact]], streams: Mapping[Stream, Timed], found: Mapping[Stream, Estimate]
+    ) -> None:
+        zones = {stream: streams[stream] for stream, each in found.items() if zone_of(each.offset_s) is not None}
+        self._utc = _in_utc(items, zones) if zones else {}
         self._found = found
-        self._sources: dict[str, tuple[Estimate, Timed] | None] = {}
-        self._ranks: dict[int, tuple[Estimate, Timed] | None] = {}
+        self._sources: dict[str, Estimate | None] = {}
+        self._ranks: dict[int, Estimate | None] = {}
         for stream, each in found.items():
-            _agreed(self._sources, stream[0], each, streams[stream])
+            _agreed(self._sources, stream[0], each)
             for rank in streams[stream].ranks if len(streams[stream].ranks) == 1 else ():
-                _agreed(self._ranks, rank, each, streams[stream])
+                _agreed(self._ranks, rank, each)
         writers: dict[str, set[int]] = defaultdict(set)
         for stream, timed in streams.items():
             writers[stream[0]] |= timed.ranks
@@ -236,23 +258,23 @@ class _Clocks:
 
     def corrected(self, each: Evidence[Fact]) -> Evidence[Fact]:
         clock = self._of(each)
-        if clock is None or abs(clock[0].offset_s) < SAME_S:
+        if clock is None or abs(clock.offset_s) < SAME_S:
             return each
-        offset, within = clock[0].offset_s, clock[0].within_s
+        offset, within = clock.offset_s, clock.within_s
         if math.isinf(within):
             return replace(each, within_s=within)
         fact = each.fact
         if isinstance(fact, ProcessExited) and fact.failed_at is not None:
             fact = replace(fact, failed_at=fact.failed_at - offset)
-        if each.at is None or not _is_by(clock[1], each.at, offset):
+        if each.at is None or each.at in self._utc.get((each.origin.source, each.origin.stream), ()):
             return each if fact is each.fact else replace(each, fact=fact)
         return replace(each, fact=fact, at=each.at - offset, within_s=within)
 
-    def _of(self, each: Evidence[Fact]) -> tuple[Estimate, Timed] | None:
+    def _of(self, each: Evidence[Fact]) -> Estimate | None:
         source = each.origin.source
         stream = (source, each.origin.stream)
         if stream in self._found:
-            return self._found[stream], self._streams[stream]
+            return self._found[stream]
         if source in self._sources:
             return self._sources[source]
         if each.rank is None or self._writers.get(source, {each.rank.index}) != {each.rank.index}:
@@ -260,21 +282,20 @@ class _Clocks:
         return self._ranks.get(each.rank.index) if each.origin.line is not None or each.at is not None else None
 
 
-def _agreed(known: dict, key: object, estimate: Estimate, timed: Timed) -> None:  # type: ignore[type-arg]
-    before = known.get(key, (estimate, timed))
-    same = before is not None and abs(before[0].offset_s - estimate.offset_s) < SAME_S
-    known[key] = before if same else None
+def _agreed(known: dict[_Key, Estimate | None], key: _Key, estimate: Estimate) -> None:
+    """Keep what is known of several streams together, as long as they agree."""
+    before = known.get(key, estimate)
+    known[key] = before if before is not None and abs(before.offset_s - estimate.offset_s) < SAME_S else None
 
 
-def _is_by(timed: Timed, at: float, offset_s: float) -> bool:
-    """Whether a time is by this clock: some lines of a log state UTC, others the time of its zone."""
-    times = timed.events.values() or (timed.first, timed.last)
-    low, high = min(times), max(times)
-    return _away(at, low, high) <= _away(at, low - offset_s, high - offset_s)
-
-
-def _away(at: float, low: float, high: float) -> float:
-    return max(low - at, at - high, 0.0)
+def _in_utc(items: Iterable[Evidence[Fact]], streams: Mapping[Stream, Timed]) -> dict[Stream, set[float]]:
+    """The times that lines of a log state with their zone or since the epoch, while its shared events do not."""
+    found: dict[Stream, set[float]] = defaultdict(set)
+    for each in items:
+        stream = (each.origin.source, each.origin.stream)
+        if each.at is not None and stream in streams and _ABSOLUTE.search(each.quote[:LONGEST_STAMP]):
+            found[stream].add(each.at)
+    return {stream: some for stream, some in found.items() if not some.intersection(streams[stream].events.values())}
 
 
 def _told(

@@ -53,15 +53,18 @@ def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return root.ranks
     first = first_to_fail(seen)
     if first is None:
-        return _clearly_earliest(root)
+        return _clearly_earliest(seen, root)
     if first in root.ranks:
         return (first,) if len(root.ranks) > FEW else root.ranks
     shown = any(e.who == first for e in _ends(seen))
     return (*root.ranks, first) if len(root.ranks) == 1 and not shown else root.ranks
 
 
-def _clearly_earliest(root: Finding) -> tuple[int, ...]:
-    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks."""
+def _clearly_earliest(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks.
+
+    A rank that had written nothing yet by then did not fail because of it: it started later, or its clock differs.
+    """
     struck: dict[int, tuple[float, float]] = {}
     for each in root.evidence:
         if each.who is not None and each.at is not None:
@@ -72,7 +75,10 @@ def _clearly_earliest(root: Finding) -> tuple[int, ...]:
         return root.ranks
     rank, (_, latest) = min(struck.items(), key=lambda item: item[1][1])
     others = min(soonest for other, (soonest, _) in struck.items() if other != rank)
-    return (rank,) if latest + CLEARLY_EARLIER_S < others else root.ranks
+    if latest + CLEARLY_EARLIER_S >= others:
+        return root.ranks
+    alive = {e.rank.index for e in seen.items if e.rank is not None and e.at is not None and e.at <= latest}
+    return (rank,) if alive >= set(root.ranks) else root.ranks
 
 
 def _is_felt(root: Finding) -> bool:
