@@ -107,10 +107,8 @@ for step in range(10, 60, 10):
     dist.all_reduce(loss)
     log.info("step %d loss %.3f", step, loss.item())
     select.select([], [], [], 0.2)  # time.sleep() fails under libfaketime
-if rank == 1:
-    log.error("bad sample")
-    raise KeyError("label")
-select.select([], [], [], 8)
+if rank == 0:
+    select.select([], [], [], 8)
 log.error("bad sample")
 raise KeyError("label")
 """
@@ -118,7 +116,7 @@ raise KeyError("label")
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("off", ("+300s", "-40s"))
+@pytest.mark.parametrize("off", ("+300s", "+40s"))
 def test_two_gloo_ranks_of_which_one_has_a_wrong_clock(off: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
