@@ -7,7 +7,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
@@ -18,7 +18,7 @@ from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.identity import Rank
-from keepstep.core.report import Report
+from keepstep.core.report import ClockOffset, Report
 from keepstep.core.rule import Rule
 from keepstep.core.wording import count, size
 from keepstep.errors import UserError
@@ -102,10 +102,24 @@ def explain_paths(
         gathered.evidence += kernel
         gathered.coverage += looked
     gathered.coverage += [*coverage, *_blind_spots(found)]
-    seen = EvidenceSet(items=tuple(in_time_order(gathered.evidence)), coverage=tuple(gathered.coverage))
     with _no_collecting():
+        items, clocks = _by_one_clock(gathered)
+        seen = EvidenceSet(items=tuple(in_time_order(items)), coverage=tuple(gathered.coverage))
         asked = [*builtin_rules(), *rules]
-        return Explained(by_lives(seen, lambda part: diagnose(part, asked)), seen, tuple(files))
+        report = by_lives(seen, lambda part: diagnose(part, asked))
+        return Explained(replace(report, clocks=clocks), seen, tuple(files))
+
+
+def _by_one_clock(gathered: _Gathered) -> tuple[list[Evidence[Fact]], tuple[ClockOffset, ...]]:
+    """The evidence with comparable times, and which clocks were corrected for that."""
+    if len({(e.origin.source, e.origin.stream) for e in gathered.evidence if e.at is not None}) < 2:
+        return gathered.evidence, ()
+    from keepstep.core.clocks import aligned, clock_coverage
+    from keepstep.core.untimed import with_times
+
+    found = aligned(gathered.evidence)
+    gathered.coverage += clock_coverage(found.clocks)
+    return with_times(found.items, found.comparable), found.clocks
 
 
 @contextmanager

@@ -55,23 +55,32 @@ def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return root.ranks
     first = first_to_fail(seen)
     if first is None:
-        return _clearly_earliest(root)
+        return _clearly_earliest(seen, root)
     if first in root.ranks:
         return (first,) if len(root.ranks) > FEW else root.ranks
     shown = any(e.who == first for e in _ends(seen))
     return (*root.ranks, first) if len(root.ranks) == 1 and not shown else root.ranks
 
 
-def _clearly_earliest(root: Finding) -> tuple[int, ...]:
-    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks."""
-    struck: dict[int, float] = {}
+def _clearly_earliest(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks.
+
+    A rank that had written nothing yet by then did not fail because of it: it started later, or its clock differs.
+    """
+    struck: dict[int, tuple[float, float]] = {}
     for each in root.evidence:
         if each.who is not None and each.at is not None:
-            struck[each.who] = min(each.at, struck.get(each.who, each.at))
+            soonest, latest = each.at - each.within_s, each.at + each.within_s
+            before = struck.get(each.who, (soonest, latest))
+            struck[each.who] = min(soonest, before[0]), min(latest, before[1])
     if len(struck) < FEW or set(struck) != set(root.ranks):
         return root.ranks
-    (rank, earliest), (_, next_one), *_ = sorted(struck.items(), key=lambda item: item[1])
-    return (rank,) if earliest + CLEARLY_EARLIER_S < next_one else root.ranks
+    rank, (_, latest) = min(struck.items(), key=lambda item: item[1][1])
+    others = min(soonest for other, (soonest, _) in struck.items() if other != rank)
+    if latest + CLEARLY_EARLIER_S >= others:
+        return root.ranks
+    alive = {e.rank.index for e in seen.items if e.rank is not None and e.at is not None and e.at <= latest}
+    return (rank,) if alive >= set(root.ranks) else root.ranks
 
 
 def _is_felt(root: Finding) -> bool:
@@ -82,10 +91,11 @@ def _is_felt(root: Finding) -> bool:
 def first_exits(seen: EvidenceSet) -> list[Evidence[ProcessExited]]:
     """What launchers call the first failure; if each host's launcher names one with a time, the earliest."""
     said = [e for e in seen.all(ProcessExited) if e.fact.first]
-    times = [e.fact.failed_at for e in said if e.fact.failed_at is not None]
+    times = [(e.fact.failed_at, e.within_s) for e in said if e.fact.failed_at is not None]
     if len(times) < len(said):
         return said
-    return [e for e in said if e.fact.failed_at == min(times)]
+    soonest = min((at + within for at, within in times), default=0.0)
+    return [e for e in said if (e.fact.failed_at or 0.0) - e.within_s <= soonest]
 
 
 def first_to_fail(seen: EvidenceSet) -> int | None:

@@ -10,13 +10,14 @@ from dataclasses import replace
 from keepstep.core.evidence import CoverageState, Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
-from keepstep.core.report import Report, Verdict
+from keepstep.core.report import OF_A_CLOCK, Report, Verdict
 from keepstep.core.visible import visible
 from keepstep.core.wording import count, listing, ranks, ranks_with_hosts, shorten
 from keepstep.render.nothing_found import said_without_findings
 
 MOST_QUOTES = 4
 MOST_FALLOUT = 6
+MOST_CLOCKS = 4
 
 _CODES = {"red": "31", "yellow": "33", "green": "32", "cyan": "36", "bold": "1", "dim": "2"}
 _TINTS = {
@@ -185,9 +186,15 @@ class _Page:
         yield from textwrap.wrap(text, self._width, initial_indent="  + ", subsequent_indent="    ")
 
     def _coverage(self, report: Report) -> Iterator[str]:
-        looked = [c.what for c in report.coverage if c.state is CoverageState.CHECKED]
+        checked = [c for c in report.coverage if c.state is CoverageState.CHECKED]
+        clocks = [c for c in checked if c.what.startswith(OF_A_CLOCK)]
+        looked = [c.what for c in checked if c not in clocks]
         if looked:
             yield from self._note("looked at", listing(looked))
+        for each in clocks[:MOST_CLOCKS]:
+            yield from self._note(each.what, each.why)
+        if len(clocks) > MOST_CLOCKS:
+            yield from self._note("clocks", f"{len(clocks) - MOST_CLOCKS} more differ; --json lists them")
         blind = [
             f"{c.what} ({c.why})" if c.why else c.what for c in report.coverage if c.state is not CoverageState.CHECKED
         ]

@@ -77,9 +77,7 @@ def _is_of(each: dict[str, Any], rank: int, pids: dict[int, int]) -> bool:
 
 def _same(thing: Any, pids: dict[int, int], shift: float) -> Any:
     if isinstance(thing, dict):
-        return {
-            key: each + shift if key == "at" and shift else _same(each, pids, shift) for key, each in thing.items()
-        }
+        return {key: each + shift if key == "at" and shift else _same(each, pids, shift) for key, each in thing.items()}
     if isinstance(thing, list):
         return [_same(each, pids, shift) for each in thing]
     if isinstance(thing, str):

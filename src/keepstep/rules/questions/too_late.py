@@ -38,7 +38,7 @@ def _came_too_late(seen: EvidenceSet) -> dict[int, tuple[Evidence[Fact], float]]
     for e in gave_up(seen):
         if e.at is None or e.who is None:
             return {}
-        ends[e.who] = max(e.at, ends.get(e.who, e.at))
+        ends[e.who] = max(e.at + e.within_s, ends.get(e.who, e.at))
     began = _began(seen)
     found: dict[int, tuple[Evidence[Fact], float]] = {}
     for rank, start in began.items():
@@ -58,7 +58,7 @@ def _after(seen: EvidenceSet, rank: int, start: Evidence[Fact], ends: dict[int, 
     if not others or start.at is None:
         return None
     if rank not in ends:
-        after = start.at - max(others.values())
+        after = start.at - start.within_s - max(others.values())
         return after if 0 < after < ZONES_S and _wrote_before(seen, start, set(others)) else None
     firsts = {other: _first(seen, other) for other in (rank, *others)}
     known = {other: at for other, at in firsts.items() if at is not None}
