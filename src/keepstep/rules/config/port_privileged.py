@@ -20,8 +20,8 @@ def port_privileged(seen: EvidenceSet) -> Iterator[Found]:
     `Permission denied` or `Could not start gRPC server` at the start of the rank that listens.
 
     ## Why it happens
-    Ports below 1024 are reserved for root, unless the host's `net.ipv4.ip_unprivileged_port_start` says otherwise, as it
-    does in many containers. SELinux can refuse other ports as well.
+    Ports below 1024 are reserved for root, unless the host's `net.ipv4.ip_unprivileged_port_start` says otherwise, as
+    it does in many containers. SELinux can refuse other ports as well.
 
     ## How we know
     The check tried to open the port, and the kernel refused.
