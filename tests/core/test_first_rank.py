@@ -57,6 +57,13 @@ def test_many_ranks_stay_named_where_no_launcher_tells():
     assert named(root(*(full(n, n) for n in range(3)))) == (0, 1, 2)
 
 
+@pytest.mark.parametrize(("times", "said"), [((None, None), (5,)), ((7.0, 7.4), (5,)), ((7.4, 7.0), (5, 2))])
+def test_of_few_ranks_that_fail_alike_in_one_log_the_first_is_named_unless_the_times_differ(times, said):
+    struck = [at(3, DeviceMemoryExhausted(), 5, times[0]), at(4, DeviceMemoryExhausted(), 2, times[1])]
+    others = [at(9 + rank, PeerLost(how="gone"), rank) for rank in (0, 1, 3, 4, 6, 7)]
+    assert named(root(*struck), *others) == said
+
+
 def test_one_that_the_launcher_names_and_of_whom_nothing_is_shown_is_named_besides():
     assert named(root(full(1, 2)), at(5, first(1))) == (2, 1)
 
