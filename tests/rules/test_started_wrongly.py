@@ -26,8 +26,8 @@ def test_jax_processes_that_count_all_of_them_are_together(tmp_path):
     assert causes(tmp_path, **logs) == []
 
 
-def test_a_process_that_counts_itself_alone_below_slurms_tasks_trains_alone(tmp_path):
-    log = "SLURM_NTASKS=8\nSLURM_PROCID=0\njax.process_count() = 1\nepoch 1 step 100 loss 2.3\n"
+def test_a_process_that_counts_itself_alone_in_a_step_of_several_tasks_trains_alone(tmp_path):
+    log = "SLURM_STEP_NUM_TASKS=8\nSLURM_PROCID=0\njax.process_count() = 1\nepoch 1 step 100 loss 2.3\n"
     assert causes(tmp_path, log=log)[:1] == ["config.trains_alone"]
 
 
@@ -46,7 +46,7 @@ RPC: /tensorflow.CoordinationService/RegisterTask
         ("srun: Warning: can't run 1 processes on 8 nodes, setting nnodes to 1", "CFG014"),
         ("SLURM_NTASKS=1", "CFG014"),
         ("submitting job a resources: tpu=v6e-32 replicas=8", "NET001"),
-        ("SLURM_NTASKS=8", "NET001"),
+        ("SLURM_STEP_NUM_TASKS=8", "NET001"),
     ],
 )
 def test_one_task_for_a_world_of_eight_is_named(tmp_path, started, rule):

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 
 from keepstep.core.lazy_pattern import lazy_pattern
 
+REACH = 160
+"""A prefix is at the beginning of a line."""
 FEWEST = 3
 SHARE = 0.6
 _ROLES = r"rank|task|worker|process|proc|replica|host|shard|pod|member"
+_WORDS = tuple(_ROLES.split("|"))
 _OF_PIECES = frozenset({"task", "shard"})
 """What one process also works through, one after the other."""
 _STAMP = (
@@ -45,14 +49,20 @@ _OF_SOMETHING_ELSE = lazy_pattern(
 """Before the number of a data loader's worker, of a part of the model, of what a process is doing."""
 
 
-def numbered(lines: list[str]) -> re.Pattern[str] | None:
-    """The pattern of the prefix that numbers the processes which wrote these lines, if there is such a habit."""
-    if not _MAYBE.search("\n".join(lines)):
+def numbered(lines: list[str], known: Callable[[str], bool]) -> re.Pattern[str] | None:
+    """The pattern of the prefix that numbers the processes which wrote these lines, if there is such a habit.
+
+    ``known``: whether a line has another prefix that says who wrote it.
+    """
+    text = "\n".join(lines).lower()
+    if not any(word in text for word in _WORDS):
         return None
     families: dict[tuple[str, str], list[int]] = defaultdict(list)
     for line in lines:
+        if not _MAYBE.search(line, 0, REACH) or known(line):
+            continue
         for form, pattern in _FORMS.items():
-            match = pattern.match(line) if _MAYBE.search(line, 0, 200) else None
+            match = pattern.match(line)
             if match and _is_of_a_process(match):
                 families[form, match["role"].lower()].append(int(match["rank"]))
                 break

@@ -219,7 +219,7 @@ class Prefixes:
                 self._weak = pattern
                 break
         if self._weak is None:
-            self._weak = numbered([line for line in lines if not (_is_marked(line) and _ANY_STRONG.search(line))])
+            self._weak = numbered(lines, lambda line: _is_marked(line) and _ANY_STRONG.search(line) is not None)
         self.in_use = self._weak is not None or _are_marked(lines)
         """Whether lines of this file say who wrote them."""
 

@@ -43,9 +43,9 @@ SIGNATURES = (
         r"\b[Aa]ttempt[ #:=]{1,3}(?P<attempt>\d{1,3})(?: is| was)? (?:starting|started|begins|begun|launched)\b",
         _numbered,
     ),
-    # Kubernetes, on one container
+    # Kubernetes, on one container, when it happens; the counts of a description say nothing about when
     signature(
-        r"\b[Rr]estart(?:ed)?[ \t]?[Cc]ount['\"]?[=:][ \t]{0,20}(?P<restarts>[1-9]\d{0,3})\b",
+        r"\b[Rr]estart(?:ed|ing)\b[^\n]{0,60}\brestart[_ ]?[Cc]ount['\"]?[=: ]{1,2}(?P<restarts>[1-9]\d{0,3})\b",
         LifeBegan,
         by="Kubernetes",
     ),

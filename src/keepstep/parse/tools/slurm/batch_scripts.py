@@ -46,8 +46,10 @@ SIGNATURES = (
         r"can't run (?P<count>\d{1,5}) processes on \d{1,5} nodes, setting nnodes to",
         lambda m: ProcessesStarted(count=int(m["count"]), by="srun"),
     ),
+    # of a step; SLURM_NTASKS is also what a batch shell has, which may start none of them
     signature(
-        r"\bSLURM_(?:STEP_NUM_TASKS|NTASKS)['\"]? ?[=:] ?['\"]?(?P<count>\d{1,5})\b",
+        r"\bSLURM_STEP_NUM_TASKS['\"]? ?[=:] ?['\"]?(?P<count>\d{1,5})\b",
         lambda m: ProcessesStarted(count=int(m["count"]), by="Slurm"),
     ),
+    signature(r"\bSLURM_NTASKS['\"]? ?[=:] ?['\"]?1\b", lambda m: ProcessesStarted(count=1, by="Slurm")),
 )
