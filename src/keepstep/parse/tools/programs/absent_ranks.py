@@ -97,8 +97,8 @@ SIGNATURES = (
         _absent,
         anchors=by_hand("counts of members are on many lines", "is missing", "are missing", "is absent", "are absent"),
     ),
-    # missing ranks: [3], Missing ranks at barrier 'save': 12
-    signature(rf"\b[Mm]issing ranks?(?:(?: (?:at|in|from) [^\n:]{{1,60}})?[:=] ?| (?=[\d\[({{])){_NAMED}", _absent),
+    # missing ranks: [3], Missing ranks at barrier 'save': 12; in braces and on lines below by torchfrtrace and Horovod
+    signature(rf"\b[Mm]issing ranks?(?:(?: (?:at|in|from) [^\n:]{{1,60}})?[:=][ \t]?|[ \t](?=[\d\[(]))(?!\{{){_NAMED}", _absent),
     # Arrived: 0,1,2. Missing: 3
     signature(
         rf"\b(?:[Aa]rrived|[Jj]oined|[Pp]resent)[ :=]{{1,3}}[\[({{]?\d[\d, ]{{0,400}}[\])}}]?[.;,] ?[Mm]issing[ :=]{{1,3}}{_NAMED}",
