@@ -55,7 +55,8 @@ def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return root.ranks
     first = first_to_fail(seen)
     if first is None:
-        return _clearly_earliest(seen, root)
+        earliest = _clearly_earliest(seen, root)
+        return earliest if len(earliest) == 1 else _first_in_log(seen, root)
     if first in root.ranks:
         return (first,) if len(root.ranks) > FEW else root.ranks
     shown = any(e.who == first for e in _ends(seen))
@@ -81,6 +82,25 @@ def _clearly_earliest(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return root.ranks
     alive = {e.rank.index for e in seen.items if e.rank is not None and e.at is not None and e.at <= latest}
     return (rank,) if alive >= set(root.ranks) else root.ranks
+
+
+def _first_in_log(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Of several ranks with the same failure in one log, the first one, if the order of lines and the times agree.
+
+    Only if most ranks do not have it: else all of them suffered the cause, in any order.
+    """
+    own = [e for e in root.evidence if e.who is not None]
+    ranks = {e.who for e in own}
+    most = max(seen.world_size or 0, max(seen.ranks, default=0) + 1, len(seen.ranks))
+    if len(ranks) < FEW or ranks != set(root.ranks) or 2 * len(ranks) >= most:
+        return root.ranks
+    if len({e.origin.source for e in own}) > 1 or any(e.origin.line is None for e in own):
+        return root.ranks
+    first = min(own, key=lambda e: e.origin.line or 0)
+    times = [e.at for e in own if e.at is not None]
+    if times and (first.at is None or first.at > min(times)):
+        return root.ranks
+    return (first.who,) if first.who is not None else root.ranks
 
 
 def _is_felt(root: Finding) -> bool:

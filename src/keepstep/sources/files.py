@@ -15,6 +15,7 @@ from keepstep.core.blackbox import is_box
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.private_files import open_regular
 from keepstep.parse.formats.flight_recorder import looks_like_dump
+from keepstep.parse.formats.json_document import is_document
 from keepstep.sources.unpack import CHUNK, Damaged, TooMuch, packing, unpacked
 
 GAPS = "recording-has-gaps"
@@ -31,6 +32,8 @@ class FileKind(Enum):
     """Evidence that keepstep itself recorded, one JSON line each."""
     METRICS = "metrics"
     """What `keepstep run` measured, one JSON line each."""
+    DOCUMENT = "document"
+    """JSON in which nobody reports anything: a configuration, results. Read as a log only if named."""
     ARRIVALS = "arrivals"
     """When the lines of logs reached `keepstep run`."""
 
@@ -98,7 +101,7 @@ def kind_of(path: Path, head: bytes) -> FileKind | None:
         return FileKind.LOG
     if _share_of_control(head) > 0.05:
         return None
-    return FileKind.LOG
+    return FileKind.DOCUMENT if is_document(head, whole=len(head) < SNIFF) else FileKind.LOG
 
 
 _OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"(?:schema":\s*"keepstep\.(?:run|report|events|node|living)/|node":\s*\d)')

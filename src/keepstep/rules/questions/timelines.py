@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, NameUnresolved, PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, TracebackCut
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
@@ -20,11 +21,14 @@ SILENT_TIMES, AT_ONCE_S = 20, 60.0
 """How many times longer than the run before it a silence must be; what is written this near the end belongs to it."""
 NEAR_THE_END = 3
 """Lines: a phase that was announced so near the end of a log was going on."""
+FEW_RANKS = 3
+"""With fewer ranks, neither of two lines is the odd one."""
 MOST_AHEAD = 50
 """Steps: ranks further apart than this count different things."""
 
 AT = "at"
 """How a work begins that only its numbers describe."""
+SAVING, LOADING = "saving", "loading a model or checkpoint"
 _INSTALLING, _COMPILING, _LOCKED = "installing packages", "compiling", "waiting for a lock"
 _OF_A_MODEL = r"[^\n]{0,40}\b(?:checkpoint|ckpt|model|weights|state|snapshot|optimizer)"
 _DOING = (
@@ -49,10 +53,14 @@ _DOING = (
         ),
         "downloading or copying files",
     ),
-    (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), "saving"),
+    (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), SAVING),
     (
-        lazy_pattern(rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"),
-        "loading a model or checkpoint",
+        lazy_pattern(
+            rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"
+            r"|\b(?:reading|restoring)\b[^\n]{0,40}\b(?:tensorstore|orbax)"
+            r"|\b(?:tensorstore|orbax|checkpoint)\b[^\n]{0,40}\b(?:read|restore|load|deserializ\w+)\b"
+        ),
+        LOADING,
     ),
     (
         lazy_pattern(
@@ -100,6 +108,7 @@ _OF_THE_RUN = lazy_pattern(
 )
 """What is counted there is the run itself."""
 FEWEST_COUNTED = 10
+_NUMBERS = lazy_pattern(r"\d+")
 _CONTINUES = lazy_pattern(r"(?i)\bstill\b|\.\.\.\s*$|\d ?%|\b\d+(?:\.\d+)? ?(?:/|of) ?\d+|^\s*\[\d+/\d+\]|\d [KMGT]i?B")
 """A last line that goes on with what a line above it began."""
 _FAILED: tuple[type[Fact], ...] = (
@@ -235,6 +244,26 @@ def behind(seen: EvidenceSet) -> tuple[Evidence[StepSeen], ...]:
         return ()
     few = tuple(e for _, e in sorted(last.items()) if e.fact.step == steps[0])
     return few if len(few) * 2 < len(last) or (len(few), len(last)) == (1, 2) else ()
+
+
+def elsewhere(seen: EvidenceSet) -> tuple[Evidence[StreamEnded], ...]:
+    """The last line of the one rank that printed something else last than all others did, who printed the same.
+
+    Rank 0 often prints more than the others: its line counts only if it says what the rank was doing.
+    """
+    told = {(e.origin.source, e.origin.line) for kind in (Preempted, ErrorSaid) for e in seen.all(kind)}
+    last: dict[int, Evidence[StreamEnded]] = {}
+    for each in seen.all(StreamEnded):
+        if each.who is not None and (each.origin.source, each.origin.line) not in told:
+            last[each.who] = each
+    shapes: dict[str, list[int]] = {}
+    for rank, end in last.items():
+        shapes.setdefault(_NUMBERS.sub("#", end.fact.last), []).append(rank)
+    alone = [ranks[0] for ranks in shapes.values() if len(ranks) == 1]
+    if len(last) < FEW_RANKS or len(shapes) != 2 or len(alone) != 1:
+        return ()
+    odd = last[alone[0]]
+    return (odd,) if alone[0] != 0 or what_it_did(seen, odd) else ()
 
 
 def _told_to(signal: str | None, code: int | None) -> bool:
