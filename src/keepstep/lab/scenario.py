@@ -25,6 +25,8 @@ class Scenario:
     also_accept: tuple[str, ...] = ()
     root_ranks: tuple[int, ...] | None = None
     """The ranks it may blame; None: the traces do not show it."""
+    inside_ranks: tuple[int, ...] | None = None
+    """The ranks it may blame where the guard ran, if that shows more than the traces."""
     later: str | None = None
     """``guard``, ``run`` or ``check``: the capability that will find it. Until then nothing false may be said."""
 

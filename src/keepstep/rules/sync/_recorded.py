@@ -26,7 +26,7 @@ class Group:
     """Of the sends and recvs from one rank to another, which are numbered for themselves."""
     by_rank: dict[int, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
     own_name: bool = False
-    """Whether every rank named it for itself, so that it may be several groups."""
+    """Whether every rank named it for itself: it may be several groups."""
 
     @property
     def key(self) -> str:
