@@ -66,8 +66,6 @@ TELLS: dict[str, tuple[str, ...]] = {
     "torch_stopped": STOPPED,
     "torch_asleep_then_ended": STOPPED,
     "torch_stopped_four": STOPPED,
-    "torch_mesh_asleep": STOPPED,
-    "torch_mesh_skipped": (*MISMATCH, *STOPPED),
     "torch_gil_held": STOPPED,
     "jax_stuck_input": (*STOPPED, "slow.input_bound"),
     "jax_stuck_storage": (*STOPPED, "slow.input_bound"),
@@ -107,8 +105,7 @@ def guarded(scenario: Scenario) -> Scenario | None:
     accepted = TELLS.get(scenario.name)
     if accepted is None:
         return None
-    ranks = scenario.inside_ranks or scenario.root_ranks
-    return replace(scenario, cause=accepted[0], also_accept=accepted[1:], root_ranks=ranks, later=None)
+    return replace(scenario, cause=accepted[0], also_accept=accepted[1:], later=None)
 
 
 def guard_folder(run: Run) -> Path:
