@@ -31,7 +31,7 @@ from keepstep.supervise.nodes.messages import Message, decode
 from keepstep.supervise.nodes.queues import Inbox, Source
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.tls import contexts
-from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, tune
+from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, keep_short, tune
 
 BACKLOG = 1024
 GREET_S = 5.0
@@ -255,5 +255,6 @@ def _listen(host: str | None, port: int | None) -> socket.socket:
         where = joined(host, port) or host or f"port {port}"
         said = error.strerror if isinstance(error, OSError) else str(error)
         raise CannotListen(f"the leader cannot listen at {where}: {said}") from None
+    keep_short(listener)
     listener.setblocking(False)
     return listener
