@@ -40,7 +40,7 @@ def read(pieces: list[bytes], *, may_stray: bool) -> tuple[list[messages.Message
     return found, lines.wrong
 
 
-@target(st.lists(LINES, max_size=8), st.integers(1, 50), st.booleans(), examples=150)
+@target(st.lists(LINES, max_size=8), st.integers(1, 50), st.booleans(), examples=60)
 def test_lines(parts: list[bytes], size: int, may_stray: bool) -> None:
     """It does not matter how the network cuts what was sent, and nothing is read after what cannot be read."""
     text = b"".join(parts)

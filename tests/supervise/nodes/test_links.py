@@ -68,7 +68,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=set(Phase) - {Phase.explain})
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=set(Phase) - {Phase.explain})
 def test_every_kind_of_message_survives_the_way_in_pieces_of_any_size(data: st.DataObject) -> None:
     sent = data.draw(st.lists(WHATEVER, max_size=4))
     text = b"".join(map(messages.encode, sent))
