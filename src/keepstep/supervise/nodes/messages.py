@@ -264,11 +264,17 @@ _KINDS = {
     )
 }
 
+_FIELDS: dict[type[Message], tuple[str, ...]] = {
+    kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in (*_KINDS.values(), Gone, Known, Seat)
+}
+_as_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""Made once: an idle agent does little but encode beats."""
+
 
 def encode(message: Message) -> bytes:
     """One line of JSON."""
     found = {"kind": type(message).__name__.lower(), **_plain(message)}
-    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return _as_json(found).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
@@ -288,7 +294,7 @@ def decode(line: bytes) -> Message:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Message):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {name: _plain(getattr(value, name)) for name in _FIELDS[type(value)]}
     if isinstance(value, Enum):
         return value.value
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
