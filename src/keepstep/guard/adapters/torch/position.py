@@ -149,7 +149,7 @@ class Position:
 
     def is_in_a_group_of_others(self) -> bool:
         """Whether a group of this rank does not begin with rank 0."""
-        return any(len(members) > 1 and min(members) for members, _ in self.groups().values())
+        return any(len(each.members) > 1 and min(each.members) for each in self.groups().values())
 
     def _is_idle(self) -> bool:
         """Whether the training's thread has hardly used the processor since the last look."""
