@@ -347,6 +347,8 @@ class Simulation:
         now, members = self.now + leader.skew, leader.membership
         if leader is self.leader:
             members.confirmed(now)
+            if not members.leads(now):  # it slept for longer than its term: it begins again, as a new leader
+                self.new_leader(leader.node)
         for news in members.tick(now):
             if isinstance(news, Silent):
                 self.named.append((self.now, news.node))

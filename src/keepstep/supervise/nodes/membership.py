@@ -119,7 +119,10 @@ class Membership:
             self._confirmed = max(self._confirmed, now)
 
     def leads(self, now: float) -> bool:
-        """Whether this process may still answer and start anything. Once it may not, it never may again."""
+        """Whether this process may still answer and start anything.
+
+        Once it may not, it never may again: if the engine still names this process, make a new :class:`Membership`.
+        """
         if self._term_s is not None and now >= self._confirmed + self._term_s:
             self._deposed = True
         return not self._deposed
@@ -156,7 +159,7 @@ class Membership:
     def beat(self, node: int, beat: Beat, now: float, *, link: object) -> Heard | None:
         """A node lives. None: do not answer, because an answer would give it a lease."""
         member = self._members.get(node)
-        if member is None or member.link is not link or not self.leads(now):
+        if member is None or member.link != link or not self.leads(now):
             return None
         member.steps, member.quiet_s, member.leased = beat.steps, beat.quiet_s, True
         self._settle(node, member, now)
@@ -166,13 +169,13 @@ class Membership:
     def lost(self, node: int, why: str, now: float, *, link: object) -> None:
         """Its connection ended. The node itself may be well, and its ranks may run."""
         member = self._members.get(node)
-        if member is not None and member.link is link:
+        if member is not None and member.link == link:
             member.link, member.lost = None, why
 
     def ended(self, node: int, attempt: int, *, link: object) -> None:
         """Its agent says that no process of this attempt lives there any more (or none that could be killed)."""
         member = self._members.get(node)
-        if member is None or member.link is not link:
+        if member is None or member.link != link:
             return
         if member.open is not None and member.open <= attempt:
             self._close(node, member, attempt)
