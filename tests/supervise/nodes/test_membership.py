@@ -247,6 +247,17 @@ def test_an_agent_that_knows_of_no_attempt_does_not_speak_for_an_earlier_one() -
     assert members.blocking(101.0) == {0: SAFE_S - 1.0}
 
 
+def test_an_agent_that_is_idle_does_not_speak_for_a_second_one_on_its_node() -> None:
+    """The simulation found it: the idle one said hello first, and a newer attempt ran under the other one."""
+    members = Membership(run="r", version="1", nodes=2, now=100.0)
+    members.hello(0, hello(0, attempt=0), 100.1, link="idle")
+    assert set(members.blocking(100.2)) == {1}
+    assert isinstance(members.hello(0, hello(0, attempt=1, state=State.RUNS), 100.3, link="runs"), Refused)
+    assert set(members.blocking(100.4)) == {0, 1}
+    assert members.newest_attempt == 1
+    assert not members.blocking(100.1 + SAFE_S)
+
+
 def test_the_first_leader_waits_for_nothing() -> None:
     assert not two().blocking(0.0)
 

@@ -28,7 +28,7 @@ Fault = tuple[str, float, int, float]
 """What, when, on which node (modulo), and for how long."""
 KINDS = (
     *("cut in", "cut out", "cut both", "cut in", "cut out", "cut both"),
-    *("freeze", "crash", "break", "rank", "leader crash", "leader sleeps", "deposed"),
+    *("freeze", "crash", "break", "twin", "rank", "leader crash", "leader sleeps", "deposed"),
 )
 TIMES = st.floats(0.0, 40.0) | st.integers(0, 40).map(float)
 LENGTHS = st.sampled_from((0.1, 1.0, 2.2, 5.0, 7.9, 8.1, 11.0, 14.0)) | st.floats(0.05, 25.0)
@@ -43,6 +43,7 @@ def put(world: Simulation, fault: Fault) -> None:
         "freeze": lambda: world.sleep(world.agents[node], length),
         "crash": lambda: world.crash(node, min(length, 6.0)),
         "break": lambda: world.break_link(node),
+        "twin": lambda: world.twin(1),  # of one node only: a leader can learn from the others what its first agent runs
         "rank": lambda: world.fail_rank(node),
         "leader crash": lambda: world.crash_leader(min(length, 6.0), node),
         "leader sleeps": lambda: world.sleep(world.leader, length),
