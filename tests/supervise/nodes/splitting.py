@@ -61,7 +61,8 @@ def _copy(path: Path, copy: Path, rank: int, pids: dict[int, int], shift: float)
         for each in said["logs"].values():
             each["marks"] = [[place, at + shift] for place, at in each["marks"]]
         copy.write_text(json.dumps(said))
-    elif path.name not in ("report.json",):
+    elif path.name != "report.json":
+        copy.parent.mkdir(exist_ok=True)
         shutil.copyfile(path, copy)
 
 
@@ -77,9 +78,7 @@ def _is_of(each: dict[str, Any], rank: int, pids: dict[int, int]) -> bool:
 
 def _same(thing: Any, pids: dict[int, int], shift: float) -> Any:
     if isinstance(thing, dict):
-        return {
-            key: each + shift if key == "at" and shift else _same(each, pids, shift) for key, each in thing.items()
-        }
+        return {key: each + shift if key == "at" and shift else _same(each, pids, shift) for key, each in thing.items()}
     if isinstance(thing, list):
         return [_same(each, pids, shift) for each in thing]
     if isinstance(thing, str):

@@ -147,7 +147,12 @@ def test_times_of_arrival_point_to_the_same_lines(node: Path, tmp_path: Path) ->
     assert [copy[:place].count(b"\n") for place, _ in found] == [text[:place].count(b"\n") for place, _ in marks]
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     turns=some.lists(
         some.tuples(
