@@ -93,8 +93,8 @@ def test_what_travelled_to_the_leader_gives_the_same_report(name: str, tmp_path:
 def test_equal_process_numbers_of_two_hosts_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof that this matters: without it, rank 0's end is taken for that of rank 1, or the other way round."""
     one, other = HostPid(SAME, "host-a"), HostPid(SAME, "host-b")
-    assert one != other and not one == other and one == HostPid(SAME, "host-a") and len({one, other, SAME}) == 3
-    assert one != SAME and SAME != one and f"{one}" == json.dumps(other) == str(SAME)
+    assert one != other and one == HostPid(SAME, "host-a") and len({one, other, SAME}) == 3
+    assert one not in [SAME] and SAME not in [one] and f"{one}" == json.dumps(other) == str(SAME)
     split(unpacked("torch-asleep", tmp_path / "whole"), tmp_path / "split")
     kept_apart = told(explain(tmp_path / "split")[0])
     monkeypatch.setattr(nodes, "HostPid", lambda number, host: number)

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What two ranks ran for the attempts in `attempts`, under `keepstep run -n 2 --max-attempts 1`."""
 
-import os, signal, time
-import jax, jax.numpy as jnp, numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import os
+import signal
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 fault = os.environ.get("FAULT", "healthy")
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -39,6 +45,8 @@ for n in range(int(os.environ.get("STEPS", "60"))):
     if rank == 1 and n == 30 and fault == "mismatch":
         other(w, x).block_until_ready()
     w, loss = step(w, x)
+    if fault == "asleep":
+        loss.block_until_ready()
     if n % 5 == 0:
         print(f"step {n} loss {float(loss):.4f}", flush=True)
     time.sleep(0.05)

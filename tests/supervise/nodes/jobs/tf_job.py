@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What two ranks ran for the attempts in `attempts`, under `keepstep run -n 2 --max-attempts 1`."""
 
-import json, os, signal, time
-import numpy as np, tensorflow as tf
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import tensorflow as tf
 
 fault = os.environ.get("FAULT", "healthy")
 rank = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
@@ -19,7 +24,7 @@ def replica(x):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean((model(x) - 1.0) ** 2)
     grads = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(grads, model.trainable_variables))
+    optimizer.apply_gradients(zip(grads, model.trainable_variables, strict=True))
     return loss
 
 

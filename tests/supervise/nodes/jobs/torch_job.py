@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What two ranks ran for the attempts in `attempts`, under `keepstep run -n 2 --max-attempts 1`."""
 
-import os, signal, sys, time
-import torch, torch.distributed as dist
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 fault = os.environ.get("FAULT", "healthy")
