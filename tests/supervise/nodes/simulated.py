@@ -11,6 +11,7 @@ import heapq
 import random
 from collections.abc import Callable
 
+from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, Lease
 from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import (
@@ -298,7 +299,7 @@ class Simulation:
             members.started(leader.attempt, present, now)
             self.starts.append(self.now)
             for node in present:
-                start = Start(attempt=leader.attempt, seats=(), meeting_port=1, coordinator_port=2)
+                start = Start(attempt=leader.attempt, layout=Layout())
                 self.send(leader.links[node], "down", start)
 
     # --- faults

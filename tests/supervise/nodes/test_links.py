@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from keepstep.supervise.layout import Layout, Seat
 from keepstep.supervise.nodes import link as link_module
 from keepstep.supervise.nodes import links, messages, queues
 from keepstep.supervise.nodes.wire import Lines
@@ -349,10 +350,9 @@ EXAMPLES: tuple[messages.Message, ...] = (
     messages.Prepare(attempt=1, ranks=2),
     messages.Start(
         attempt=1,
-        seats=(messages.Seat(rank=0, node=0, host="::1", port=3),),
-        meeting_port=1,
-        coordinator_port=2,
-        variables=(("NCCL_SOCKET_IFNAME", "eth0"),),
+        layout=Layout(seats=(Seat(rank=0, host="::1", port=3),), store_port=4, coordinator_port=5),
+        variables=(("A", "b"),),
+        limits=(("RLIMIT_NOFILE", 4),),
     ),
     messages.Collect(attempt=1),
     messages.Hold(attempt=1, seconds=0.5),

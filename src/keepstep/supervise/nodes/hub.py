@@ -125,7 +125,8 @@ class Hub:
         for link in tuple(self._locals):
             self.end(link)
         self._loop.close(flush_s)
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
         self._inbox.close()
 
     def local(self, peer: str = "this process") -> MemoryLink:

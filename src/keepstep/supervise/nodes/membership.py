@@ -263,7 +263,7 @@ class Membership:
             return {}
         done = {node: member.done for node, member in self._members.items()}
         over = max(self._inherited, NEVER + 1)
-        return {node: left for node in range(self._nodes) if done.get(node, NEVER) < over}
+        return {node: left for node in range(self.nodes) if done.get(node, NEVER) < over}
 
     def present(self, now: float) -> list[int]:
         """The nodes that can take part in an attempt: with a connection and a lease, and not busy ending ranks."""
