@@ -344,6 +344,7 @@ EXAMPLES: tuple[messages.Message, ...] = (
     parcel(1),
     messages.Collected(attempt=1, known=messages.Known(steps=3)),
     messages.Ended(attempt=1),
+    messages.Said(text="rank 1 ended"),
     messages.Welcome(attempt=4),
     messages.Refused(why="käse \u2028 \x00"),
     messages.Heard(number=1),
