@@ -44,11 +44,20 @@ class TwoAtOnce(AssertionError):
 
 class Simulation:
     def __init__(
-        self, nodes: int, seed: int, *, slowest_s: float = 0.05, dropped: float = 0.0, term_s: float | None = None
+        self,
+        nodes: int,
+        seed: int,
+        *,
+        slowest_s: float = 0.05,
+        dropped: float = 0.0,
+        term_s: float | None = None,
+        late_s: float = 5.0,
     ) -> None:
         self.now = 0.0
         self.random = random.Random(seed)
         self.nodes, self.slowest_s, self.dropped, self.term_s = nodes, slowest_s, dropped, term_s
+        self.late_s = late_s
+        """How late nodes may learn that another one leads, while the first one lives."""
         self.cuts: list[Cut] = []
         self.living: list[Ranks] = []
         self.starts: list[float] = []
@@ -120,7 +129,8 @@ class Simulation:
 
     def _agent(self, node: int) -> Agent:
         skew = self.random.uniform(-300, 300)
-        agent = Agent(node=node, skew=skew, lease=Lease(self.now + skew), since=self.now)
+        late = self.random.random()
+        agent = Agent(node=node, skew=skew, lease=Lease(self.now + skew), since=self.now, late=late)
         self.after(self.random.uniform(0, LOOK_S), lambda: self._look(agent))
         return agent
 
@@ -151,7 +161,8 @@ class Simulation:
 
     def _leader_of(self, agent: Agent) -> Leader:
         """Whom the engine names, as far as it is known on this node; nodes may learn it late, and differ."""
-        late = self.now - (self.random.uniform(0, 5) if self.term_s is not None else 0.0)
+        behind = agent.late if self.random.random() < 0.9 else self.random.random()
+        late = self.now - (behind * self.late_s if self.term_s is not None else 0.0)
         return next((leader for since, leader in reversed(self.leaders) if since <= late), self.leaders[0][1])
 
     def _connect(self, agent: Agent, leader: Leader) -> None:

@@ -40,6 +40,8 @@ class Agent:
     link: Link | None = None
     joined: bool = False
     since: float = 0.0
+    late: float = 0.0
+    """How late it learns what the engine says: 0 at once, 1 last of all."""
     ranks: Ranks | None = None
     alive: bool = True
     asleep: bool = False

@@ -61,12 +61,19 @@ def put(world: Simulation, fault: Fault) -> None:
     slowest_s=st.sampled_from((0.002, 0.05, 0.4, 3.0)),
     dropped=st.sampled_from((0.0, 0.0, 0.1, 0.4)),
     term_s=st.sampled_from((None, TERM_S)),
+    late_s=st.sampled_from((5.0, 60.0)),
 )
 def test_never_two_attempts_at_once(
-    nodes: int, seed: int, faults: list[Fault], slowest_s: float, dropped: float, term_s: float | None
+    nodes: int,
+    seed: int,
+    faults: list[Fault],
+    slowest_s: float,
+    dropped: float,
+    term_s: float | None,
+    late_s: float,
 ) -> None:
     """Also with messages that take seconds, or get lost. The simulation itself raises if it happens."""
-    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s)
+    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s)
     for fault in faults:
         put(world, fault)
     world.run(max((at + length for _, at, _, length in faults), default=0.0) + 20.0)
