@@ -54,7 +54,7 @@ class Attempt:
     def begin(self) -> None:
         """Start every member. Raises :class:`UserError` if the program cannot be started."""
         job, launch = self._means.job, self._members.launches[0]
-        self.records.started(launch, ranks=None if job.as_given else job.world)
+        self.records.started(launch, ranks=None if job.as_given else sum(each.trains for each in job.members))
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
 

@@ -40,8 +40,9 @@ GIVE_UP_S = 60.0
 """Without a leader for so long, with nothing left to run, an agent ends."""
 SEND_S = 20.0
 """For the evidence of one attempt."""
-MOST_BYTES = 64 << 20
-"""Of evidence of one attempt."""
+MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
+"""Of evidence of one attempt, at its end and while something is to be decided: redaction takes its time."""
+RELAY_BUSY_S, RELAY_IDLE_S, RELAY_S = 0.02, 0.2, 2.0
 LOST_STATUS = 1
 FINAL = (Happened.EXITED, Happened.RAISED, Happened.ENDED_WELL)
 """After these there is nothing to watch: the leader decides."""
@@ -60,6 +61,7 @@ class Part:
     grace_s: float = 10.0
     hang_s: float | None = None
     give_up_s: float = GIVE_UP_S
+    """How long to look for a leader that is gone; 0: there is only the one connection."""
 
 
 class Agent:
@@ -88,7 +90,7 @@ class Agent:
         self._status: int | None = None
         self._signal: int | None = None
         self._hurry = False
-        self._contact = Contact(call, hello, self._reaper.lease)
+        self._contact = Contact(call, hello, self._reaper.lease, anew=part.give_up_s > 0)
         terminal.send = lambda text: self._contact.send(said.Said(text=text))
 
     def run(self) -> int:
@@ -113,7 +115,6 @@ class Agent:
         elif (outcome := running.attempt.look()) is not None:
             running.outcome = outcome
             self._tell(running, outcome)
-        self._relay()
         if running is not None:
             self._contact.vitals = Vitals(
                 state=State.RUNS,
@@ -121,10 +122,13 @@ class Agent:
                 quiet_s=running.attempt.quiet_s,
             )
 
-    def _relay(self) -> None:
-        running = self._running
-        if running is not None and (keys := running.relay.new()):
-            self._contact.send(said.Put(attempt=running.number, keys=keys))
+    def _relay(self, running: _Running) -> None:
+        """Beside the watch: guards wait for each other's answers before their first step."""
+        busy = 0.0
+        while not running.over.wait(RELAY_BUSY_S if time.monotonic() - busy < RELAY_S else RELAY_IDLE_S):
+            if keys := running.relay.new():
+                busy = time.monotonic()
+                self._contact.send(said.Put(attempt=running.number, keys=keys))
 
     def _tell(self, running: _Running, outcome: Outcome) -> None:
         if outcome.happened is Happened.INTERRUPTED:
@@ -227,6 +231,7 @@ class Agent:
         try:
             self._running = self._prepared(start)
             self._running.attempt.begin()
+            threading.Thread(target=self._relay, args=(self._running,), daemon=True).start()
         except (UserError, OSError) as error:
             why = f"{self._part.host}: {error}"
             told = said.Happened(attempt=number, what=Happened.EXITED.value, given_up=why)
@@ -296,7 +301,7 @@ class Agent:
         folder, until = running.attempt.folder, time.monotonic() + SEND_S
         with contextlib.suppress(OSError), running.lock:
             forget_repeated(folder, folder / "guard")
-            for parcel in running.sender.parcels(most_bytes=MOST_BYTES, ended=ended):
+            for parcel in running.sender.parcels(most_bytes=MOST_BYTES if ended else FIRST_BYTES, ended=ended):
                 if not self._contact.send_in_turn(parcel, until):
                     running.sender.again()
                     return
@@ -306,6 +311,7 @@ class Agent:
     def _end(self, running: _Running, outcome: Outcome, rank: int | None = None) -> None:
         self._contact.vitals = replace(self._contact.vitals, state=State.ENDS)
         self._running = None
+        running.over.set()
         if rank is not None:
             outcome = replace(outcome, rank=rank)
         running.attempt.end(outcome)
@@ -346,6 +352,7 @@ class _Running:
         """What the leader was told, and is told again after a cut."""
         self.told_final = False
         self.collecting: threading.Thread | None = None
+        self.over = threading.Event()
         self.lock = threading.Lock()
         """Evidence is sent by one thread at a time."""
 

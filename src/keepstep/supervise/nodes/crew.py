@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,7 +81,7 @@ def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:
         program=program_hash(job),
         per_node=station.per_node,
     )
-    return lambda attempt, state: replace(hello, attempt=attempt, state=state)
+    return lambda attempt, state: replace(hello, wall=time.time(), attempt=attempt, state=state)
 
 
 def program_hash(job: Job) -> str:

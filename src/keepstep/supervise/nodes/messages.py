@@ -58,6 +58,8 @@ class Hello(Message):
     program: str
     """A hash of the command and of the script: all nodes must run the same."""
     per_node: int | None
+    wall: float | None = None
+    """The time on its clock."""
     attempt: int = NEVER
     """The newest attempt that it knows of."""
     state: State = State.IDLE

@@ -150,7 +150,7 @@ class World:
             case Expired(node=node) if node in self._nodes and node not in self._well:
                 return self._gone(node)
             case Vacant(node=node, attempt=attempt) if attempt == self.number and node in self._nodes:
-                return self._gone(node) if node not in self._leader.answers(said.Ended, self.number) else None
+                return self._gone(node)
             case _:
                 pass
         return None
