@@ -26,7 +26,8 @@ from keepstep.supervise.stopped import Stop
 from keepstep.supervise.waiting import IN_STEPS
 from keepstep.supervise.watching import Watching
 
-TICK_S = 0.25
+TICK_S, BARE_TICK_S = 0.25, 0.5
+"""With black boxes, and without: then only idleness of many seconds counts."""
 SETTLE_S = 0.3
 """After the first failure, others may be about to say why."""
 OF_ITSELF = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -90,7 +91,7 @@ class Attempt:
         self._watching.hangs.hold(time.monotonic() + wait_s)
 
     def _look(self) -> Outcome | None:
-        self._members.doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
+        self._members.doors.wait(max(0.0, min(BARE_TICK_S, self._tick_due - time.monotonic())))
         if self._means.interrupted() is not None:
             return Outcome(Happened.INTERRUPTED)
         self._watching.below.look()
@@ -100,7 +101,7 @@ class Attempt:
         self._members.bring_back(now)
         if now < self._tick_due:
             return None
-        self._tick_due = now + TICK_S
+        self._tick_due = now + (TICK_S if self._watching.has_boxes else BARE_TICK_S)
         return self._watching.tick(now)
 
     def _ends(self) -> Outcome | None:

@@ -96,6 +96,10 @@ class Watching:
             )
         ]
 
+    @property
+    def has_boxes(self) -> bool:
+        return bool(self._boxes.open)
+
     def _roots(self) -> set[int] | None:
         """The processes we started; None where a launcher's ranks may be anywhere on the host."""
         return None if self._means.job.as_given else {each.pid for each in self._members.living}
