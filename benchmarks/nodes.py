@@ -15,6 +15,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from keepstep.supervise.layout import Layout, Seat
 from keepstep.supervise.nodes.hosts import next_world
 from keepstep.supervise.nodes.lease import BEAT_S, Lease
 from keepstep.supervise.nodes.membership import Membership, News, Silent, Vacant
@@ -26,7 +27,6 @@ from keepstep.supervise.nodes.messages import (
     Message,
     Prepare,
     Ready,
-    Seat,
     Start,
     State,
     decode,
@@ -145,7 +145,7 @@ class Crowd:
                 for place, node in enumerate(nodes)
                 for local in range(PER_NODE)
             )
-            line = encode(Start(attempt=attempt, seats=seats, meeting_port=40008, coordinator_port=40009))
+            line = encode(Start(attempt=attempt, layout=Layout(seats=seats, store_port=40008, coordinator_port=40009)))
             return [line] * len(nodes)
 
         line = leader.measured(start)[0]
@@ -155,7 +155,7 @@ class Crowd:
         self.start_size = len(line)
 
 
-START_OF = [Start(attempt=attempt, seats=(), meeting_port=1, coordinator_port=2) for attempt in range(4)]
+START_OF = [Start(attempt=attempt, layout=Layout()) for attempt in range(4)]
 
 
 def address(node: int) -> str:
