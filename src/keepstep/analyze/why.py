@@ -17,6 +17,8 @@ from keepstep.analyze.started_again import started_again
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import CollectivesIssued, RankDoing
+from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.identity import Rank
 from keepstep.core.report import ClockOffset, Report
 from keepstep.core.rule import Rule
@@ -137,8 +139,13 @@ def _no_collecting() -> Iterator[None]:
 def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
     """Look at the running processes on this host and diagnose them."""
     from keepstep.analyze.live import look_at_live
+    from keepstep.sources.guards import left_by
 
     seen = look_at_live(pids)
+    running = [each.fact.pid for each in seen.all(ProcessSeen)]
+    own, looked = read_own(left_by(running))
+    known = tuple(each for each in own if isinstance(each.fact, CollectivesIssued | RankDoing))
+    seen = EvidenceSet(items=(*seen.items, *known), coverage=(*seen.coverage, *looked))
     return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen)
 
 

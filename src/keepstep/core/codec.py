@@ -210,13 +210,18 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
+@cache
+def _known(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(kind))
+
+
 def build(kind: Any, found: dict[str, Any]) -> Any:
     """A dataclass from the fields in ``found`` that it knows, each of the right type.
 
     Raises ``TypeError``, ``ValueError`` or ``AttributeError`` if one has the wrong type or is missing.
     """
     hints = _hints(kind)
-    known = {field.name for field in dataclasses.fields(kind)}
+    known = _known(kind)
     return kind(**{name: _typed(value, hints[name]) for name, value in found.items() if name in known})
 
 

@@ -10,7 +10,7 @@ from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
 from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
-from keepstep.core.facts.guard import RankDoing
+from keepstep.core.facts.guard import RankDoing, RankStopped
 from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.finding import Finding, Found, Severity, Standing, ranks_of
 from keepstep.core.frameworks import without_advice_for_others
@@ -94,7 +94,8 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict.DEGRADED
     states = {c.state for c in seen.coverage}
     looked = CoverageState.CHECKED in states and CoverageState.PARTLY not in states
-    known = is_known_how_it_ended(seen) and stands_still_s(seen) is None
+    stopped = bool(seen.all(RankStopped)) and not ended_well(seen)
+    known = is_known_how_it_ended(seen) and stands_still_s(seen) is None and not stopped
     return Verdict.HEALTHY if looked and known else Verdict.UNKNOWN
 
 

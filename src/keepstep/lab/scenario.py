@@ -27,6 +27,8 @@ class Scenario:
     """What ended an earlier life of the run; it may be reported besides, as what contributed."""
     root_ranks: tuple[int, ...] | None = None
     """The ranks it may blame; None: the traces do not show it."""
+    inside_ranks: tuple[int, ...] | None = None
+    """The ranks it may blame where the guard ran, if that shows more than the traces."""
     later: str | None = None
     """``guard``, ``run`` or ``check``: the capability that will find it. Until then nothing false may be said."""
 

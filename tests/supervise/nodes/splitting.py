@@ -61,7 +61,8 @@ def _copy(path: Path, copy: Path, rank: int, pids: dict[int, int], shift: float)
         for each in said["logs"].values():
             each["marks"] = [[place, at + shift] for place, at in each["marks"]]
         copy.write_text(json.dumps(said))
-    elif path.name not in ("report.json",):
+    elif path.name != "report.json":
+        copy.parent.mkdir(exist_ok=True)
         shutil.copyfile(path, copy)
 
 

@@ -10,12 +10,14 @@ import threading
 import time
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from keepstep.supervise.layout import Layout, Seat
 from keepstep.supervise.nodes import link as link_module
 from keepstep.supervise.nodes import links, messages, queues
 from keepstep.supervise.nodes.wire import Lines
@@ -67,7 +69,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=set(Phase) - {Phase.explain})
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=set(Phase) - {Phase.explain})
 def test_every_kind_of_message_survives_the_way_in_pieces_of_any_size(data: st.DataObject) -> None:
     sent = data.draw(st.lists(WHATEVER, max_size=4))
     text = b"".join(map(messages.encode, sent))
@@ -219,6 +221,28 @@ def test_a_closed_link_leaves_no_thread_and_no_descriptor() -> None:
     until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
 
 
+def test_a_file_is_no_pipe_and_the_hub_survives_the_attempt(tmp_path: Path) -> None:
+    with hub_with() as (hub, known), open(tmp_path / "x", "wb") as file, open(os.devnull) as null:
+        for make in (links.over_pipe, hub.over_pipe):
+            with pytest.raises(links.CannotConnect, match="needs pipes"):
+                make(null.fileno(), file.fileno(), "node-1")
+        agent = links.connect(known, "127.0.0.1", hub.address[1], SOON_S)
+        opened(hub)
+        agent.close()
+
+
+def test_the_leader_cuts_off_its_own_agent_as_any_other() -> None:
+    with hub_with() as (hub, _):
+        agent = hub.local()
+        number = opened(hub).link
+        while hub.send(number, parcel(1, 1_000_000)):
+            assert hub.queued(number) < 64 << 20
+        lost = hub.receive(SOON_S)
+        assert isinstance(lost, links.Lost) and "does not read" in lost.why
+        assert why_lost(agent) == "it was cut off, because it did not read"
+        agent.close()
+
+
 def test_text_before_the_first_message_on_a_pipe_is_skipped() -> None:
     there, here = os.pipe(), os.pipe()
     leader = links.over_pipe(there[0], here[1], "node-1")
@@ -320,16 +344,16 @@ EXAMPLES: tuple[messages.Message, ...] = (
     parcel(1),
     messages.Collected(attempt=1, known=messages.Known(steps=3)),
     messages.Ended(attempt=1),
+    messages.Said(text="rank 1 ended"),
     messages.Welcome(attempt=4),
     messages.Refused(why="käse \u2028 \x00"),
     messages.Heard(number=1),
     messages.Prepare(attempt=1, ranks=2),
     messages.Start(
         attempt=1,
-        seats=(messages.Seat(rank=0, node=0, host="::1", port=3),),
-        meeting_port=1,
-        coordinator_port=2,
-        variables=(("NCCL_SOCKET_IFNAME", "eth0"),),
+        layout=Layout(seats=(Seat(rank=0, host="::1", port=3),), store_port=4, coordinator_port=5),
+        variables=(("A", "b"),),
+        limits=(("RLIMIT_NOFILE", 4),),
     ),
     messages.Collect(attempt=1),
     messages.Hold(attempt=1, seconds=0.5),

@@ -226,6 +226,6 @@ def test_a_host_that_does_not_answer_and_one_without_a_way_are_told_apart(world:
     with pytest.raises(links.CannotConnect, match="did not answer within 0"):
         on(world.machines, 1, lambda: links.connect(secret.make(), hosts.address(0), 9, 0.4))
     with pytest.raises(links.CannotConnect, match="cannot be reached"):
-        on(world.machines, 8, lambda: links.connect(secret.make(), elsewhere, 9, 1.0))
+        on(world.machines, 8, lambda: links.connect(secret.make(), elsewhere, 9, 0.4))
     with pytest.raises(links.CannotConnect, match=r"did not answer|cannot be reached"):
-        on(world.machines, 8, lambda: links.connect(secret.make(), unused, 9, 1.0))
+        on(world.machines, 8, lambda: links.connect(secret.make(), unused, 9, 0.4))

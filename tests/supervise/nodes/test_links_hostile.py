@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import resource
 import signal
 import socket
 import ssl
@@ -25,6 +27,7 @@ from tests.supervise.nodes.linking import (
     opened,
     parcel,
     secured,
+    until,
 )
 
 
@@ -136,6 +139,29 @@ def test_visitors_who_say_nothing_keep_nobody_out(known_hub: tuple[links.Hub, se
         still_serves(hub, known)
         assert first.recv(1) == b"", "the one who waits longest goes first"
         assert len(hub._greeted) <= hub_module.MOST_GREETED
+
+
+def test_a_leader_without_descriptors_lets_newcomers_wait_and_not_for_ever(
+    known_hub: tuple[links.Hub, secret.Secret],
+) -> None:
+    hub, known = known_hub
+    busy = links.connect(known, "127.0.0.1", hub.address[1], SOON_S)
+    number = opened(hub).link
+    visitor = socket.socket()
+    lowest = os.dup(visitor.fileno())
+    os.close(lowest)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        visitor.connect(hub.address)
+        until(lambda: hub._listener in hub._loop._deadlines)
+        busy.send(beat(1))
+        assert hub.receive(SOON_S) == links.Got(number, beat(1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with tls.contexts(known)[1].wrap_socket(visitor):
+        assert opened(hub).peer == "127.0.0.1"
+    busy.close()
 
 
 def test_a_handshake_that_drips_in_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +288,27 @@ def test_one_who_says_nothing_is_given_up_in_time() -> None:
     with server_that(None) as port, pytest.raises(links.CannotConnect, match=r"said nothing within 0\.3 s"):
         links.connect(secret.make(), "127.0.0.1", port, 0.3)
     assert time.monotonic() - begun < SOON_S / 2
+
+
+def test_one_who_drips_a_handshake_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        over = threading.Event()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03")  # a greeting of 16 KiB begins
+                while not over.wait(0.02):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        begun = time.monotonic()
+        with pytest.raises(links.CannotConnect, match=r"said nothing|is no agent"):
+            links.connect(secret.make(), "127.0.0.1", listener.getsockname()[1], 0.5)
+        assert time.monotonic() - begun < SOON_S / 2
+        over.set()
+        thread.join(SOON_S)
 
 
 def test_one_who_hangs_up_is_reported() -> None:

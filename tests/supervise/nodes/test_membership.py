@@ -7,6 +7,7 @@ import dataclasses
 
 import pytest
 
+from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes.lease import BEAT_S, KILL_S, LEASE_S, SAFE_S, Lease
 from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent, Vacant
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, Start, State, Welcome
@@ -17,7 +18,7 @@ HELLO = Hello(
 
 
 def start(attempt: int) -> Start:
-    return Start(attempt=attempt, seats=(), meeting_port=1, coordinator_port=2)
+    return Start(attempt=attempt, layout=Layout())
 
 
 def beat(number: int = 1, attempt: int = NEVER, state: State = State.IDLE) -> Beat:
@@ -245,6 +246,17 @@ def test_an_agent_that_knows_of_no_attempt_does_not_speak_for_an_earlier_one() -
     members = Membership(run="r", version="1", nodes=1, now=100.0)
     members.hello(0, hello(0), 101.0, link=0)
     assert members.blocking(101.0) == {0: SAFE_S - 1.0}
+
+
+def test_an_agent_that_is_idle_does_not_speak_for_a_second_one_on_its_node() -> None:
+    """The simulation found it: the idle one said hello first, and a newer attempt ran under the other one."""
+    members = Membership(run="r", version="1", nodes=2, now=100.0)
+    members.hello(0, hello(0, attempt=0), 100.1, link="idle")
+    assert set(members.blocking(100.2)) == {1}
+    assert isinstance(members.hello(0, hello(0, attempt=1, state=State.RUNS), 100.3, link="runs"), Refused)
+    assert set(members.blocking(100.4)) == {0, 1}
+    assert members.newest_attempt == 1
+    assert not members.blocking(100.1 + SAFE_S)
 
 
 def test_the_first_leader_waits_for_nothing() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.facts.process import StartedWith
 
 
@@ -17,6 +18,14 @@ def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
         if formed.get(each.origin.source, -1.0) < (each.at or 0.0):
             last[each.origin.source] = each
     return list(last.values())
+
+
+def missing_from(seen: EvidenceSet, waits: Evidence[RanksArriving]) -> tuple[int, ...]:
+    """The ranks that a waiting one misses. It sees its own host only: those that wait on another one did arrive."""
+    if not seen.all(RanksOnHost):
+        return waits.fact.missing
+    there = {rank for e in seen.all(RanksArriving) for rank in (*e.fact.arrived, e.fact.index)}
+    return tuple(rank for rank in waits.fact.missing if rank not in there)
 
 
 def ranks_started(seen: EvidenceSet) -> int | None:

@@ -18,6 +18,7 @@ from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
 from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
 from keepstep.rules.questions.processes import parent_of
+from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync._waiting import was
 
 BUSY = 0.5
@@ -202,7 +203,9 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
         elif len(waiting) < len(odd) and all(each.waits_for_device for each in odd):
             yield from _alone(waiting, odd)
         elif odd:
-            yield from _odd(odd, waiting)
+            awaited = by_guards(seen)
+            to_blame = [each for each in odd if awaited is not None and each.rank in awaited.ranks]
+            yield from _odd(to_blame or odd, waiting)
         else:
             yield from _all_wait(job)
 

@@ -130,7 +130,8 @@ def next_world(
     ``left_out``: hosts that :func:`excluded` names. ``least``: the fewest nodes that the script allows.
     """
     usable = {node: host for node, host in present.items() if host not in left_out}
-    spares = [node for node in sorted(usable) if node not in before]
+    earlier = set(before)
+    spares = [node for node in sorted(usable) if node not in earlier]
     nodes: list[int] = []
     words: list[str] = []
     short: list[int] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from keepstep.core import foreign_json
 from keepstep.core.codec import build
-from keepstep.supervise.layout import Layout
+from keepstep.supervise.layout import Layout, Seat
 
 LARGEST = 4 << 20
 """Bytes of one message. Evidence travels in smaller pieces."""
@@ -264,6 +264,13 @@ _KINDS = {
     )
 }
 
+_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(field.name for field in dataclasses.fields(kind))
+    for kind in (*_KINDS.values(), Gone, Known, Layout, Seat)
+}
+_as_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""Made once: an idle agent does little but encode beats."""
+
 
 _STATES = {state.value.encode(): state for state in State}
 _NUMBER = rb"(-?(?:0|[1-9][0-9]{0,17}))"
@@ -281,7 +288,7 @@ def encode(message: Message) -> bytes:
     if type(message) is Heard:
         return b'{"kind":"heard","number":%d}\n' % message.number
     found = {"kind": type(message).__name__.lower(), **_plain(message)}
-    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return _as_json(found).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
@@ -314,8 +321,8 @@ def _decode_any(line: bytes) -> Message:
 
 
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if (names := _FIELDS.get(type(value))) is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

@@ -8,10 +8,11 @@ import errno
 import os
 import socket
 import ssl
+import stat
 import threading
 from typing import Protocol
 
-from keepstep.supervise.nodes.link import CLOSED_THERE
+from keepstep.supervise.nodes.link import CLOSED_THERE, CannotConnect
 from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Hello, Message, Refused, Welcome, decode
 from keepstep.supervise.nodes.queues import Lanes, Source
 
@@ -22,6 +23,8 @@ SILENT_S = 8.0
 """For so long, data may stay unacknowledged. As long as a lease: after that the node's ranks end anyway."""
 UNSENT = 128 << 10
 """Bytes that the kernel takes beyond what is under way: a beat waits behind no more than these."""
+UNREAD = 256 << 10
+"""Bytes that the kernel holds for a process that is slow to read."""
 
 
 class Channel(Protocol):
@@ -35,6 +38,9 @@ class Channel(Protocol):
 
     def read(self) -> bytes | None:
         """What has come; empty at the end; None if nothing has come yet."""
+
+    def pending(self) -> int:
+        """Bytes that can be read although the kernel does not know of them."""
 
     def write(self, data: memoryview) -> int:
         """How many bytes were taken."""
@@ -63,11 +69,14 @@ class TlsChannel:
 
     def read(self) -> bytes | None:
         try:
-            if not self._socket.pending() and not self._peek():
+            if not self.pending() and not self._peek():
                 return b""
             return self._socket.recv(PIECE)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return None
+
+    def pending(self) -> int:
+        return self._socket.pending()
 
     def write(self, data: memoryview) -> int:
         with contextlib.suppress(BlockingIOError):
@@ -97,6 +106,10 @@ class PipeChannel:
     """Two pipes, or one socket: what ssh gives a program as its stdin and stdout."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
+        for each in (read_fd, write_fd):
+            mode = os.fstat(each).st_mode
+            if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(each)):
+                raise CannotConnect("a link needs pipes as its stdin and stdout, not files or /dev/null")
         self.read_fd, self.write_fd = read_fd, write_fd
         self._open = {read_fd, write_fd}
         for each in self._open:
@@ -107,6 +120,9 @@ class PipeChannel:
             return os.read(self.read_fd, PIECE)
         except BlockingIOError:
             return None
+
+    def pending(self) -> int:
+        return 0
 
     def write(self, data: memoryview) -> int:
         try:
@@ -246,6 +262,11 @@ def words_for(error: OSError) -> str:
         errno.ENETUNREACH: "there is no way to the other side's network any more",
     }
     return known.get(error.errno or 0) or (error.strerror or type(error).__name__)
+
+
+def keep_short(endpoint: socket.socket) -> None:
+    """Before it connects or listens: let no megabytes of evidence wait in the kernel, before a beat that follows."""
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD)
 
 
 def tune(connection: socket.socket) -> None:
