@@ -121,6 +121,12 @@ class Account:
         self.save(attempt, report)
         self._call_hook(attempt, report, outcome, decision)
 
+    def grows(self, decision: Decision) -> Decision:
+        """Nothing is wrong with this attempt; a larger one follows."""
+        self._terminal.say(decision.words)
+        self._said.decision, self._said.title = decision.reason, "more nodes can take part"
+        return decision
+
     def blame(self, report: Report) -> None:
         """Write down what the attempt ended for."""
         root = report.root

@@ -153,10 +153,10 @@ class Machines:
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdecimal() and int(entry.name) != self.net.holder(host):
-                    if os.stat(entry / "ns" / "net").st_ino == inside and _lives(entry):
-                        words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                        found.append(f"{entry.name} {words}")
+                is_other = entry.name.isdecimal() and int(entry.name) != self.net.holder(host)
+                if is_other and os.stat(entry / "ns" / "net").st_ino == inside and _lives(entry):
+                    words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    found.append(f"{entry.name} {words}")
         return found
 
     def left(self, *, patience_s: float = 5.0) -> list[str]:
@@ -170,8 +170,9 @@ class Machines:
         found = []
         for host in range(self.net.count):
             found += [f"{lab.name(host)}: {each}" for each in self.processes(host)]
-            found += [f"{lab.name(host)}: {path}" for path in self.of(host, "tmp").iterdir()]
-            found += [f"{lab.name(host)}: /dev/shm/{name}" for name in self.net.do(host, "ls", "/dev/shm").split()]
+            found += [f"{lab.name(host)}: {path}" for path in self.of(host, "tmp").glob("keepstep*")]
+            shared = self.net.do(host, "find", "/dev/shm", "-type", "f").split()
+            found += [f"{lab.name(host)}: {path}" for path in shared]
         return found
 
     # --- faults

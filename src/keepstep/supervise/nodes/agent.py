@@ -36,8 +36,8 @@ from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.told import forget_repeated
 
 IDLE_S = 0.25
-GIVE_UP_S = 60.0
-"""Without a leader for so long, with nothing left to run, an agent ends."""
+GIVE_UP_S = 90.0
+"""Without a leader for so long, with nothing left to run, an agent ends: longer than most cuts."""
 SEND_S = 20.0
 """For the evidence of one attempt."""
 MOST_BYTES = 64 << 20
