@@ -17,11 +17,11 @@ from keepstep.core.report import Report
 from keepstep.core.wording import count, listing, ranks
 from keepstep.store.evidence import append
 from keepstep.supervise.crew import Applied
-from keepstep.supervise.ending import Exit
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.blame import failure_of
 from keepstep.supervise.nodes.contact import now as clock
+from keepstep.supervise.nodes.exits import as_exit
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Told
@@ -174,7 +174,7 @@ class World:
         if happened is Happened.ENDED_WELL:
             self._well.add(node)
             return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
-        exit_ = _exit(told.exit)
+        exit_ = as_exit(told.exit)
         if exit_ is not None and told.rank is not None:
             self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
@@ -396,9 +396,3 @@ class World:
 
     def _hosts(self, nodes: Sequence[int]) -> str:
         return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
-
-
-def _exit(gone: said.Gone | None) -> Exit | None:
-    if gone is None:
-        return None
-    return Exit(pid=gone.pid, at=gone.at, code=gone.code, signal=gone.signal, dumped=gone.dumped)
