@@ -103,6 +103,7 @@ def test_all_ranks_of_a_node_killed_come_back_with_the_others(machines: Machines
     assert "rank 1 (node-1)" in why(machines)
 
 
+@pytest.mark.long
 def test_a_second_run_needs_a_port_of_its_own(machines: Machines):
     agents = two_agents(machines)
     second = machines.meet(0)
@@ -152,7 +153,6 @@ def test_the_run_ends_everywhere_when_its_leader_is_killed(machines: Machines):
     leader, other = two_agents(machines)
     leader.process.kill()
     assert other.ended(120) == 1
-    first, last = machines.spans()[0]
     assert "no word from the leader" in other.said
     assert machines.left() == []
 
