@@ -78,6 +78,14 @@ class Report:
         """The finding that began it, if any."""
         return self.findings[0] if self.findings else None
 
+    def hosts_of(self, finding: Finding) -> dict[int, str]:
+        """Each rank with its host at the time of a finding: in another attempt, a rank may have been elsewhere."""
+        found = dict(self.hosts)
+        if found and finding.attempt is not None:
+            told = [each.rank for each in finding.evidence if each.rank is not None]
+            found.update({rank.index: rank.node for rank in told if rank.node is not None})
+        return found
+
     @property
     def fallout(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings[1:] if f.role in (Role.CASCADE, Role.TEARDOWN))

@@ -143,7 +143,7 @@ def _headline(report: Report, said: str, verb: str) -> Markup:
         title=prose(root.title),
         because=prose(root.because),
         cause=root.cause.value,
-        who=_who(root.ranks, report) or "no rank could be named",
+        who=_who(root, report) or "no rank could be named",
         world=f" of {report.world_size}" if report.world_size and root.ranks else "",
         sure=_SURE[root.confidence],
         rule=root.rule,
@@ -159,8 +159,8 @@ def _looked(report: Report) -> str:
     return f"{count(looked, 'source was', 'sources were')} checked{rest}. The list is below."
 
 
-def _who(indices: tuple[int, ...], report: Report) -> str:
-    return ranks_with_hosts(indices, dict(report.hosts)) if indices else ""
+def _who(finding: Finding, report: Report) -> str:
+    return ranks_with_hosts(finding.ranks, report.hosts_of(finding)) if finding.ranks else ""
 
 
 def _fixes(root: Finding) -> Markup:
@@ -206,7 +206,7 @@ def _link(number: int, finding: Finding, said: str, fixes: Markup, report: Repor
         cause=finding.cause.value,
         title=prose(finding.title),
         because=prose(finding.because),
-        who=_who(finding.ranks, report),
+        who=_who(finding, report),
         sure=finding.confidence.value,
         fixes=fixes,
     )

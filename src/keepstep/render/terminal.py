@@ -74,12 +74,12 @@ class _Page:
         self._colour = colour
         self._width = width
         self._attempt: int | None = None
-        self._hosts: dict[int, str] = {}
+        self._report: Report | None = None
 
     def lines(self, report: Report) -> Iterator[str]:
         root = report.root
         self._attempt = root.attempt if root is not None else None
-        self._hosts = dict(report.hosts)
+        self._report = report
         word, tint = report.verdict.value, _TINTS[report.verdict]
         for told in report.story:
             yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
@@ -110,7 +110,7 @@ class _Page:
         )
         for more in body[1:]:
             yield " " * len(head) + self._paint(more, "bold")
-        where = f", {ranks_with_hosts(finding.ranks, self._hosts)}" if finding.ranks else ""
+        where = f", {ranks_with_hosts(finding.ranks, self._hosts(finding))}" if finding.ranks else ""
         yield from self._field("cause", f"{finding.cause.value}{where}")
         for line in finding.placed if first else ():
             yield from self._field("", line)
@@ -173,11 +173,14 @@ class _Page:
             for told in report.earlier:
                 yield from textwrap.wrap(told, self._width, initial_indent="  + ", subsequent_indent="    ")
 
+    def _hosts(self, finding: Finding) -> dict[int, str]:
+        return self._report.hosts_of(finding) if self._report is not None else {}
+
     def _short(self, finding: Finding) -> Iterator[str]:
         named = ranks(finding.ranks)
         who = ""
-        if finding.ranks and (named not in finding.title or self._hosts):
-            who = f"{ranks_with_hosts(finding.ranks, self._hosts)}: "
+        if finding.ranks and (named not in finding.title or self._hosts(finding)):
+            who = f"{ranks_with_hosts(finding.ranks, self._hosts(finding))}: "
         place = str(finding.evidence[0].origin)
         when = (
             f"attempt {finding.attempt}: " if finding.attempt is not None and finding.attempt != self._attempt else ""

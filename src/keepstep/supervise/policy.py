@@ -41,6 +41,8 @@ def decide(
         return Decision(action=Action.FINISH, reason="every rank finished")
     if now.happened is Happened.INTERRUPTED:
         return Decision(action=Action.END, reason="the run was asked to stop")
+    if now.happened is Happened.GROWS:
+        return Decision(action=Action.GROW, reason="a checkpoint was saved, and more nodes can take part")
     cause, what = now.root, now.what
     if not settings.restarts:
         return _leave_it(now)

@@ -121,6 +121,7 @@ class Records:
             Happened.STOPPED: "the run hangs",
             Happened.SUSPECTED: "the run seems to hang",
             Happened.NODE_LOST: "a node of the run was lost",
+            Happened.GROWS: "more nodes can take part",
             Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run received {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"

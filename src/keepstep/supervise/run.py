@@ -15,7 +15,7 @@ from pathlib import Path
 
 from keepstep import __version__
 from keepstep.core.cause import Cause
-from keepstep.core.report import Verdict
+from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
 from keepstep.store import runs
 from keepstep.store.runs import RunFolder
@@ -26,6 +26,7 @@ from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Crew, ThisMachine, Trial
 from keepstep.supervise.decision import Action, Decision, Settings
 from keepstep.supervise.interrupts import Interrupts
+from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
@@ -142,6 +143,8 @@ class Supervisor:
             outcome = attempt.watch()
             if outcome.happened in (Happened.INTERRUPTED, Happened.ENDED_WELL):
                 return None, outcome
+            if outcome.happened is Happened.GROWS:
+                return account.grows(self._decide(_of(attempt, outcome), outcome, attempt.env)), outcome
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
             report, progress = account.explain(attempt)
@@ -211,7 +214,7 @@ class Supervisor:
             return self._interrupted(attempt, account)
         status = outcome.exit.status if outcome.exit is not None else 1
         account.ended(attempt, outcome.happened, status)
-        if decision.action is Action.RESTART and self._prepare_next(decision, account):
+        if decision.action in (Action.RESTART, Action.GROW) and self._prepare_next(decision, account):
             return None
         if outcome.happened is not Happened.EXITED:  # what was seen while it still ran is not all
             report, _ = account.explain(attempt)
@@ -253,3 +256,7 @@ class Supervisor:
             if report.root is not None and report.root.cause is not Cause.PREEMPTION_SIGTERM:
                 account.show(report)
         return account.finish("stopped", self._interrupt.status)
+
+
+def _of(attempt: Trial, outcome: Outcome) -> Situation:
+    return attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), Progress())

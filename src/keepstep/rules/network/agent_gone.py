@@ -19,6 +19,7 @@ from keepstep.core.wording import ranks
     needs=(NodeLost,),
     confidence=Confidence.SUPPORTED,
     explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
         Cause.NETWORK_TIMEOUT_SLOW,
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.WORKER_PARAMETER_SERVER_LOST,

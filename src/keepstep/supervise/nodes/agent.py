@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import select
 import shutil
@@ -14,17 +15,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from keepstep.core.private_files import open_private
 from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
+from keepstep.sources.files import GAPS
 from keepstep.sources.ports import free_ports
+from keepstep.store.reserve import Reserve
 from keepstep.supervise.attempt import Attempt
-from keepstep.supervise.ending import Exit, Reaper
+from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import Job, launches
 from keepstep.supervise.layout import MORE_PORTS
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import Contact, Vitals, now
+from keepstep.supervise.nodes.exits import as_message
 from keepstep.supervise.nodes.link import Link
 from keepstep.supervise.nodes.messages import State
 from keepstep.supervise.nodes.parcels import Sender
@@ -36,8 +41,8 @@ from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.told import forget_repeated
 
 IDLE_S = 0.25
-GIVE_UP_S = 60.0
-"""Without a leader for so long, with nothing left to run, an agent ends."""
+GIVE_UP_S = 90.0
+"""Without a leader for so long, with nothing left to run, an agent ends: longer than most cuts."""
 SEND_S = 20.0
 """For the evidence of one attempt."""
 MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
@@ -79,7 +84,9 @@ class Agent:
         self._terminal = terminal
         self._interrupts = interrupts
         self._told_signal = False
+        self._told_gaps = False
         self._room = Path(tempfile.mkdtemp(prefix="keepstep-node-"))
+        self._reserve = Reserve(self._room)
         self._reaper = Reaper(secrets.token_hex(12))
         self._reaper.remove(str(self._room))
         self._pool = Pool(start=self._reaper.start, say=terminal.say, on=part.spares and not part.job.as_given)
@@ -137,7 +144,7 @@ class Agent:
             attempt=running.number,
             what=outcome.happened.value,
             rank=outcome.rank,
-            exit=_gone(outcome.exit),
+            exit=as_message(outcome.exit),
             quiet_s=outcome.stop.quiet_s if outcome.stop is not None else None,
             proven=outcome.stop is not None and outcome.stop.proven,
             given_up=outcome.given_up,
@@ -278,6 +285,7 @@ class Agent:
             hurry=lambda: self._hurry or (self._interrupts is not None and self._interrupts.again),
             grace_s=self._part.grace_s,
             hang_s=self._part.hang_s,
+            reserve=self._reserve,
             may_start_over=may_start_over,
         )
 
@@ -301,10 +309,23 @@ class Agent:
         folder, until = running.attempt.folder, time.monotonic() + SEND_S
         with contextlib.suppress(OSError), running.lock:
             forget_repeated(folder, folder / "guard")
+            if running.attempt.has_gaps:
+                self._tell_gaps(folder)
             for parcel in running.sender.parcels(most_bytes=MOST_BYTES if ended else FIRST_BYTES, ended=ended):
                 if not self._contact.send_in_turn(parcel, until):
                     running.sender.again()
                     return
+
+    def _tell_gaps(self, folder: Path) -> None:
+        """What is missing must not be taken for health."""
+        with contextlib.suppress(OSError):
+            os.close(open_private(folder / GAPS, os.O_WRONLY))  # an empty file takes no room
+        if not self._told_gaps:
+            self._told_gaps = True
+            self._terminal.say(
+                f"the disk under {self._room.parent} is full: the recording has gaps; "
+                "the training itself is not affected"
+            )
 
     # --- the end of an attempt
 
@@ -355,12 +376,6 @@ class _Running:
         self.over = threading.Event()
         self.lock = threading.Lock()
         """Evidence is sent by one thread at a time."""
-
-
-def _gone(exit_: Exit | None) -> said.Gone | None:
-    if exit_ is None:
-        return None
-    return said.Gone(pid=exit_.pid, at=exit_.at, code=exit_.code, signal=exit_.signal, dumped=exit_.dumped)
 
 
 def _known(running: _Running) -> said.Known:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keepstep import __version__
+from keepstep.store import hosts
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Trial
 from keepstep.supervise.interrupts import Interrupts
@@ -137,6 +138,7 @@ class Nodes:
             tend=station.tend or (list[str]),
         )
         self._thread: threading.Thread | None = None
+        self._folder: Path | None = None
         if station.ready is not None:
             station.ready(hub)
         if station.node is not None:
@@ -156,13 +158,32 @@ class Nodes:
 
     def attempt(self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool) -> Trial:
         """The next one, on all nodes or none. Guards meet in a folder on each node, so ``exchange`` is not used."""
+        self._folder = folder
         return World(
             number, folder, self._leader, self._gathering, applied, env=self._env, may_start_over=may_start_over
         )
 
     def close(self, status: int) -> None:
+        self._remember()
         self._leader.close(status)
         if self._thread is not None:
             self._thread.join(timeout=15.0)
         if self._station.over is not None:
             self._station.over()
+
+    def _remember(self) -> None:
+        """What this run says about its hosts, for `keepstep runs --hosts` and for the next run."""
+        if self._folder is None:
+            return
+        failures = self._gathering.failures
+        own = {host: [each for each in failures if host in each.blamed] for host in self._gathering.took_part.values()}
+        hosts.remember(
+            hosts.HostRun(
+                host=host,
+                run=self._folder.parent.name,
+                at=time.time(),
+                failures=len(each),
+                cause=each[-1].what if each else None,
+            )
+            for host, each in own.items()
+        )

@@ -74,9 +74,12 @@ class Failure:
         return self.hosts
 
     @property
+    def what(self) -> str:
+        return "it went silent" if self.cause is None else OF_THE_HOST.get(self.cause, self.cause.value)
+
+    @property
     def words(self) -> str:
-        what = "it went silent" if self.cause is None else OF_THE_HOST.get(self.cause, self.cause.value)
-        return f"attempt {self.attempt}: {what}"
+        return f"attempt {self.attempt}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +126,15 @@ def next_world(
     least: int,
     most: int,
     per_node: int | None = None,
+    names: Mapping[int, str] | None = None,
 ) -> World:
     """The nodes to go on with, as many of those before as can, in their places, then spare ones.
 
     ``before``: the nodes of the last attempt, none for the first one. ``present``: the hosts of the nodes there are.
     ``left_out``: hosts that :func:`excluded` names. ``least``: the fewest nodes that the script allows.
+    ``names``: the hosts of nodes that are no longer there.
     """
+    names = {**(names or {}), **present}
     usable = {node: host for node, host in present.items() if host not in left_out}
     earlier = set(before)
     spares = [node for node in sorted(usable) if node not in earlier]
@@ -140,7 +146,7 @@ def next_world(
             nodes.append(node)
         elif spares:
             nodes.append(spares.pop(0))
-            words.append(f"{_named(nodes[-1], usable)} replaces {_named(node, present)}")
+            words.append(f"{_named(nodes[-1], usable)} replaces {_named(node, names)}")
         else:
             short.append(node)
     added = spares[: max(most - len(nodes) - len(short), 0)] if not short else []
@@ -150,7 +156,7 @@ def next_world(
         there = listing(usable[node] for node in sorted(nodes)) or "none"
         return World(nodes=(), words=(f"{count(least, 'node')} are needed, and {len(nodes)} can take part: {there}",))
     if before and len(nodes) != len(before):
-        who = listing(_named(node, present) for node in short) if short else listing(_named(n, usable) for n in added)
+        who = listing(_named(node, names) for node in short) if short else listing(_named(n, usable) for n in added)
         words.append(_resized(len(before), len(nodes), who, per_node))
     return World(nodes=tuple(nodes), words=tuple(words))
 

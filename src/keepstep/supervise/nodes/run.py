@@ -23,7 +23,9 @@ def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
         try:
             return Supervisor(asked, env, make_crew=partial(Nodes, station)).run()
         except CannotListen as error:
-            raise UserError(f"the leader cannot listen: {error}") from error
+            raise UserError(
+                str(error), hint="another run may use this port: give each run a port of its own with --meet HOST:PORT"
+            ) from error
     return serve(station, asked, env)
 
 

@@ -12,15 +12,20 @@ from pathlib import Path
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.identity import Rank
 from keepstep.core.report import Report
 from keepstep.core.wording import count, listing, ranks
 from keepstep.store.evidence import append
 from keepstep.supervise.crew import Applied
-from keepstep.supervise.ending import Exit
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.blame import failure_of
+from keepstep.supervise.nodes.contact import now as clock
+from keepstep.supervise.nodes.exits import as_exit
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
+from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Told
+from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
 from keepstep.supervise.progress import Progress
@@ -36,6 +41,8 @@ SETTLE_S = 4.0
 END_MORE_S = 15.0
 """Besides the grace period: for the kernel to end the processes, and for the last evidence to arrive."""
 AGAIN_S = 2.0
+LOST_S = SILENT_S + 1.0
+"""A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
 STOPS = (Happened.STOPPED, Happened.SUSPECTED)
 LOST = "nodes.jsonl"
 
@@ -69,6 +76,8 @@ class World:
         self._lost: dict[int, NodeLost] = {}
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
+        self._growing: Growing | None = None
+        self._judged: tuple[Outcome, Report] | None = None
         self._began = time.time()
 
     # --- the beginning
@@ -105,6 +114,7 @@ class World:
             may_start_over=self._may_start_over,
         )
         leader.tell(self._nodes, start)
+        self._growing = Growing(leader, self._gathering, self.number, self._nodes)
         self._began = time.time()
 
     def _answered(self, kind: type[Answer], nodes: Iterable[int], seconds: float) -> dict[int, Answer]:
@@ -134,6 +144,8 @@ class World:
             for each in self._leader.news():
                 if (outcome := self._take(each)) is not None:
                     return outcome
+            if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
+                return Outcome(Happened.GROWS)
             self._leader.wait(LOOK_S)
 
     def _take(self, each: object) -> Outcome | None:
@@ -162,12 +174,12 @@ class World:
         if happened is Happened.ENDED_WELL:
             self._well.add(node)
             return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
-        exit_ = _exit(told.exit)
+        exit_ = as_exit(told.exit)
         if exit_ is not None and told.rank is not None:
             self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
-            return self._collected(outcome)
+            return self._collected(self._or_lost(node, outcome))
         if not self._all_stand_still(node):
             return None  # others make progress: what this node waits for may come
         outcome = self._collected(outcome, long=True)
@@ -222,11 +234,33 @@ class World:
 
     # --- lost nodes
 
+    def _or_lost(self, first: int, outcome: Outcome) -> Outcome:
+        """A rank failed. If another node is going silent just now, that is why: ranks lose their peers at once."""
+        until = time.monotonic() + LOST_S
+        while time.monotonic() < until and not self._lost and any(self._may_be_lost(node) for node in self._nodes):
+            self._see_the_silent()
+            self._leader.wait(LOOK_S / 2)
+        lost = next((fact for node, fact in self._lost.items() if node != first), None)
+        if lost is None:
+            return outcome
+        return replace(outcome, happened=Happened.NODE_LOST, rank=lost.ranks[0] if lost.ranks else None)
+
+    def _see_the_silent(self) -> None:
+        for each in self._leader.news():
+            if isinstance(each, Silent | Returned) and each.node in self._nodes:
+                self._take(each)
+            elif isinstance(each, Told) and each.happened.what == Happened.INTERRUPTED.value:
+                self._gathering.interrupt(each.happened.signal)
+
+    def _may_be_lost(self, node: int) -> bool:
+        member = self._leader.member(node)
+        return member is not None and (member.link is None or clock() - member.heard > 2 * BEAT_S)
+
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
         self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
         how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
-        whom = f", with {ranks(seats)}" if seats else ""
+        whom = f", with {ranks(seats)}," if seats else ""
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
         self._note(self._lost[node], since_s)
 
@@ -241,7 +275,9 @@ class World:
         quote = f"{fact.host} (node {fact.node}) has been silent for {since_s:.1f} s: {how}"
         at = time.time() - since_s
         with contextlib.suppress(OSError):
-            append(self.folder / LOST, [Evidence(fact=fact, origin=Origin(source=LOST), at=at, quote=quote)])
+            rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.number) if fact.ranks else None
+            found = Evidence(fact=fact, origin=Origin(source=LOST), rank=rank, at=at, quote=quote)
+            append(self.folder / LOST, [found])
 
     # --- after a decision
 
@@ -278,7 +314,20 @@ class World:
             self._note(fact, 0.0)
 
     def close(self) -> None:
-        pass
+        """Remember what this attempt says about its hosts."""
+        if self._judged is None or not self._nodes:
+            return
+        outcome, report = self._judged
+        failure = failure_of(
+            self.number,
+            outcome.happened,
+            report,
+            lost=[fact.host for fact in self._lost.values()],
+            machines=[self._host(node) for node in self._nodes],
+            layout=self._layout,
+        )
+        if failure is not None:
+            self._gathering.failed(failure)
 
     # --- what is known
 
@@ -303,6 +352,7 @@ class World:
         self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
     ) -> Situation:
         """What the policy decides upon: of all nodes together."""
+        self._judged = outcome, report
         known, exit_, stop = list(self._known.values()), outcome.exit, outcome.stop
         named = report.root.ranks if stop is not None and report.root is not None else ()
         awaited = [self._known[node] for node in self._nodes_of(named) if node in self._known]
@@ -346,9 +396,3 @@ class World:
 
     def _hosts(self, nodes: Sequence[int]) -> str:
         return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
-
-
-def _exit(gone: said.Gone | None) -> Exit | None:
-    if gone is None:
-        return None
-    return Exit(pid=gone.pid, at=gone.at, code=gone.code, signal=gone.signal, dumped=gone.dumped)
