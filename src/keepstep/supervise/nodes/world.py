@@ -128,8 +128,9 @@ class World:
             self._leader.wait(LOOK_S / 2)
 
     def _reachable(self, nodes: Iterable[int]) -> list[int]:
-        members = {node: self._leader.member(node) for node in nodes}
-        return [node for node, member in members.items() if member is not None and member.link is not None]
+        """Those that are connected and were heard of a moment ago."""
+        heard = {node: member for node in nodes if (member := self._leader.member(node)) is not None}
+        return [node for node, each in heard.items() if each.link is not None and clock() - each.heard <= SILENT_S]
 
     # --- watching
 
@@ -230,6 +231,10 @@ class World:
         self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long))
         for node, each in self._answered(said.Collected, self._nodes, COLLECT_S).items():
             self._known[node] = each.known
+        for node in set(self._nodes) - set(self._reachable(self._nodes)) - self._lost.keys() - self._well:
+            member = self._leader.member(node)
+            if member is not None:
+                self._silent(node, clock() - member.heard, member.lost)
         return outcome
 
     # --- lost nodes
