@@ -169,6 +169,8 @@ class Contact:
                 left = self._lease.left_s(now())
             self._hold(None if self.vitals.state is State.IDLE else left)
             return
+        if isinstance(message, Refused) and message.again:
+            raise CannotConnect(message.why)
         self.inbox.append(message)
         os.eventfd_write(self.handle, 1)
         if isinstance(message, Refused):
