@@ -45,7 +45,7 @@ class Supervisor:
         make_crew: MakeCrew | None = None,
         take_over: Callable[[Account], None] | None = None,
     ) -> None:
-        """``make_crew``: who runs the attempts, if not this machine. ``take_over``: where another process led before."""
+        """``make_crew``: who runs the attempts, if not this machine. ``take_over``: if another process led before."""
         self._asked = asked
         self._env = env
         self._terminal = Terminal(quiet=asked.quiet)

@@ -34,7 +34,7 @@ def warnings(env: Mapping[str, str], node: str) -> list[str]:
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
-    """What is said about killing: the option's value, or ``1`` where it has none. The command's own words come later."""
+    """What is said about killing: an option's value, or ``1`` where it has none. The command's own words come later."""
     found: dict[str, str] = {}
     for word in words:
         if word == "--" or "keepstep" in word:
