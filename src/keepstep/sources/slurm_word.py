@@ -26,6 +26,8 @@ class JobNow:
     nodes: tuple[str, ...]
     """Those that it still counts, in Slurm's order."""
     restarts: int = 0
+    batch_host: str | None = None
+    """The node that the job's own script runs on, if it has one."""
 
 
 def job_now(job: str, ask: AskWithin = ask_client) -> JobNow | str:
@@ -44,9 +46,13 @@ def parse_job(text: str) -> JobNow | None:
         return None
     nodes = re.search(r" NodeList=(\S*)", line)
     restarts = re.search(r" Restarts=(\d{1,9})\b", line)
+    batch = re.search(r" BatchHost=(\S+)", line) if re.search(r" BatchFlag=1\b", line) else None
     told = nodes[1] if nodes and nodes[1] != "(null)" else ""
     return JobNow(
-        state=state[1], nodes=tuple(expand_hosts(told)) if told else (), restarts=int(restarts[1]) if restarts else 0
+        state=state[1],
+        nodes=tuple(expand_hosts(told)) if told else (),
+        restarts=int(restarts[1]) if restarts else 0,
+        batch_host=batch[1] if batch else None,
     )
 
 

@@ -8,19 +8,17 @@ from job and step. The secret is KEEPSTEP_SECRET, or a file that the leader puts
 from __future__ import annotations
 
 import contextlib
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from keepstep.cluster.address import is_loopback
 from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.core.launchers import SLURM
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.sources import slurm_word
-from keepstep.sources.slurm_nodes import addresses_of
+from keepstep.sources.slurm_word import JobNow
 from keepstep.supervise.engines.slurm_office import SlurmOffice
 from keepstep.supervise.engines.slurm_start import warnings
 from keepstep.supervise.engines.slurm_step import SRUN, is_batch, not_by_srun, number, tasks_of
@@ -77,14 +75,14 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         nodes=tasks,
         ports=ports,
         call=None if leads else office.call,
-        address=_address(host) if leads else None,
+        address=office.address() if leads else None,
         per_node=1 if several else wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
         words=partial(_words, env, host, tasks, most),
         office=office,
         over=over,
-        at_end=partial(_requeue, env) if wanted.requeue else None,
+        at_end=partial(_end, env, wanted.requeue),
     )
 
 
@@ -131,16 +129,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _address(host: str) -> str:
-    """Where other nodes reach this one. Its own name may lead to loopback here, and need not resolve at all."""
-    found: set[str] = set()
-    with contextlib.suppress(OSError, UnicodeError):
-        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    if found and not any(is_loopback(each) for each in found):
-        return host
-    return addresses_of([host]).get(host, host)
-
-
 def _words(env: Mapping[str, str], host: str, tasks: int, most: int) -> list[str]:
     """What the leader says at the start."""
     found = []
@@ -156,12 +144,23 @@ def _words(env: Mapping[str, str], host: str, tasks: int, most: int) -> list[str
     return [*found, *warnings(env, host)]
 
 
-def _requeue(env: Mapping[str, str], status: int) -> None:
-    """Asked for by --requeue: when Slurm ended the run before it was done, the job goes back into the queue."""
+def _end(env: Mapping[str, str], may_requeue: bool, status: int) -> None:
+    """The run is over, and the job may have to be requeued or cancelled."""
     job = env.get("SLURM_JOB_ID", "")
-    if status != SIGTERM_STATUS:
-        return
     now = slurm_word.job_now(job)
+    if status == SIGTERM_STATUS and may_requeue:
+        _requeue(job, now)
+    elif not isinstance(now, str) and now.batch_host is not None and now.batch_host not in now.nodes:
+        print(
+            f"keepstep: the run is over, but Slurm leaves job {job} running, because its script was lost with "
+            f"{now.batch_host}; end it with: scancel {job}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _requeue(job: str, now: JobNow | str) -> None:
+    """Asked for by --requeue: when a signal ended the run before it was done, the job goes back into the queue."""
     if isinstance(now, str) or now.state != "RUNNING":
         why = now if isinstance(now, str) else f"Slurm says it is {now.state}"
         print(f"keepstep: job {job} is not requeued: {why}", file=sys.stderr)

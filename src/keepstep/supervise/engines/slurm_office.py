@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from keepstep.cluster.address import is_loopback
 from keepstep.sources import slurm_word
+from keepstep.sources.host import resolve
 from keepstep.sources.slurm_nodes import addresses_of
 from keepstep.sources.slurm_word import JobNow
 from keepstep.supervise.nodes.contact import now
@@ -96,8 +98,6 @@ class SlurmOffice:
     def _address(self, host: str) -> str:
         """Names of nodes are Slurm's own: where one does not resolve, Slurm has the address."""
         if host not in self._addresses:
-            from keepstep.sources.host import resolve
-
             addresses, _ = resolve([host])[host]
             self._addresses[host] = host if addresses else addresses_of([host]).get(host, host)
         return self._addresses[host]
@@ -112,6 +112,13 @@ class SlurmOffice:
         self.elected = self.leads() is True
 
     # --- for both
+
+    def address(self) -> str:
+        """Where other nodes reach this one. Its own name may lead to loopback here, and need not resolve at all."""
+        addresses, _ = resolve([self.host])[self.host]
+        if addresses and not any(is_loopback(each) for each in addresses):
+            return self.host
+        return addresses_of([self.host]).get(self.host, self.host)
 
     def leads(self) -> bool | None:
         """Whether Slurm says that this node leads; None: it says nothing."""

@@ -53,6 +53,9 @@ class Office(Protocol):
     def call(self) -> Link:
         """A link to whoever leads now."""
 
+    def address(self) -> str:
+        """Where the other nodes reach this one."""
+
     def leads(self) -> bool | None:
         """Ask. None: there is no answer."""
 
@@ -117,8 +120,8 @@ class _Past:
     parts: Sequence[Path] = ()
 
 
-def take_over(account: Account, past: Inherited) -> None:
-    """Write down what became of the attempt that the old leader led, and say it."""
+def take_over(account: Account, past: Inherited, most: int) -> None:
+    """Write down what became of the attempt that the old leader led, and say it. ``most``: attempts without progress."""
     folder = account.begin(past.attempt)
     quote = f"{past.lost.host} (node {past.lost.node}), which led the run, cannot be reached: {past.why}"
     evidence = Evidence(fact=past.lost, origin=Origin(source=LOST), at=past.began, quote=quote)
@@ -126,7 +129,9 @@ def take_over(account: Account, past: Inherited) -> None:
     trial = _Past(past.attempt, folder)
     report, _ = account.explain(trial)
     outcome = Outcome(Happened.NODE_LOST, rank=past.lost.ranks[0] if past.lost.ranks else None)
-    decision = Decision(action=Action.RESTART, reason=f"{past.lost.host} led the run until now; {past.why}")
+    decision = Decision(
+        action=Action.RESTART, reason=f"{past.lost.host} led the run until now; {past.why}", attempts_left=most - 1
+    )
     account.announce(outcome, report, decision)
     account.note(trial, outcome, report, decision)
     account.ended(trial, Happened.NODE_LOST, 1)

@@ -13,6 +13,7 @@ from keepstep.core.facts.nodes import NodeLost
 from keepstep.errors import UserError
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Superseded
+from keepstep.supervise.decision import Settings
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.nodes.agent import ELECTED, LOST_STATUS, Agent
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
@@ -21,6 +22,7 @@ from keepstep.supervise.nodes.crew import Nodes, Station, hello_of, part_of
 from keepstep.supervise.nodes.link import CannotListen
 from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.nodes.office import Inherited, Office, take_over
+from keepstep.supervise.policy import NOT_RESTARTED
 from keepstep.supervise.run import Supervisor
 
 ASK_S = 2.0
@@ -37,7 +39,8 @@ def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
 
 def lead(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
     """As the leader. Raises :class:`Superseded` where another process leads from now on."""
-    past = partial(take_over, past=station.past) if station.past is not None else None
+    most = asked.max_attempts if asked.max_attempts is not None else Settings().max_attempts
+    past = partial(take_over, past=station.past, most=most) if station.past is not None else None
     try:
         status = Supervisor(asked, env, make_crew=partial(Nodes, station), take_over=past).run()
     except CannotListen as error:
@@ -93,10 +96,13 @@ def _in_turns(station: Station, office: Office, asked: Asked, env: Mapping[str, 
         status = serve(station, asked, env, and_then=served.append)
         if status != ELECTED:
             return status
+        if asked.job.as_given and asked.max_attempts is None:
+            _whisper(f"{office.says_about(office.followed)}; {NOT_RESTARTED}")
+            return LOST_STATUS
         office.elected = False
         newest = max(station.newest, served[0].newest)
         past = _left(served[0], office, station, began)
-        station = replace(station, first=False, past=past, newest=newest, call=None)
+        station = replace(station, first=False, past=past, newest=newest, call=None, address=office.address())
     return interrupts.status
 
 

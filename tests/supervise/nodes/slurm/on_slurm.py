@@ -98,9 +98,14 @@ class Job:
         (folder / "train.py").write_text(TRAIN)
         script = folder / "job.sh"
         words = f"{KEEPSTEP} {' '.join(options)} -- {shlex.quote(sys.executable)} train.py {steps}"
-        script.write_text(
-            f"#!/bin/bash\n#SBATCH --no-kill\nexport PYTHONPATH={shlex.quote(str(SOURCE))} COLUMNS=160\n{before}\n{srun} {words}\n"
-        )
+        lines = [
+            "#!/bin/bash",
+            "#SBATCH --no-kill",
+            f"export PYTHONPATH={shlex.quote(str(SOURCE))} COLUMNS=160",
+            before,
+            f"{srun} {words}",
+        ]
+        script.write_text("\n".join(lines) + "\n")
         self.id = slurm.submit(
             script, f"--nodes={nodes}", f"--ntasks-per-node={tasks}", "--output=out.txt", *sbatch, cwd=folder
         )

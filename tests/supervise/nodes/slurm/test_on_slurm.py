@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,7 @@ import pytest
 
 from keepstep.lab import slurm as lab_slurm
 from keepstep.lab.slurm import Slurm
-
-sys.path.insert(0, str(Path(__file__).parent))
-from on_slurm import Job, Step  # type: ignore[import-not-found]  # noqa: E402
+from tests.supervise.nodes.slurm.on_slurm import Job, Step
 
 pytestmark = [
     pytest.mark.frameworks,
@@ -40,9 +37,7 @@ def one_attempt_at_once(steps: list[Step]) -> bool:
     for each in steps:
         key = (each.life, each.attempt)
         first[key] = min(each.at, first.get(key, each.at))
-    return all(
-        each.at < at for each in steps for key, at in first.items() if key > (each.life, each.attempt)
-    )
+    return all(each.at < at for each in steps for key, at in first.items() if key > (each.life, each.attempt))
 
 
 def kill_rank(job: Job, rank: int, node: str) -> None:
@@ -50,7 +45,9 @@ def kill_rank(job: Job, rank: int, node: str) -> None:
     for pid in job.slurm.processes(node):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if f"RANK={rank}".encode() in words and b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if f"RANK={rank}".encode() in words and b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes().split(
+                b"\0"
+            ):
                 os.kill(pid, signal.SIGKILL)
                 return
     raise AssertionError(f"rank {rank} is not on {node}")
@@ -111,12 +108,12 @@ def test_a_node_that_is_cut_off_is_named_and_replaced_by_a_spare(slurm: Slurm, t
     job.reached(10)
     slurm.cut("node-2")
     struck = time.time()
-    job.until(lambda: True if "node-2, with rank 1, has been silent" in job.out else None, 10)
+    job.until(lambda: True if "node-2, with rank 1 has been silent" in job.out else None, 10)
     job.reached(1, attempt=1)
     assert comeback(job, struck, 1) < 60
     assert job.end() == "COMPLETED", job.out
     (run,) = job.runs()
-    assert run["attempts"][0]["title"] == "node-2, with rank 1, went silent"
+    assert run["attempts"][0]["title"] == "node-2, with rank 1 went silent"
     assert {each.node for each in job.steps() if each.attempt == 1} == {"node-1", "node-3"}
     assert one_attempt_at_once(job.steps())
     slurm.mend("node-2")
@@ -135,7 +132,7 @@ def test_when_the_leaders_node_dies_the_next_node_leads(slurm: Slurm, tmp_path: 
     run = job.runs()[-1]
     assert run["state"] == "finished" and run["host"] == "node-2"
     assert [each["number"] for each in run["attempts"]] == [0, 1]
-    assert run["attempts"][0]["title"] == "node-1, with rank 0, went silent"
+    assert run["attempts"][0]["title"] == "node-1, with rank 0 went silent"
     assert {each.node for each in job.steps() if each.attempt == 1} == {"node-2", "node-3"}
     assert max(each.number for each in job.steps()) == 60
     assert one_attempt_at_once(job.steps())
