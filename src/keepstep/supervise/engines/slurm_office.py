@@ -30,6 +30,11 @@ NOBODY_S = 60.0
 """How long to look for a leader where a host answers that nobody leads there."""
 SILENT_HOST_S = 900.0
 """The same where no host answers: by default, Slurm takes up to this long to notice that a node is down."""
+OVER = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
+    *("PENDING", "PREEMPTED", "REQUEUED", "REVOKED", "TIMEOUT"),
+)
+"""The states of a job that nobody leads any more. Its processes may have a grace period."""
 
 
 @dataclass
@@ -126,6 +131,9 @@ class SlurmOffice:
             said = self.ask(self.job)
             if isinstance(said, str):
                 self.words = f"; Slurm does not answer ({said})"
+                return None
+            if said.state in OVER:
+                self.out, self.words = True, f"; Slurm says that the job is {said.state}"
                 return None
             counted = [host for host in self.hosts if host in said.nodes]
             if said.restarts != self.restarts or not counted:

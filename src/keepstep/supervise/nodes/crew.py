@@ -181,6 +181,8 @@ class Nodes:
 
     def _settle(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:
         """Wait until nothing that an earlier leader started can run, and all nodes have said how far they were."""
+        if (past := self._station.past) is not None:
+            say(f"{past.lost.host}, which led the run, cannot be reached: {past.why}")
         longest = max(self._leader.blocking().values(), default=0.0)
         say(f"waiting up to {duration(longest)} until nothing that the earlier leader started can run")
         while interrupts.signal is None and self._leader.blocking():

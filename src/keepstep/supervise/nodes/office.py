@@ -18,6 +18,7 @@ from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.lease import SILENT_S
 from keepstep.supervise.nodes.links import Link
+from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.situation import Happened
 from keepstep.supervise.started import Outcome
 
@@ -67,8 +68,6 @@ class Office(Protocol):
 class Inherited:
     """What an agent that becomes leader knows about the run so far."""
 
-    attempt: int
-    """The newest one that this node was asked to start."""
     lost: NodeLost
     """The leader that it takes over from."""
     began: float
@@ -120,13 +119,15 @@ class _Past:
     parts: Sequence[Path] = ()
 
 
-def take_over(account: Account, past: Inherited, most: int) -> None:
-    """Write down what became of the attempt that the old leader led, and say it. ``most``: attempts without progress."""
-    folder = account.begin(past.attempt)
+def take_over(account: Account, attempt: int, *, past: Inherited, most: int) -> None:
+    """Write down what became of the attempt that the old leader led, and say it. ``most``: how many may get nowhere."""
+    if attempt == NEVER:
+        return
+    folder = account.begin(attempt)
     quote = f"{past.lost.host} (node {past.lost.node}), which led the run, cannot be reached: {past.why}"
     evidence = Evidence(fact=past.lost, origin=Origin(source=LOST), at=past.began, quote=quote)
     append(folder / LOST, [evidence])
-    trial = _Past(past.attempt, folder)
+    trial = _Past(attempt, folder)
     report, _ = account.explain(trial)
     outcome = Outcome(Happened.NODE_LOST, rank=past.lost.ranks[0] if past.lost.ranks else None)
     decision = Decision(
