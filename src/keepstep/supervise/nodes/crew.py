@@ -153,7 +153,8 @@ class Nodes:
         )
         membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)
-        self._term = Term(self._leader, office) if office is not None else None
+        out: set[str] = set()
+        self._term = Term(self._leader, office, out, terminal.say) if office is not None else None
         self._gathering = Gathering(
             leader=self._leader,
             least=station.least,
@@ -167,6 +168,7 @@ class Nodes:
             grace_s=asked.grace_s,
             first_s=station.first_s,
             tend=station.tend or (list[str]),
+            excluded=out,
         )
         self._thread: threading.Thread | None = None
         if station.ready is not None:

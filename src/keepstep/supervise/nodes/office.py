@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -81,8 +81,10 @@ class Term:
     connected here and heard, no other process leads, and the engine's controller may be away for hours.
     """
 
-    def __init__(self, leader: Leader, office: Office) -> None:
-        self._leader, self._office = leader, office
+    def __init__(self, leader: Leader, office: Office, out: set[str], say: Callable[[str], None]) -> None:
+        """``out``: gets the hosts that the engine does not count any more."""
+        self._leader, self._office, self._out, self._say = leader, office, out, say
+        self._all = office.counted
         self._asked = now()
         self._over = threading.Event()
         threading.Thread(target=self._run, name="keepstep-term", daemon=True).start()
@@ -105,6 +107,14 @@ class Term:
             elif answer is False:
                 self._leader.supersede(f"this node does not lead the run any more{self._office.words}")
                 return
+            self._tell_who_is_out()
+
+    def _tell_who_is_out(self) -> None:
+        """Ranks of such a node may run on, and are left alone until they fail or the node is lost."""
+        for host in self._all:
+            if host not in self._office.counted and host not in self._out:
+                self._out.add(host)
+                self._say(f"{self._office.says_about(host)}: it takes no part in further attempts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,14 +184,32 @@ def test_with_the_option_requeue_a_signal_before_the_end_puts_the_job_back(slurm
 
 
 @long
-def test_a_node_set_down_while_its_processes_run_is_left_out(slurm: Slurm, tmp_path: Path) -> None:
-    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
+def test_a_leaders_node_set_down_while_its_processes_run_leads_no_longer(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=2000)
     job.reached(10)
     slurm.run("scontrol", "update", "nodename=node-1", "state=down", "reason=trial")
     struck = time.time()
     job.reached(1, attempt=1)
     assert comeback(job, struck, 1) < 120
-    job.until(lambda: True if job.runs()[-1]["state"] == "finished" else None)
-    assert {each.node for each in job.steps() if each.attempt == 1} <= {"node-2", "node-3"}
+    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-2", "node-3"}
+    assert [run["host"] for run in job.runs()] == ["node-1", "node-2"]
+    assert job.runs()[0]["state"] == "stopped"
+    slurm.run("scancel", str(job.id))
+    assert job.left(40.0) == {}
     assert one_attempt_at_once(job.steps())
-    assert job.left() == {}
+
+
+@long
+def test_another_node_set_down_runs_on_until_it_fails_and_then_takes_no_part(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=600)
+    job.reached(10)
+    lost = job.node_of(1)
+    slurm.run("scontrol", "update", f"nodename={lost}", "state=down", "reason=trial")
+    job.until(lambda: True if f"Slurm says {lost} is DOWN" in job.out else None, 45)
+    assert {each.attempt for each in job.steps()} == {0}
+    kill_rank(job, 1, lost)
+    job.reached(1, attempt=1)
+    assert {each.node for each in job.steps() if each.attempt == 1} == {*slurm.nodes} - {lost}
+    slurm.run("scancel", str(job.id))
+    assert job.left(40.0) == {}
+    assert one_attempt_at_once(job.steps())
