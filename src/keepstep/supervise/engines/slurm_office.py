@@ -25,7 +25,11 @@ from keepstep.supervise.nodes.secret import Secret
 TERM_S = 12.0
 """How long Slurm's word is good. A new leader waits for so long before it listens to anyone."""
 CONNECT_S = 3.0
+FIRST_S = 20.0
+"""At the start: the leader may need longer than its agents."""
 ASK_S = 2.0
+SELDOM_S = 10.0
+HEIRS = 4
 NOBODY_S = 60.0
 """How long to look for a leader where a host answers that nobody leads there."""
 SILENT_HOST_S = 900.0
@@ -111,10 +115,17 @@ class SlurmOffice:
         """Nobody answers where the leader should be: ask Slurm, but not at once and not all the time."""
         at = now()
         self._alone_since = self._alone_since if self._alone_since is not None else at
-        if at - self._alone_since < SILENT_S or at - self._asked < ASK_S:
+        patience = SILENT_S if self.followed else FIRST_S
+        if at - self._alone_since < patience or at - self._asked < self._pause_s:
             return
         self._asked = at
         self.elected = self.leads() is True
+
+    @property
+    def _pause_s(self) -> float:
+        """Between two questions: the next ones in line are quick, so thousands of others need not press Slurm."""
+        order = self.counted.index(self.host) if self.host in self.counted else 0
+        return ASK_S if order < HEIRS else SELDOM_S
 
     # --- for both
 
