@@ -38,13 +38,13 @@ def answers(text: str, status: int = 0, err: str = "") -> tuple[list[list[str]],
 def test_the_nodes_that_slurm_still_counts() -> None:
     asked, ask = answers(AFTER_A_NODE_FAILED)
     found = job_now("2", ask)
-    assert found == JobNow(state="RUNNING", nodes=("node-2", "node-3"), restarts=1, batch_host="node-1")
+    assert found == JobNow(state="RUNNING", nodes="node-[2-3]", restarts=1, batch_host="node-1")
     assert asked == [["scontrol", "show", "job", "-o", "2"]]
 
 
 def test_a_job_without_nodes_or_script() -> None:
     line = "JobId=3 JobName=sh JobState=PENDING Restarts=0 BatchFlag=0 NodeList=(null) BatchHost=node-1\n"
-    assert parse_job(line) == JobNow(state="PENDING", nodes=())
+    assert parse_job(line) == JobNow(state="PENDING", nodes="")
 
 
 def test_a_controller_that_does_not_answer_is_quoted() -> None:

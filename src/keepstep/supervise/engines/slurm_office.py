@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from keepstep.cluster.address import is_loopback
+from keepstep.cluster.slurm import expand_hosts
 from keepstep.sources import slurm_word
 from keepstep.sources.host import resolve
 from keepstep.sources.slurm_nodes import addresses_of
@@ -146,7 +147,8 @@ class SlurmOffice:
             if said.state in OVER:
                 self.out, self.words = True, f"; Slurm says that the job is {said.state}"
                 return None
-            counted = [host for host in self.hosts if host in said.nodes]
+            nodes = set(expand_hosts(said.nodes))
+            counted = [host for host in self.hosts if host in nodes]
             if said.restarts != self.restarts or not counted:
                 self.out, self.words = True, f"; Slurm says that the job is {said.state}, without these nodes"
                 return False

@@ -114,7 +114,9 @@ class Term:
         for host in self._all:
             if host not in self._office.counted and host not in self._out:
                 self._out.add(host)
-                self._say(f"{self._office.says_about(host)}: it takes no part in further attempts")
+                self._say(
+                    f"{self._office.says_about(host)} and not part of the run any more: no further attempt uses it"
+                )
 
 
 @dataclass(frozen=True, slots=True)

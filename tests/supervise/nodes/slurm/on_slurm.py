@@ -93,7 +93,9 @@ class Job:
         sbatch: tuple[str, ...] = (),
         srun: str = SRUN,
         before: str = "",
+        batch: bool = True,
     ) -> None:
+        """``batch``: as a batch job, whose script and srun are on its first node; else srun is on the login node."""
         self.slurm, self.folder = slurm, folder
         (folder / "train.py").write_text(TRAIN)
         script = folder / "job.sh"
@@ -106,9 +108,12 @@ class Job:
             f"{srun} {words}",
         ]
         script.write_text("\n".join(lines) + "\n")
-        self.id = slurm.submit(
-            script, f"--nodes={nodes}", f"--ntasks-per-node={tasks}", "--output=out.txt", *sbatch, cwd=folder
-        )
+        wanted = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}"]
+        if batch:
+            self.id = slurm.submit(script, *wanted, "--output=out.txt", *sbatch, cwd=folder)
+        else:
+            script.write_text("\n".join(lines[:-1] + [f"{srun} {shlex.join(wanted)} --chdir={folder} {words}"]) + "\n")
+            self.id = slurm.start(["bash", str(script)], folder / "out.txt")
 
     # --- what it does
 

@@ -139,8 +139,8 @@ def office(host: str, said: JobNow | str, *, eldest: bool = True, restarts: int 
     )
 
 
-ALL = JobNow(state="RUNNING", nodes=("node-1", "node-2", "node-3"))
-WITHOUT_THE_FIRST = replace(ALL, nodes=("node-2", "node-3"))
+ALL = JobNow(state="RUNNING", nodes="node-[1-3]")
+WITHOUT_THE_FIRST = replace(ALL, nodes="node-[2-3]")
 
 
 def test_the_lowest_node_that_slurm_counts_leads() -> None:
