@@ -112,7 +112,7 @@ class Job:
         if batch:
             self.id = slurm.submit(script, *wanted, "--output=out.txt", *sbatch, cwd=folder)
         else:
-            script.write_text("\n".join(lines[:-1] + [f"{srun} {shlex.join(wanted)} --chdir={folder} {words}"]) + "\n")
+            script.write_text("\n".join([*lines[:-1], f"{srun} {shlex.join(wanted)} --chdir={folder} {words}"]) + "\n")
             self.id = slurm.start(["bash", str(script)], folder / "out.txt")
 
     # --- what it does

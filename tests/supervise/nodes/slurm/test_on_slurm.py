@@ -210,7 +210,7 @@ def test_when_slurm_sets_another_node_down_a_spare_replaces_it(slurm: Slurm, tmp
     assert comeback(job, struck, 1) < 60
     assert {each.node for each in job.steps() if each.attempt == 1} == {*slurm.nodes} - {lost}
     (run,) = job.runs()
-    assert run["attempts"][0]["title"] == f"the agent on {lost}, with rank 1 was killed or crashed"
+    assert run["attempts"][0]["cause"] == "network.connection_reset_peer_died"
     job.until(lambda: True if f"Slurm says {lost} is " in job.out else None, 45)
     slurm.run("scancel", str(job.id))
     assert job.left(40.0) == {}
