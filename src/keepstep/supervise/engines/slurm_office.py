@@ -68,7 +68,7 @@ class SlurmOffice:
     _leader: str = ""
     _alone_since: float | None = None
     _asked: float = 0.0
-    _refused: bool = False
+    refused: bool = False
     """The leader's host lives, but nobody listens there."""
     _addresses: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -78,7 +78,7 @@ class SlurmOffice:
 
     @property
     def give_up_s(self) -> float:
-        return NOBODY_S if self._refused else SILENT_HOST_S
+        return NOBODY_S if self.refused else SILENT_HOST_S
 
     # --- for an agent
 
@@ -100,8 +100,8 @@ class SlurmOffice:
                 return connect(self.secret, self._address(host), port, CONNECT_S)
             except CannotConnect as error:
                 why = why or str(error)
-                self._refused = now() - began < CONNECT_S / 2
-                if not self._refused:
+                self.refused = now() - began < CONNECT_S / 2
+                if not self.refused:
                     break  # the host does not answer at all
         raise CannotConnect(why)
 

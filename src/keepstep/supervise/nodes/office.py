@@ -44,6 +44,8 @@ class Office(Protocol):
     counted: tuple[str, ...]
     """The hosts that the engine counted when it was last asked."""
 
+    refused: bool
+    """The leader's host answers, but nobody leads there."""
     followed: str
     """The host of the leader that this agent was last connected to; empty: none yet."""
 

@@ -121,10 +121,11 @@ def _left(agent: Agent, office: Office, station: Station, began: float) -> Inher
     host = office.followed
     if not host:
         return None
+    why = "nobody listens there any more" if office.refused else None
     ranks = tuple(seat.rank for seat in agent.layout.seats if seat.machine == host)
     node = next((seat.node for seat in agent.layout.seats if seat.machine == host), 0)
     return Inherited(
-        lost=NodeLost(host=host, node=node, ranks=ranks),
+        lost=NodeLost(host=host, node=node, ranks=ranks, closed=office.refused, why=why),
         began=began,
         why=f"{office.says_about(host)}; {station.host} leads from now on",
     )
