@@ -46,6 +46,8 @@ class Gathering:
     again_s: float = AGAIN_S
     tend: Callable[[], list[str]] = list
     """Restarts agents that have ended; says why some are missing."""
+    taken_out: Collection[str] = ()
+    """Hosts that the engine no longer counts."""
     failures: list[Failure] = field(default_factory=list)
     """Of hosts, in this run."""
     took_part: dict[int, str] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class Gathering:
         return [node for node in self._usable() if node not in nodes]
 
     def _usable(self) -> list[int]:
-        present = self.leader.present()
+        present = [node for node in self.leader.present() if self.leader.host(node) not in self.taken_out]
         return [node for node in present if self._needed or self.leader.host(node) not in self._left_out]
 
     def _is_complete(self, usable: list[int], since_s: float) -> bool:
