@@ -57,6 +57,8 @@ def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
         roles=Roles(chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator),
         remote=asked.remote,
         again=_again(asked, command),
+        command=tuple(command),
+        requeue=asked.requeue,
     )
 
 

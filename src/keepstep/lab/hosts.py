@@ -56,6 +56,15 @@ class Hosts:
             self._ip(pid, "addr", "add", f"{address(host)}/24", "dev", "eth0")
             self._ip(pid, "link", "set", "eth0", "up")
 
+    @property
+    def holders(self) -> tuple[int, ...]:
+        """The processes that hold the hosts' namespaces, by host."""
+        return tuple(self._pids)
+
+    @property
+    def switch(self) -> int:
+        return self._switch
+
     def inside(self, host: int) -> list[str]:
         """What to put before a command to run it on ``host``."""
         return ["nsenter", f"--target={self._pids[host]}", "--net", "--uts", "--mount", "--"]

@@ -56,14 +56,14 @@ class JobLeft:
     coverage: tuple[Coverage, ...] = ()
 
 
-def ask_client(command: Sequence[str]) -> Answer:
+def ask_client(command: Sequence[str], limit_s: float = TIME_LIMIT_S) -> Answer:
     """Run a client to its end, or to the time limit."""
     if shutil.which(command[0]) is None:
         return Answer(status=127, err=f"{command[0]} is not on the PATH", found=False)
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_S)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return Answer(status=124, err=f"{command[0]} did not answer within {TIME_LIMIT_S:.0f} s")
+        return Answer(status=124, err=f"{command[0]} did not answer within {limit_s:.0f} s")
     except OSError as error:
         return Answer(status=126, err=f"{command[0]} could not be run: {error.strerror}")
     return Answer(done.returncode, done.stdout[-LARGEST_ANSWER:], done.stderr.decode(errors="replace"))

@@ -18,7 +18,7 @@ from keepstep.core.report import Report, Verdict
 from keepstep.core.wording import count, duration, size
 from keepstep.sources.files import GAPS
 from keepstep.store.runs import AttemptSaid, RunFolder
-from keepstep.supervise.crew import Trial
+from keepstep.supervise.crew import Page
 from keepstep.supervise.decision import Action, Decision
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened
@@ -78,7 +78,7 @@ class Account:
         """The page of the current attempt."""
         return self.folder.manifest.attempts[-1]
 
-    def explain(self, attempt: Trial) -> tuple[Report, Progress]:
+    def explain(self, attempt: Page) -> tuple[Report, Progress]:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
         for part in attempt.parts or (attempt.folder,):
             forget_repeated(part, part / "guard")
@@ -112,7 +112,7 @@ class Account:
             self._terminal.say(f"  because {root.because}")
         self._terminal.say(decision.words)
 
-    def note(self, attempt: Trial, outcome: Outcome, report: Report, decision: Decision) -> None:
+    def note(self, attempt: Page, outcome: Outcome, report: Report, decision: Decision) -> None:
         """Write down what was decided and why, and tell the user's hook."""
         said = self._said
         said.told = said.told or time.time()
@@ -126,13 +126,21 @@ class Account:
         root = report.root
         self._said.cause, self._said.title = (root.cause.value, root.title) if root is not None else (None, None)
 
-    def ended(self, attempt: Trial, happened: Happened, status: int) -> None:
+    def ended(self, attempt: Page, happened: Happened, status: int) -> None:
         """Write down how the attempt ended."""
         said = self._said
         said.ended, said.status, said.happened, said.steps = time.time(), status, happened.value, attempt.steps
         self.folder.save()
 
-    def save(self, attempt: Trial, report: Report) -> None:
+    def break_off(self, why: str) -> None:
+        """Another process goes on with the run."""
+        if self.folder.manifest.attempts and self._said.ended is None:
+            said = self._said
+            said.ended, said.status, said.happened, said.decision = time.time(), 1, Happened.NODE_LOST.value, why
+        self._terminal.say(why)
+        self.finish("stopped", 1)
+
+    def save(self, attempt: Page, report: Report) -> None:
         """Write the report on the attempt, and that on all attempts so far."""
         from keepstep.analyze.comeback import numbered
         from keepstep.core.redact import redacted
@@ -145,7 +153,7 @@ class Account:
         self.folder.save()
         self._gaps.look(attempt.folder, self.folder.full)
 
-    def _call_hook(self, attempt: Trial, report: Report, outcome: Outcome, decision: Decision) -> None:
+    def _call_hook(self, attempt: Page, report: Report, outcome: Outcome, decision: Decision) -> None:
         if self._on_failure is None:
             return
         about = {

@@ -35,14 +35,22 @@ class Applied:
     limits: dict[str, int] = field(default_factory=dict)
 
 
-class Trial(Protocol):
-    """One attempt: ``begin``, then ``watch`` (again, after a ``hold``), then ``end``."""
+class Superseded(Exception):
+    """Another process leads the run now, or this one can no longer be sure that it does. Raised by attempts."""
 
-    number: int
-    folder: Path
-    env: Mapping[str, str]
-    """What its ranks are started with."""
+    def __init__(self, why: str, attempt: int) -> None:
+        super().__init__(why)
+        self.attempt = attempt
+        """The newest that was started."""
 
+
+class Page(Protocol):
+    """What is written down about an attempt."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def folder(self) -> Path: ...
     @property
     def steps(self) -> int | None: ...
     @property
@@ -52,6 +60,13 @@ class Trial(Protocol):
     @property
     def parts(self) -> Sequence[Path]:
         """Folders of their own, where several nodes have each written one."""
+
+
+class Trial(Page, Protocol):
+    """One attempt: ``begin``, then ``watch`` (again, after a ``hold``), then ``end``."""
+
+    env: Mapping[str, str]
+    """What its ranks are started with."""
 
     def begin(self) -> None: ...
     def watch(self) -> Outcome: ...

@@ -23,7 +23,7 @@ from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
 from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
-from keepstep.supervise.crew import Applied, Crew, ThisMachine, Trial
+from keepstep.supervise.crew import Applied, Crew, Superseded, ThisMachine, Trial
 from keepstep.supervise.decision import Action, Decision, Settings
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.remedy import Remedy
@@ -37,8 +37,15 @@ MakeCrew = Callable[[Asked, Mapping[str, str], Terminal, Interrupts], Crew]
 class Supervisor:
     """One run."""
 
-    def __init__(self, asked: Asked, env: Mapping[str, str] = os.environ, *, make_crew: MakeCrew | None = None) -> None:
-        """``make_crew``: who runs the attempts, if not this machine alone."""
+    def __init__(
+        self,
+        asked: Asked,
+        env: Mapping[str, str] = os.environ,
+        *,
+        make_crew: MakeCrew | None = None,
+        take_over: Callable[[Account], None] | None = None,
+    ) -> None:
+        """``make_crew``: who runs the attempts, if not this machine. ``take_over``: if another process led before."""
         self._asked = asked
         self._env = env
         self._terminal = Terminal(quiet=asked.quiet)
@@ -48,6 +55,7 @@ class Supervisor:
         )
         self._applied = Applied()
         self._make_crew = make_crew
+        self._take_over = take_over
         self._before: list[Situation] = []
         self._wondered = False
 
@@ -57,7 +65,9 @@ class Supervisor:
             try:
                 account = Account(self._make_folder(), self._terminal, self._asked.on_failure)
                 try:
-                    if self._asked.check and not self._check(account.folder.path):
+                    if self._take_over is not None:
+                        self._take_over(account)
+                    elif self._asked.check and not self._check(account.folder.path):
                         return account.finish("failed", 1)
                     return self._attempts(account)
                 finally:
@@ -105,9 +115,12 @@ class Supervisor:
         try:
             number = crew.first_attempt
             while (ended := self._attempt(number, crew, account)) is None:
-                number += 1
+                number = max(number + 1, crew.first_attempt)
             status = ended
             return status
+        except Superseded as error:
+            account.break_off(str(error))
+            raise
         finally:
             crew.close(status)
 

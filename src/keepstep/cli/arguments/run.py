@@ -92,6 +92,12 @@ def _add_nodes(run: Parser) -> None:
     nodes.add_argument(
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"
     )
+    nodes.add_argument(
+        "--requeue",
+        action="store_true",
+        help="with Slurm: if SIGTERM ends the run before it is done, put the job back into the queue (scontrol"
+        " requeue)",
+    )
 
 
 def _add_restarts(run: Parser) -> None:

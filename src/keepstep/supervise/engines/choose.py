@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from keepstep.errors import UserError
+from keepstep.supervise.engines.slurm_step import is_batch, is_step, not_by_srun
 from keepstep.supervise.engines.wanted import Wanted
 
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
-ENGINES = ("meet", "pipe", "ssh")
+ENGINES = ("meet", "pipe", "slurm", "ssh")
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:
@@ -36,7 +37,11 @@ def engine_of(wanted: Wanted, env: Mapping[str, str]) -> str | None:
         return "ssh"
     if wanted.meet is not None or wanted.node_rank is not None:
         return "meet"
+    if is_step(env):
+        return "slurm"
     if wanted.any:
+        if is_batch(env):
+            raise not_by_srun(wanted)
         raise UserError(
             "which nodes?", hint="give --hosts A,B,C, or on each node --nodes N --node-rank I --meet HOST:PORT"
         )

@@ -28,6 +28,9 @@ class Wanted:
     again: tuple[str, ...] = ()
     """The rest of the command line, for agents that this process starts."""
     roles: Roles = ONLY_WORKERS
+    command: tuple[str, ...] = ()
+    requeue: bool = False
+    """With Slurm: may the job be put back into the queue?"""
 
     @property
     def any(self) -> bool:

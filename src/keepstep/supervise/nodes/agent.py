@@ -21,12 +21,13 @@ from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.ending import Exit, Reaper
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import Job, launches
-from keepstep.supervise.layout import MORE_PORTS
+from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import Contact, Vitals, now
 from keepstep.supervise.nodes.link import Link
 from keepstep.supervise.nodes.messages import State
+from keepstep.supervise.nodes.office import Office
 from keepstep.supervise.nodes.parcels import Sender
 from keepstep.supervise.nodes.relay import Relay
 from keepstep.supervise.progress import Progress
@@ -43,6 +44,8 @@ SEND_S = 20.0
 MOST_BYTES = 64 << 20
 """Of evidence of one attempt."""
 LOST_STATUS = 1
+ELECTED = -1
+"""Not a status: this node leads the run from now on."""
 FINAL = (Happened.EXITED, Happened.RAISED, Happened.ENDED_WELL)
 """After these there is nothing to watch: the leader decides."""
 
@@ -60,6 +63,7 @@ class Part:
     grace_s: float = 10.0
     hang_s: float | None = None
     give_up_s: float = GIVE_UP_S
+    office: Office | None = None
 
 
 class Agent:
@@ -85,6 +89,8 @@ class Agent:
             self._reaper.remove(folder)
         self._running: _Running | None = None
         self._newest = said.NEVER
+        self.layout = Layout()
+        """Of the newest attempt."""
         self._status: int | None = None
         self._signal: int | None = None
         self._hurry = False
@@ -103,6 +109,11 @@ class Agent:
             return self._status
         finally:
             self._close()
+
+    @property
+    def newest(self) -> int:
+        """The newest attempt that this node took part in."""
+        return self._newest
 
     # --- one round
 
@@ -150,9 +161,14 @@ class Agent:
             )
             self._hurry = True
             self._end(self._running, Outcome(Happened.NODE_LOST))
-        alone = contact.alone_since
-        if self._running is None and alone is not None and now() - alone > self._part.give_up_s:
-            self._terminal.aloud(f"the leader could not be reached for {self._part.give_up_s:.0f} s: {contact.trouble}")
+        alone, office = contact.alone_since, self._part.office
+        if self._running is not None or alone is None:
+            return
+        give_up_s = office.give_up_s if office is not None else self._part.give_up_s
+        if office is not None and office.elected:
+            self._status = ELECTED
+        elif now() - alone > give_up_s or (office is not None and office.out):
+            self._terminal.aloud(f"the leader could not be reached for {now() - alone:.0f} s: {contact.trouble}")
             self._status = LOST_STATUS
 
     def _pass_signals_on(self) -> None:
@@ -223,7 +239,7 @@ class Agent:
         if self._running is not None or not self._contact.may_start(start):
             self._contact.send(said.Ended(attempt=number))
             return
-        self._newest, self._signal, self._hurry = number, None, False
+        self._newest, self._signal, self._hurry, self.layout = number, None, False, start.layout
         try:
             self._running = self._prepared(start)
             self._running.attempt.begin()

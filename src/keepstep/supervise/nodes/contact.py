@@ -171,6 +171,8 @@ class Contact:
                 left = self._lease.left_s(now())
             self._hold(None if self.vitals.state is State.IDLE else left)
             return
+        if isinstance(message, Refused) and message.again:
+            raise CannotConnect(message.why)
         if isinstance(message, Welcome):
             with self._lock:
                 self._lease.welcomed(message)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
 import threading
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keepstep import __version__
+from keepstep.core.wording import duration
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Trial
 from keepstep.supervise.interrupts import Interrupts
@@ -20,15 +22,17 @@ from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
 from keepstep.supervise.nodes.leader import Leader
-from keepstep.supervise.nodes.links import Hub, Link
+from keepstep.supervise.nodes.links import CannotListen, Hub, Link
 from keepstep.supervise.nodes.membership import Membership
-from keepstep.supervise.nodes.messages import Hello, State
+from keepstep.supervise.nodes.messages import NEVER, Hello, State
+from keepstep.supervise.nodes.office import Inherited, Office, Term
 from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.world import World
 from keepstep.supervise.terminal import Terminal
 
 LARGEST_SCRIPT = 64 << 20
+SETTLE_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,8 @@ class Station:
     """How many there may be, the spare ones too."""
     listens: tuple[str | None, int | None] | None = None
     """Where it listens if it leads."""
+    ports: tuple[int, ...] = ()
+    """Or on one of these ports: the first that is free."""
     call: Callable[[], Link] | None = None
     """Reaches the leader, wherever that is now (None: it leads)."""
     address: str | None = None
@@ -56,14 +62,24 @@ class Station:
     per_node: int | None = None
     roles: Roles = ONLY_WORKERS
     first_s: float = FIRST_S
+    newest: int = NEVER
+    """The newest attempt that this node knows of."""
+    past: Inherited | None = None
+    """What another process that led this run before has left."""
     first: bool = True
     """Nobody led this run before."""
+    office: Office | None = None
+    """Whose word it is who leads, where another process may take over."""
+    words: Callable[[], list[str]] | None = None
+    """What the leader says at the start."""
     ready: Callable[[Hub], None] | None = None
     """Called once the hub listens: where agents have to be started, or told where it is."""
     tend: Callable[[], list[str]] | None = None
     """Called while nodes are awaited: restarts agents, and says why some are missing."""
     over: Callable[[], None] | None = None
     """Called at the end."""
+    at_end: Callable[[int], None] | None = None
+    """Called in the leader with the run's status, when all is over."""
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone, with nothing left to run."""
 
@@ -105,7 +121,17 @@ def part_of(station: Station, asked: Asked, env: Mapping[str, str]) -> Part:
         grace_s=asked.grace_s,
         hang_s=asked.hang_timeout_s,
         give_up_s=station.give_up_s,
+        office=station.office,
     )
+
+
+def _hub(station: Station) -> Hub:
+    """On the first port that is free. Raises :class:`CannotListen`."""
+    host, port = station.listens or (None, None)
+    for each in station.ports[:-1]:
+        with contextlib.suppress(CannotListen):
+            return Hub(station.secret, host, each)
+    return Hub(station.secret, host, station.ports[-1] if station.ports else port)
 
 
 class Nodes:
@@ -115,12 +141,19 @@ class Nodes:
         self, station: Station, asked: Asked, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts
     ) -> None:
         self._station, self._asked, self._env = station, asked, env
-        host, port = station.listens or (None, None)
-        hub = Hub(station.secret, host, port)
+        hub = _hub(station)
+        office = station.office
         membership = Membership(
-            run=station.run, version=__version__, nodes=station.nodes, now=now(), first=station.first
+            run=station.run,
+            version=__version__,
+            nodes=station.nodes,
+            now=now(),
+            first=station.first,
+            term_s=office.term_s if office is not None else None,
         )
+        membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)
+        self._term = Term(self._leader, office) if office is not None else None
         self._gathering = Gathering(
             leader=self._leader,
             least=station.least,
@@ -141,6 +174,18 @@ class Nodes:
         if station.node is not None:
             self._thread = threading.Thread(target=self._serve, args=(hub,), daemon=True, name="keepstep-agent")
             self._thread.start()
+        for words in station.words() if station.words is not None else ():
+            terminal.say(words)
+        if not station.first:
+            self._settle(interrupts, terminal.say)
+
+    def _settle(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:
+        """Wait until nothing that an earlier leader started can run, and all nodes have said how far they were."""
+        longest = max(self._leader.blocking().values(), default=0.0)
+        say(f"waiting up to {duration(longest)} until nothing that the earlier leader started can run")
+        while interrupts.signal is None and self._leader.blocking():
+            self._leader.end_others()
+            self._leader.wait(SETTLE_S)
 
     def _serve(self, hub: Hub) -> None:
         quiet = AgentTerminal(quiet=self._asked.quiet)
@@ -160,6 +205,8 @@ class Nodes:
         )
 
     def close(self, status: int) -> None:
+        if self._term is not None:
+            self._term.end()
         self._leader.close(status)
         if self._thread is not None:
             self._thread.join(timeout=15.0)

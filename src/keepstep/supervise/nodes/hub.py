@@ -40,6 +40,7 @@ MOST_GREETED = 256
 """Handshakes at once. One more, and the oldest ends: visitors who say nothing keep nobody out."""
 MOST_TURNED_AWAY = 100
 """So many are reported, in case somebody tries all day."""
+LOCAL = "this process"
 REST_S = 0.5
 """After this process has run out of file descriptors."""
 
@@ -121,7 +122,7 @@ class Hub:
         self._loop.close(flush_s)
         self._inbox.close()
 
-    def local(self, peer: str = "this process") -> MemoryLink:
+    def local(self, peer: str = LOCAL) -> MemoryLink:
         """A link to this hub from within the process."""
         link = MemoryLink(peer)
         end = _LocalEnd(next(self._numbers), link, self._inbox, self._locals)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from keepstep.core.private_files import write_whole
+from keepstep.supervise.crew import Superseded
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.contact import now
-from keepstep.supervise.nodes.hub import Hub
+from keepstep.supervise.nodes.hub import LOCAL, Hub
 from keepstep.supervise.nodes.link import Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.membership import Member, Membership, News
 from keepstep.supervise.nodes.parcels import Receiver
@@ -60,6 +61,7 @@ class Leader:
         self._refused: list[str] = []
         self._keys: list[tuple[int, tuple[str, str]]] = []
         """What guards have told each other in this attempt, for nodes that come back."""
+        self._superseded: str | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepstep-leader", daemon=True)
         self._thread.start()
@@ -105,10 +107,38 @@ class Leader:
             return news
 
     def wait(self, seconds: float) -> None:
-        """Until something happens, or for so long."""
+        """Until something happens, or for so long. Raises :class:`Superseded` once this process leads no longer."""
         with self._changed:
             if not self._news:
                 self._changed.wait(seconds)
+            if not self._membership.leads(now()):
+                why = self._superseded or "the engine has not confirmed for too long that this node leads"
+                raise Superseded(why, self._membership.newest_attempt)
+
+    def confirmed(self, asked: float) -> None:
+        """The engine said so, when it was asked at this time."""
+        with self._changed:
+            self._membership.confirmed(asked)
+
+    def supersede(self, why: str) -> None:
+        """The engine says that another one leads."""
+        with self._changed:
+            self._superseded = why
+            self._membership.supersede()
+            self._changed.notify_all()
+
+    def hears(self, hosts: Collection[str]) -> bool:
+        """Whether all nodes on these hosts are connected here, and were heard a moment ago."""
+        with self._changed:
+            return self._membership.hears(hosts, now())
+
+    def end_others(self) -> None:
+        """End what an earlier leader has started."""
+        with self._changed:
+            for node in self._membership.blocking(now()):
+                member = self._membership.member(node)
+                if member is not None and member.open is not None:
+                    self._send(node, said.End(attempt=member.open, what="node lost", hurry=True))
 
     def member(self, node: int) -> Member | None:
         with self._changed:
@@ -154,8 +184,10 @@ class Leader:
     def close(self, status: int) -> None:
         """Say goodbye to all."""
         with self._changed:
+            leads = self._membership.leads(now())
             for link in list(self._nodes):
-                self._hub.send(link, said.Bye(status=status))
+                if leads or self._peers.get(link) == LOCAL:  # the other nodes look for the one that leads now
+                    self._hub.send(link, said.Bye(status=status))
         self._over.set()
         self._thread.join(timeout=2.0)
         self._hub.close(flush_s=3.0)
@@ -196,7 +228,7 @@ class Leader:
     def _hello(self, link: int, hello: said.Hello) -> None:
         answer = self._membership.hello(hello.node, hello, now(), link=link)
         if isinstance(answer, said.Refused):
-            if answer.why not in self._refused:
+            if answer.why not in self._refused and not answer.again:
                 self._refused.append(answer.why)
                 self._say(answer.why)
         else:

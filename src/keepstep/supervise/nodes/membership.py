@@ -11,7 +11,7 @@ one connection: what arrives on an older one than the node's newest is of no acc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from keepstep.supervise.nodes.admission import refusal, taken
@@ -118,6 +118,20 @@ class Membership:
         if self.leads(now):
             self._confirmed = max(self._confirmed, now)
 
+    def supersede(self) -> None:
+        """The engine says that another process leads."""
+        self._deposed = True
+
+    def hears(self, hosts: Collection[str], now: float) -> bool:
+        """Whether all nodes are connected and were heard a moment ago, except those known to be on other hosts."""
+        for node in range(self.nodes):
+            member = self._members.get(node)
+            if member is None:
+                return False
+            if member.hello.host in hosts and (member.link is None or now - member.heard > SILENT_S):
+                return False
+        return True
+
     def leads(self, now: float) -> bool:
         """Whether this process may still answer and start anything. Once it may not, it never may again."""
         if self._term_s is not None and now >= self._confirmed + self._term_s:
@@ -129,7 +143,7 @@ class Membership:
     def hello(self, node: int, hello: Hello, now: float, *, link: object) -> Welcome | Refused:
         """An agent wants to take part, for the first time or again."""
         if now < self.opens or not self.leads(now):
-            return Refused(why="this process does not lead the run now; try again")
+            return Refused(why="the process there does not lead the run now", again=True)
         why = refusal(hello, run=self._run, version=self._version, nodes=self.nodes, first=self._first)
         member = self._members.get(node)
         if why is None and member is not None and member.link is not None and now - member.heard <= SILENT_S:

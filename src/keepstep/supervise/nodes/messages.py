@@ -179,6 +179,8 @@ class Refused(Message):
     """The other answer: this node cannot take part."""
 
     why: str
+    again: bool = False
+    """Whether to ask again, there or elsewhere: this process does not lead, or not yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

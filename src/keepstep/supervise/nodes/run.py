@@ -1,33 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep run`` on several nodes: this process leads, or serves the one that does."""
+"""``keepstep run`` on several nodes: this process leads, or serves the one that does, or one after the other."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
+from keepstep.core.facts.nodes import NodeLost
 from keepstep.errors import UserError
 from keepstep.supervise.asked import Asked
+from keepstep.supervise.crew import Superseded
+from keepstep.supervise.decision import Settings
 from keepstep.supervise.interrupts import Interrupts
-from keepstep.supervise.nodes.agent import Agent
+from keepstep.supervise.nodes.agent import ELECTED, LOST_STATUS, Agent
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
+from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.crew import Nodes, Station, hello_of, part_of
 from keepstep.supervise.nodes.link import CannotListen
+from keepstep.supervise.nodes.messages import NEVER
+from keepstep.supervise.nodes.office import Inherited, Office, take_over
+from keepstep.supervise.policy import NOT_RESTARTED
 from keepstep.supervise.run import Supervisor
+
+ASK_S = 2.0
 
 
 def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
     """All of this node's part. Returns the run's status, on every node."""
-    if station.call is None:
-        try:
-            return Supervisor(asked, env, make_crew=partial(Nodes, station)).run()
-        except CannotListen as error:
-            raise UserError(f"the leader cannot listen: {error}") from error
-    return serve(station, asked, env)
+    if station.office is None:
+        return lead(station, asked, env) if station.call is None else serve(station, asked, env)
+    interrupts = Interrupts(_whisper, asked.grace_s)
+    with interrupts.listening():  # for the moments between two offices
+        return _in_turns(station, station.office, asked, env, interrupts)
 
 
-def serve(station: Station, asked: Asked, env: Mapping[str, str], *, out: bool = True) -> int:
+def lead(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
+    """As the leader. Raises :class:`Superseded` where another process leads from now on."""
+    most = asked.max_attempts if asked.max_attempts is not None else Settings().max_attempts
+    past = partial(take_over, past=station.past, most=most) if station.past is not None else None
+    try:
+        status = Supervisor(asked, env, make_crew=partial(Nodes, station), take_over=past).run()
+    except CannotListen as error:
+        raise UserError(f"the leader cannot listen: {error}") from error
+    if station.at_end is not None:
+        station.at_end(status)
+    return status
+
+
+def serve(
+    station: Station,
+    asked: Asked,
+    env: Mapping[str, str],
+    *,
+    out: bool = True,
+    and_then: Callable[[Agent], None] | None = None,
+) -> int:
     """As an agent. ``out``: what ranks print goes to standard output (else to standard error)."""
     assert station.call is not None
     terminal = AgentTerminal(quiet=asked.quiet, out=None if out else sys.stderr)
@@ -35,6 +65,71 @@ def serve(station: Station, asked: Asked, env: Mapping[str, str], *, out: bool =
     try:
         with interrupts.listening():
             hello = hello_of(station, asked.job)
-            return Agent(part_of(station, asked, env), station.call, hello, terminal, interrupts).run()
+            agent = Agent(part_of(station, asked, env), station.call, hello, terminal, interrupts)
+            status = agent.run()
+            if and_then is not None:
+                and_then(agent)
+            return status
     finally:
         terminal.close()
+
+
+# --- where the office may change hands
+
+
+def _in_turns(station: Station, office: Office, asked: Asked, env: Mapping[str, str], interrupts: Interrupts) -> int:
+    """Lead and serve, as the engine says."""
+    while interrupts.signal is None:
+        if station.call is None:
+            try:
+                return lead(station, asked, env)
+            except Superseded as error:
+                leads = _ask(office, interrupts)
+                if leads is None:
+                    return interrupts.status if interrupts.signal is not None else LOST_STATUS
+                station = replace(
+                    station, first=False, past=None, newest=error.attempt, call=None if leads else office.call
+                )
+            continue
+        served: list[Agent] = []
+        began = time.time()
+        status = serve(station, asked, env, and_then=served.append)
+        if status != ELECTED:
+            return status
+        if asked.job.as_given and asked.max_attempts is None:
+            _whisper(f"{office.says_about(office.followed)}; {NOT_RESTARTED}")
+            return LOST_STATUS
+        office.elected = False
+        newest = max(station.newest, served[0].newest)
+        past = _left(served[0], office, station, began)
+        station = replace(station, first=False, past=past, newest=newest, call=None, address=office.address())
+    return interrupts.status
+
+
+def _ask(office: Office, interrupts: Interrupts) -> bool | None:
+    """Whether this node leads after all; None: it does not belong to the run any more, or nobody says."""
+    began = now()
+    while interrupts.signal is None and now() - began < office.give_up_s:
+        if (answer := office.leads()) is not None:
+            return None if office.out else answer
+        time.sleep(ASK_S)
+    return None
+
+
+def _left(agent: Agent, office: Office, station: Station, began: float) -> Inherited | None:
+    """What the old leader has left, if it had started anything."""
+    host = office.followed
+    if agent.newest == NEVER or not host:
+        return None
+    ranks = tuple(seat.rank for seat in agent.layout.seats if seat.machine == host)
+    node = next((seat.node for seat in agent.layout.seats if seat.machine == host), 0)
+    return Inherited(
+        attempt=agent.newest,
+        lost=NodeLost(host=host, node=node, ranks=ranks),
+        began=began,
+        why=f"{office.says_about(host)}; {station.host} leads from now on",
+    )
+
+
+def _whisper(text: str) -> None:
+    print(f"keepstep: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who leads is Slurm's word: the lowest node of the step that its controller still counts.
+
+With ``--no-kill``, the controller takes a node that is down out of the job. An agent that cannot reach its leader asks
+who is the lowest now, and leads if it is on that node. A leader asks, too, and is none any more when the answer is
+another node, or when no answer comes for a term.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from keepstep.cluster.address import is_loopback
+from keepstep.sources import slurm_word
+from keepstep.sources.host import resolve
+from keepstep.sources.slurm_nodes import addresses_of
+from keepstep.sources.slurm_word import JobNow
+from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.lease import SILENT_S
+from keepstep.supervise.nodes.links import CannotConnect, Link, connect
+from keepstep.supervise.nodes.secret import Secret
+
+TERM_S = 12.0
+"""How long Slurm's word is good. A new leader waits for so long before it listens to anyone."""
+CONNECT_S = 3.0
+ASK_S = 2.0
+NOBODY_S = 60.0
+"""How long to look for a leader where a host answers that nobody leads there."""
+SILENT_HOST_S = 900.0
+"""The same where no host answers: by default, Slurm takes up to this long to notice that a node is down."""
+
+
+@dataclass
+class SlurmOffice:
+    """What one agent knows about who leads."""
+
+    job: str
+    restarts: int
+    hosts: tuple[str, ...]
+    """Of the step, in Slurm's order."""
+    host: str
+    eldest: bool
+    """Whether this is the node's first task."""
+    secret: Secret
+    ports: tuple[int, ...]
+    ask: Callable[[str], JobNow | str] = slurm_word.job_now
+    term_s: float = TERM_S
+    elected: bool = False
+    """Slurm says that this node leads."""
+    out: bool = False
+    """Slurm does not count this node any more."""
+    words: str = ""
+    """What Slurm said last."""
+    counted: tuple[str, ...] = ()
+    followed: str = ""
+    _leader: str = ""
+    _alone_since: float | None = None
+    _asked: float = 0.0
+    _refused: bool = False
+    """The leader's host lives, but nobody listens there."""
+    _addresses: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.counted, self._leader = self.hosts, self.hosts[0]
+
+    @property
+    def give_up_s(self) -> float:
+        return NOBODY_S if self._refused else SILENT_HOST_S
+
+    # --- for an agent
+
+    def call(self) -> Link:
+        """A link to whoever leads now."""
+        try:
+            link = self._dial()
+        except CannotConnect as error:
+            self._wonder()
+            raise CannotConnect(f"{error}{self.words}") from None
+        self._alone_since, self.words, self.followed = None, "", self._leader
+        return link
+
+    def _dial(self) -> Link:
+        host, why = self._leader, ""
+        for port in self.ports:
+            began = now()
+            try:
+                return connect(self.secret, self._address(host), port, CONNECT_S)
+            except CannotConnect as error:
+                why = why or str(error)
+                self._refused = now() - began < CONNECT_S / 2
+                if not self._refused:
+                    break  # the host does not answer at all
+        raise CannotConnect(why)
+
+    def _address(self, host: str) -> str:
+        """Names of nodes are Slurm's own: where one does not resolve, Slurm has the address."""
+        if host not in self._addresses:
+            addresses, _ = resolve([host])[host]
+            self._addresses[host] = host if addresses else addresses_of([host]).get(host, host)
+        return self._addresses[host]
+
+    def _wonder(self) -> None:
+        """Nobody answers where the leader should be: ask Slurm, but not at once and not all the time."""
+        at = now()
+        self._alone_since = self._alone_since if self._alone_since is not None else at
+        if at - self._alone_since < SILENT_S or at - self._asked < ASK_S:
+            return
+        self._asked = at
+        self.elected = self.leads() is True
+
+    # --- for both
+
+    def address(self) -> str:
+        """Where other nodes reach this one. Its own name may lead to loopback here, and need not resolve at all."""
+        addresses, _ = resolve([self.host])[self.host]
+        if addresses and not any(is_loopback(each) for each in addresses):
+            return self.host
+        return addresses_of([self.host]).get(self.host, self.host)
+
+    def leads(self) -> bool | None:
+        """Whether Slurm says that this node leads; None: it says nothing."""
+        with self._lock:
+            said = self.ask(self.job)
+            if isinstance(said, str):
+                self.words = f"; Slurm does not answer ({said})"
+                return None
+            counted = [host for host in self.hosts if host in said.nodes]
+            if said.restarts != self.restarts or not counted:
+                self.out, self.words = True, f"; Slurm says that the job is {said.state}, without these nodes"
+                return False
+            self.counted, self._leader = tuple(counted), counted[0]
+            self.out = self.host not in counted
+            self.words = (
+                "; Slurm has taken this node out of the job" if self.out else f"; Slurm still counts on {counted[0]}"
+            )
+            return self.eldest and counted[0] == self.host
+
+    def says_about(self, host: str) -> str:
+        """Slurm's state of a host, in words."""
+        found = slurm_word.node_words(host)
+        return f"Slurm says {host} is {found}" if found else f"Slurm says nothing about {host}"

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's office, where another process may take it over: whose word counts, and what a new leader inherits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.nodes import NodeLost
+from keepstep.store.evidence import append
+from keepstep.supervise.decision import Action, Decision
+from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.lease import SILENT_S
+from keepstep.supervise.nodes.links import Link
+from keepstep.supervise.situation import Happened
+from keepstep.supervise.started import Outcome
+
+if TYPE_CHECKING:
+    from keepstep.supervise.account import Account
+
+ASK_S = 2.0
+SELDOM_S = 30.0
+LOST = "nodes.jsonl"
+
+
+class Office(Protocol):
+    """The engine's word about who leads."""
+
+    term_s: float
+    """How long the word is good for."""
+    elected: bool
+    """It was this node, when the engine was last asked because the leader could not be reached."""
+    out: bool
+    """This node does not belong to the run any more."""
+    words: str
+    """What the engine said last."""
+    counted: tuple[str, ...]
+    """The hosts that the engine counted when it was last asked."""
+
+    followed: str
+    """The host of the leader that this agent was last connected to; empty: none yet."""
+
+    @property
+    def give_up_s(self) -> float:
+        """How long an agent without a leader waits for the engine to name another."""
+
+    def call(self) -> Link:
+        """A link to whoever leads now."""
+
+    def address(self) -> str:
+        """Where the other nodes reach this one."""
+
+    def leads(self) -> bool | None:
+        """Ask. None: there is no answer."""
+
+    def says_about(self, host: str) -> str:
+        """What the engine knows about a host, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inherited:
+    """What an agent that becomes leader knows about the run so far."""
+
+    attempt: int
+    """The newest one that this node was asked to start."""
+    lost: NodeLost
+    """The leader that it takes over from."""
+    began: float
+    why: str
+
+
+class Term:
+    """Asks the engine, beside everything else, whether this process still leads.
+
+    A process takes over only after it has lost touch with this one. So while all nodes that the engine counts are
+    connected here and heard, no other process leads, and the engine's controller may be away for hours.
+    """
+
+    def __init__(self, leader: Leader, office: Office) -> None:
+        self._leader, self._office = leader, office
+        self._asked = now()
+        self._over = threading.Event()
+        threading.Thread(target=self._run, name="keepstep-term", daemon=True).start()
+
+    def end(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(ASK_S):
+            at = now()
+            everyone = self._leader.hears(self._office.counted)
+            if everyone:
+                self._leader.confirmed(at - SILENT_S)
+            if everyone and at - self._asked < SELDOM_S:
+                continue
+            self._asked = at
+            answer = self._office.leads()
+            if answer:
+                self._leader.confirmed(at)
+            elif answer is False:
+                self._leader.supersede(f"this node does not lead the run any more{self._office.words}")
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """An attempt that another process led, as far as this one has seen it."""
+
+    number: int
+    folder: Path
+    steps: int | None = None
+    has_gaps: bool = False
+    unwritten: Sequence[Evidence[Fact]] = ()
+    parts: Sequence[Path] = ()
+
+
+def take_over(account: Account, past: Inherited, most: int) -> None:
+    """Write down what became of the attempt that the old leader led, and say it. ``most``: attempts without progress."""
+    folder = account.begin(past.attempt)
+    quote = f"{past.lost.host} (node {past.lost.node}), which led the run, cannot be reached: {past.why}"
+    evidence = Evidence(fact=past.lost, origin=Origin(source=LOST), at=past.began, quote=quote)
+    append(folder / LOST, [evidence])
+    trial = _Past(past.attempt, folder)
+    report, _ = account.explain(trial)
+    outcome = Outcome(Happened.NODE_LOST, rank=past.lost.ranks[0] if past.lost.ranks else None)
+    decision = Decision(
+        action=Action.RESTART, reason=f"{past.lost.host} led the run until now; {past.why}", attempts_left=most - 1
+    )
+    account.announce(outcome, report, decision)
+    account.note(trial, outcome, report, decision)
+    account.ended(trial, Happened.NODE_LOST, 1)

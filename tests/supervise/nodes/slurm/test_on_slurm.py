@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a real Slurm whose nodes are network namespaces: what happens to them, and what is said about it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keepstep.lab import slurm as lab_slurm
+from keepstep.lab.slurm import Slurm
+from tests.supervise.nodes.slurm.on_slurm import Job, Step
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.slow,
+    pytest.mark.skipif(lab_slurm.missing() is not None, reason=str(lab_slurm.missing())),
+]
+long = pytest.mark.long
+
+
+@pytest.fixture
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    pytest.importorskip("torch")
+    with contextlib.closing(Slurm(3, tmp_path_factory.mktemp("slurm"))) as made:
+        yield made
+
+
+def one_attempt_at_once(steps: list[Step]) -> bool:
+    """No step of an attempt was made after the first step of a later one."""
+    first: dict[tuple[int, int], float] = {}
+    for each in steps:
+        key = (each.life, each.attempt)
+        first[key] = min(each.at, first.get(key, each.at))
+    return all(each.at < at for each in steps for key, at in first.items() if key > (each.life, each.attempt))
+
+
+def kill_rank(job: Job, rank: int, node: str) -> None:
+    """SIGKILL, as the kernel would."""
+    for pid in job.slurm.processes(node):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if f"RANK={rank}".encode() in words and b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes().split(
+                b"\0"
+            ):
+                os.kill(pid, signal.SIGKILL)
+                return
+    raise AssertionError(f"rank {rank} is not on {node}")
+
+
+def comeback(job: Job, since: float, attempt: int) -> float:
+    """Seconds from a fault to the first step of the attempt that followed."""
+    first = min(each.at for each in job.steps() if each.attempt == attempt)
+    print(f"comeback: {first - since:.1f} s")
+    return first - since
+
+
+def test_a_rank_killed_on_the_second_node_is_named_with_its_host_and_comes_back(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=40)
+    job.reached(10)
+    kill_rank(job, 1, "node-2")
+    struck = time.time()
+    assert job.end() == "COMPLETED", job.out
+    assert "rank 1 on node-2 ended with SIGKILL" in job.out
+    (run,) = job.runs()
+    assert run["state"] == "finished" and len(run["attempts"]) == 2
+    assert comeback(job, struck, 1) < 30
+    assert {(each.rank, each.node, each.local, each.world) for each in job.steps()} == {
+        (0, "node-1", 0, 2),
+        (1, "node-2", 0, 2),
+    }
+    assert one_attempt_at_once(job.steps())
+    assert max(each.number for each in job.steps()) == 40
+    assert job.left() == {} and job.secrets() == []
+
+
+@long
+def test_a_healthy_job_on_two_nodes_with_two_ranks_each(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "2", nodes=2, steps=20)
+    assert job.end() == "COMPLETED", job.out
+    assert {(each.rank, each.node, each.local, each.world) for each in job.steps()} == {
+        *[(0, "node-1", 0, 4), (1, "node-1", 1, 4)],
+        *[(2, "node-2", 0, 4), (3, "node-2", 1, 4)],
+    }
+    assert job.left() == {} and job.secrets() == []
+
+
+@long
+def test_several_tasks_per_node_supervise_one_rank_each(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, nodes=2, tasks=2, steps=20)
+    assert job.end() == "COMPLETED", job.out
+    assert {(each.rank, each.node, each.local, each.world) for each in job.steps()} == {
+        *[(0, "node-1", 0, 4), (1, "node-1", 1, 4)],
+        *[(2, "node-2", 0, 4), (3, "node-2", 1, 4)],
+    }
+    assert len(job.runs()) == 1
+    assert job.left() == {}
+
+
+@long
+def test_a_node_that_is_cut_off_is_named_and_replaced_by_a_spare(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
+    job.reached(10)
+    slurm.cut("node-2")
+    struck = time.time()
+    job.until(lambda: True if "node-2, with rank 1 has been silent" in job.out else None, 10)
+    job.reached(1, attempt=1)
+    assert comeback(job, struck, 1) < 60
+    assert job.end() == "COMPLETED", job.out
+    (run,) = job.runs()
+    assert run["attempts"][0]["title"] == "node-2, with rank 1 went silent"
+    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-1", "node-3"}
+    assert one_attempt_at_once(job.steps())
+    slurm.mend("node-2")
+    assert job.left() == {}
+
+
+@long
+def test_when_the_leaders_node_dies_the_next_node_leads(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
+    job.reached(10)
+    struck = time.time()
+    slurm.power_off("node-1")
+    job.reached(1, attempt=1)
+    assert comeback(job, struck, 1) < 120
+    job.until(lambda: True if len(job.runs()) == 2 and job.runs()[-1]["state"] != "running" else None)
+    run = job.runs()[-1]
+    assert run["state"] == "finished" and run["host"] == "node-2"
+    assert [each["number"] for each in run["attempts"]] == [0, 1]
+    assert run["attempts"][0]["title"] == "node-1, with rank 0 went silent"
+    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-2", "node-3"}
+    assert max(each.number for each in job.steps()) == 60
+    assert one_attempt_at_once(job.steps())
+    assert job.left() == {} and job.secrets() == []
+
+
+@long
+def test_scancel_is_one_event_for_all_nodes_and_the_script_saves(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=1000)
+    job.reached(12)
+    slurm.run("scancel", str(job.id))
+    assert job.end() == "CANCELLED", job.out
+    assert job.left() == {}, job.out
+    last = max(each.number for each in job.steps())
+    assert f"saved at step {last}" in job.out
+    (run,) = job.runs()
+    assert (run["state"], run["status"]) == ("stopped", 143)
+    assert job.secrets() == []
+
+
+@long
+def test_a_requeued_job_resumes(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=60, sbatch=("--open-mode=append", "--requeue"))
+    job.reached(12)
+    slurm.run("scontrol", "requeue", str(job.id))
+    saved = job.until(lambda: max(each.number for each in job.steps()) if "saved at step" in job.out else None)
+    job.reached(1, life=1)
+    assert min(each.number for each in job.steps() if each.life == 1) > saved - 5
+    assert job.end() == "COMPLETED", job.out
+    assert "SLURM_RESTART_COUNT=1" in job.out
+    assert [run["state"] for run in job.runs()] == ["stopped", "finished"]
+    assert job.left() == {}
+
+
+@long
+def test_with_the_option_requeue_a_signal_before_the_end_puts_the_job_back(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(
+        slurm, tmp_path, "--per-node", "1", "--requeue", nodes=2, steps=60, sbatch=("--open-mode=append", "--requeue")
+    )
+    job.reached(12)
+    slurm.run("scancel", "--signal=TERM", str(job.id))
+    job.reached(1, life=1)
+    assert "goes back into the queue (--requeue)" in job.out
+    assert job.end() == "COMPLETED", job.out
+    assert job.left() == {}
+
+
+@long
+def test_a_node_set_down_while_its_processes_run_is_left_out(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
+    job.reached(10)
+    slurm.run("scontrol", "update", "nodename=node-1", "state=down", "reason=trial")
+    struck = time.time()
+    job.reached(1, attempt=1)
+    assert comeback(job, struck, 1) < 120
+    job.until(lambda: True if job.runs()[-1]["state"] == "finished" else None)
+    assert {each.node for each in job.steps() if each.attempt == 1} <= {"node-2", "node-3"}
+    assert one_attempt_at_once(job.steps())
+    assert job.left() == {}
