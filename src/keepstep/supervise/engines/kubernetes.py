@@ -79,7 +79,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         first_s=patience_s,
         again_s=patience_s,
         give_up_s=patience_s,
-        first=False,  # this may be a pod 0 that was started again, while ranks of an earlier attempt still run elsewhere
+        first=False,  # this pod 0 may not be the first, and ranks of an earlier attempt may still run elsewhere
         statuses=Statuses(preempted=PREEMPTED, repeats=REPEATS),
     )
 
