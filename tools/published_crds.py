@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validate the manifests of docs/kubernetes against the CRDs that their projects publish: python -m tools.published_crds CRD.yaml ...
+"""Validate docs/kubernetes against the CRDs that other projects publish: python -m tools.published_crds CRD.yaml ...
 
 The CRD files are not ours and are not kept here. Take them from checkouts of kubernetes-sigs/jobset
-(config/components/crd/bases), kubeflow/trainer (manifests/base/crds) and ray-project/kuberay (ray-operator/config/crd/bases).
+(config/components/crd/bases), kubeflow/trainer (manifests/base/crds) and ray-project/kuberay
+(ray-operator/config/crd/bases), and run this in an environment with kubernetes-validate.
 A manifest whose kind has no CRD among the files is an error, unless Kubernetes itself has the kind.
 """
 
@@ -41,7 +42,7 @@ def published(paths: list[str]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def strict(schema: Any) -> Any:
-    """What the API server does in strict mode: unknown fields are errors. A number or a string may stand for a quantity."""
+    """As the API server in strict mode: unknown fields are errors. A number or a string may stand for a quantity."""
     if isinstance(schema, list):
         return [strict(each) for each in schema]
     if not isinstance(schema, dict):

@@ -121,7 +121,7 @@ class _Past:
 
 
 def take_over(account: Account, past: Inherited, most: int) -> None:
-    """Write down what became of the attempt that the old leader led, and say it. ``most``: attempts without progress."""
+    """Write down what became of the attempt that the old leader led, and say so. ``most``: of idle attempts."""
     folder = account.begin(past.attempt)
     quote = f"{past.lost.host} (node {past.lost.node}), which led the run, cannot be reached: {past.why}"
     evidence = Evidence(fact=past.lost, origin=Origin(source=LOST), at=past.began, quote=quote)

@@ -118,8 +118,12 @@ class World:
             self._leader.wait(LOOK_S / 2)
 
     def _reachable(self, nodes: Iterable[int]) -> list[int]:
+        """Those whose agent can answer: once ranks are started, not one that has replaced the agent that did."""
         members = {node: self._leader.member(node) for node in nodes}
-        return [node for node, member in members.items() if member is not None and member.link is not None]
+        here = {node: member for node, member in members.items() if member is not None and member.link is not None}
+        if self._leader.newest_attempt < self.number:
+            return list(here)
+        return [node for node, member in here.items() if member.open == self.number and member.renews]
 
     # --- watching
 
