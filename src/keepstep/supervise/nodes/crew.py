@@ -187,7 +187,7 @@ class Nodes:
     def _settle(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:
         """Wait until nothing that an earlier leader started can run, and all nodes have said how far they were."""
         longest = max(self._leader.blocking().values(), default=0.0)
-        say(f"waiting up to {duration(longest)} until nothing that the earlier leader started can run")
+        say(f"waiting up to {duration(longest)} until nothing that an earlier leader may have started can run")
         while interrupts.signal is None and self._leader.blocking():
             self._leader.end_others()
             self._leader.wait(SETTLE_S)

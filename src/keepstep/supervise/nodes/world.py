@@ -236,7 +236,13 @@ class World:
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
-            self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
+            member = self._leader.member(node)
+            why = (
+                "another agent has taken its place: it was started again"
+                if member is not None and not member.renews
+                else "its ranks were ended there, because its agent had lost touch with the leader"
+            )
+            self._silent(node, 0.0, why)
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +20,6 @@ pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 def pods(tmp_path: Path) -> Iterator[Pods]:
     made = Pods(tmp_path, machines=3)
     yield made
-    if kept := os.environ.get("KEEPSTEP_SHOW"):
-        Path(kept).write_text(made.words)
     made.close()
 
 
