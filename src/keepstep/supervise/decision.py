@@ -56,6 +56,8 @@ class Decision:
     attempts_left: int = 0
     warning: str | None = None
     """What a restart may do to the work so far."""
+    repeats: bool = False
+    """Another attempt would end the same way on whatever machine it runs."""
     waits_for: str = ""
     """What kind of wait it is. The same kind again is no news."""
 

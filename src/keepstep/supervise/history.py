@@ -15,7 +15,7 @@ from keepstep.supervise.waiting import cost_of
 
 SOON_S = 60.0
 """A program that has shown no step in this time, twice, failed in its start both times."""
-USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+NEVER_RAN = USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 
 
 def budget_used(attempts: Sequence[Situation]) -> int:

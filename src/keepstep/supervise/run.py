@@ -30,6 +30,7 @@ from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
+from keepstep.supervise.statuses import AS_IT_IS, Statuses
 from keepstep.supervise.terminal import Terminal
 
 MakeCrew = Callable[[Asked, Mapping[str, str], Terminal, Interrupts], Crew]
@@ -45,6 +46,7 @@ class Supervisor:
         *,
         make_crew: MakeCrew | None = None,
         take_over: Callable[[Account, int], None] | None = None,
+        statuses: Statuses = AS_IT_IS,
     ) -> None:
         """``make_crew``: who runs the attempts, if not this machine. ``take_over``: if another process led before."""
         self._asked = asked
@@ -52,8 +54,12 @@ class Supervisor:
         self._terminal = Terminal(quiet=asked.quiet)
         alone = asked.job.members[0]
         self._interrupt = Interrupts(
-            self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None
+            self._terminal.say,
+            asked.grace_s,
+            program=alone.words if alone.role == "command" else None,
+            preempted=statuses.preempted,
         )
+        self._statuses = statuses
         self._applied = Applied()
         self._make_crew = make_crew
         self._take_over = take_over
@@ -236,7 +242,7 @@ class Supervisor:
         if self._interrupt.signal is not None:
             return account.finish("stopped", self._interrupt.status)
         account.show_all()
-        return account.finish("failed", status or 1)
+        return account.finish("failed", self._statuses.of_failure(status or 1, repeats=decision.repeats))
 
     def _prepare_next(self, decision: Decision, account: Account) -> bool:
         """Apply remedies and wait. False where the user ended the run meanwhile."""

@@ -80,6 +80,29 @@ def test_a_file_that_others_may_open_is_refused(tmp_path: Path, mode: int) -> No
     assert said.value.hint == f"chmod 600 {path}"
 
 
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("40 30 0:51 / /run/keepstep ro,relatime - tmpfs tmpfs rw,size=64k", True),
+        ("40 30 0:51 / /run/keepstep ro,relatime shared:7 - tmpfs tmpfs rw", True),
+        ("40 30 0:51 / /run/keepstep rw,relatime - tmpfs tmpfs rw", False),
+        ("40 30 0:51 / /run/keepstep ro,relatime - ext4 /dev/sda1 ro", False),
+        ("40 30 0:52 / /run/keepstep ro,relatime - tmpfs tmpfs rw", False),
+        ("40 30 0:51 / / ro,relatime - tmpfs tmpfs rw", False),
+        ("", False),
+        ("40 30 0:51", False),
+    ],
+)
+def test_only_memory_that_is_mounted_read_only_is_a_containers_own(line: str, is_one: bool) -> None:
+    assert secret._is_read_only_memory(line, "0:51") is is_one
+
+
+def test_the_rule_for_containers_opens_no_other_file(tmp_path: Path) -> None:
+    path = file_with(tmp_path / "s", GOOD, 0o644)
+    with pytest.raises(UserError, match="other users may open"):
+        secret.find({"KEEPSTEP_SECRET_FILE": str(path), "KUBERNETES_SERVICE_HOST": "10.96.0.1"})
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
 def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     path = file_with(tmp_path / "s", GOOD)

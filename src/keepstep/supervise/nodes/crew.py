@@ -22,7 +22,7 @@ from keepstep.supervise.launch import Job
 from keepstep.supervise.nodes.agent import GIVE_UP_S, Agent, Part
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
-from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
+from keepstep.supervise.nodes.gathering import AGAIN_S, FIRST_S, Gathering
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.links import CannotListen, Hub, Link
 from keepstep.supervise.nodes.membership import Membership
@@ -31,6 +31,7 @@ from keepstep.supervise.nodes.office import Inherited, Office, Term
 from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.world import World
+from keepstep.supervise.statuses import AS_IT_IS, Statuses
 from keepstep.supervise.terminal import Terminal
 
 LARGEST_SCRIPT = 64 << 20
@@ -68,6 +69,9 @@ class Station:
     """The newest attempt that this node knows of."""
     past: Inherited | None = None
     """What another process that led this run before has left."""
+    again_s: float = AGAIN_S
+    """How long to wait for a node that was lost."""
+    statuses: Statuses = AS_IT_IS
     first: bool = True
     """Nobody led this run before."""
     office: Office | None = None
@@ -169,6 +173,7 @@ class Nodes:
             as_given=asked.job.as_given,
             grace_s=asked.grace_s,
             first_s=station.first_s,
+            again_s=station.again_s,
             tend=station.tend or (list[str]),
             taken_out=out,
         )
@@ -189,7 +194,7 @@ class Nodes:
         if (past := self._station.past) is not None:
             say(f"{past.lost.host}, which led the run, cannot be reached: {past.why}")
         longest = max(self._leader.blocking().values(), default=0.0)
-        say(f"waiting up to {duration(longest)} until nothing that the earlier leader started can run")
+        say(f"waiting up to {duration(longest)} until nothing that an earlier leader may have started can run")
         while interrupts.signal is None and self._leader.blocking():
             self._leader.end_others()
             self._leader.wait(SETTLE_S)

@@ -129,9 +129,12 @@ class World:
             self._leader.wait(LOOK_S / 2)
 
     def _reachable(self, nodes: Iterable[int]) -> list[int]:
-        """Those that are connected and were heard of a moment ago."""
+        """Those whose agent can answer: heard of late and, once ranks are started, the very agent that started them."""
         heard = {node: member for node in nodes if (member := self._leader.member(node)) is not None}
-        return [node for node, each in heard.items() if each.link is not None and clock() - each.heard <= SILENT_S]
+        here = {n: each for n, each in heard.items() if each.link is not None and clock() - each.heard <= SILENT_S}
+        if self._leader.newest_attempt < self.number:
+            return list(here)
+        return [node for node, member in here.items() if member.open == self.number and member.renews]
 
     # --- watching
 
@@ -273,7 +276,13 @@ class World:
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
-            self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
+            member = self._leader.member(node)
+            why = (
+                "another agent has taken its place: it was started again"
+                if member is not None and not member.renews
+                else "its ranks were ended there, because its agent had lost touch with the leader"
+            )
+            self._silent(node, 0.0, why)
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
