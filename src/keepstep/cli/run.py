@@ -46,6 +46,8 @@ def run_verb(asked: argparse.Namespace) -> int:
 def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
     if asked.per_node is not None and asked.per_node < 1:
         raise UserError(f"--per-node must be at least 1, not {asked.per_node}")
+    if asked.spare_nodes < 0:
+        raise UserError(f"--spare-nodes must be at least 0, not {asked.spare_nodes}")
     return Wanted(
         nodes=asked.nodes,
         node_rank=asked.node_rank,
@@ -56,6 +58,8 @@ def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
         wait_s=asked.wait,
         roles=Roles(chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator),
         remote=asked.remote,
+        resources=asked.resources,
+        spare_nodes=asked.spare_nodes,
         again=_again(asked, command),
     )
 

@@ -90,6 +90,19 @@ def _add_nodes(run: Parser) -> None:
     )
     nodes.add_argument("--on", metavar="ENGINE", help="which engine starts the agents (default: by the environment)")
     nodes.add_argument(
+        "--resources",
+        metavar="JSON",
+        help="with --on ray: what to take on each node (default: one CPU per rank, and one GPU where nodes have them)",
+    )
+    nodes.add_argument(
+        "--spare-nodes",
+        type=int,
+        default=1,
+        metavar="K",
+        help="with --on ray: how many nodes more to take, if they are free, in place of nodes that are lost"
+        " (default: 1)",
+    )
+    nodes.add_argument(
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"
     )
 

@@ -13,7 +13,7 @@ from keepstep.supervise.engines.wanted import Wanted
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
-ENGINES = ("meet", "pipe", "ssh")
+ENGINES = ("meet", "pipe", "ray", "ray_agent", "ssh")
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:

@@ -28,6 +28,10 @@ class Wanted:
     again: tuple[str, ...] = ()
     """The rest of the command line, for agents that this process starts."""
     roles: Roles = ONLY_WORKERS
+    resources: str | None = None
+    """With Ray: what to ask for on each node, as JSON."""
+    spare_nodes: int = 1
+    """With Ray: how many nodes more than needed to take, if they are there."""
 
     @property
     def any(self) -> bool:

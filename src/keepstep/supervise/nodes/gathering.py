@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from keepstep.core.wording import count, duration, listing
-from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.leader import Leader, Leaving
 from keepstep.supervise.nodes.seating import Place, Roles
 
 FIRST_S = 600.0
@@ -67,6 +67,11 @@ class Gathering:
                 self._tell(usable)
             self.leader.wait(0.1)
         return None
+
+    def leave(self, node: int, why: str) -> None:
+        """The engine takes this node away soon: all ranks save their work now, and go on without it."""
+        self.excluded = {*self.excluded, self.leader.host(node)}
+        self.leader.report(Leaving(node, why))
 
     def _usable(self) -> list[int]:
         return [node for node in self.leader.present() if self.leader.host(node) not in self.excluded]

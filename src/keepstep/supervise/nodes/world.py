@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from keepstep.supervise.ending import Exit
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
-from keepstep.supervise.nodes.leader import Answer, Leader, Told
+from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
 from keepstep.supervise.progress import Progress
@@ -69,6 +70,8 @@ class World:
         self._lost: dict[int, NodeLost] = {}
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
+        self._leaving = False
+        """The engine takes a node away soon."""
         self._began = time.time()
 
     # --- the beginning
@@ -147,6 +150,8 @@ class World:
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
                 self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+            case Leaving(node=node, why=why) if node in self._nodes:
+                return self._leaves(node, why)
             case Expired(node=node) if node in self._nodes and node not in self._well:
                 return self._gone(node)
             case Vacant(node=node, attempt=attempt) if attempt == self.number and node in self._nodes:
@@ -230,6 +235,15 @@ class World:
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
         self._note(self._lost[node], since_s)
 
+    def _leaves(self, node: int, why: str) -> Outcome:
+        """One event for all ranks: they get SIGTERM and the whole grace period, as if the run itself were to end."""
+        self._leaving = True
+        seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
+        self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=True, why=why)
+        self._note(self._lost[node], 0.0)
+        self._say(f"{why}; all ranks get SIGTERM and {self._gathering.grace_s:.0f} s to save their work")
+        return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
+
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
             self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
@@ -262,9 +276,9 @@ class World:
                 break
             end = said.End(
                 attempt=self.number,
-                what=outcome.happened.value,
+                what=Happened.INTERRUPTED.value if self._leaving else outcome.happened.value,
                 rank=outcome.rank,
-                signal=self._signal,
+                signal=signal.SIGTERM if self._leaving else self._signal,
                 hurry=self._gathering.hurry(),
             )
             self._leader.tell(open_, end)
