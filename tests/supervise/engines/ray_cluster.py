@@ -72,8 +72,7 @@ class RayCluster:
     def command(self, host: int, *words: str) -> subprocess.Popen[str]:
         """Something that runs on a node, in a session of its own."""
         return subprocess.Popen(
-            [*self.hosts.inside(host), *words],
-            cwd=self.folder,
+            [*self.hosts.inside(host), "env", f"--chdir={self.folder}", *words],
             env={**self.env, "RAY_ADDRESS": f"{address(0)}:{PORT}"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

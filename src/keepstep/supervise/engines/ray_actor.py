@@ -30,6 +30,7 @@ class AgentHost:
         self._process: subprocess.Popen[bytes] | None = None
         self._words = b""
         self._reading: threading.Thread | None = None
+        self._begun = threading.Event()
 
     def __repr__(self) -> str:
         return socket.gethostname()  # what Ray puts before the lines that ranks print
@@ -54,6 +55,7 @@ class AgentHost:
         )
         self._reading = threading.Thread(target=self._pass_on, daemon=True)
         self._reading.start()
+        self._begun.set()
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # it has ended already: wait() says how
             line = json.dumps({**brief, "address": ray.util.get_node_ip_address()})
@@ -63,6 +65,7 @@ class AgentHost:
 
     def wait(self) -> tuple[int, str]:
         """The status of the agent, and the last line it wrote to standard error."""
+        self._begun.wait()  # Ray may call this one first
         assert self._process is not None and self._reading is not None
         status = self._process.wait()
         self._reading.join(END_S)
