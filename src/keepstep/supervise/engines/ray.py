@@ -34,7 +34,7 @@ VIEW_S = 2.0
 PLACE_S = 5.0
 """For a placement with spare nodes, before it is tried with one less."""
 AGAIN_S = 5.0
-END_S = 8.0
+END_S = 4.0
 
 
 def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
@@ -137,10 +137,10 @@ class _Agents:
         if self._thread is not None:
             self._thread.join(END_S)
         until = time.monotonic() + END_S
-        live = [each for each in self._started.values() if not each.over]
+        live = [each for each in self._started.values() if each.on is not None and not each.over]
         with contextlib.suppress(Exception):  # Ray may be gone, and there is nothing more to do then
-            self.ray.wait([each.ended for each in live], num_returns=len(live), timeout=2.0)
-            ending = [each.actor.end.remote() for each in live]
+            gone, _ = self.ray.wait([each.ended for each in live], num_returns=len(live), timeout=END_S / 2)
+            ending = [each.actor.end.remote() for each in live if each.ended not in gone]
             self.ray.wait(ending, num_returns=len(ending), timeout=max(0.0, until - time.monotonic()))
             for each in self._started.values():
                 self.ray.kill(each.actor)
@@ -256,7 +256,7 @@ class _Agents:
         if self._gathering is None or key in self._told:
             return
         self._told.add(key)
-        self._gathering.leave(node, f"Ray drains {each.host}: it goes away {left}")
+        self._gathering.leave(node, f"Ray drains {each.host}, which goes away {left}")
 
     def _say_once(self, text: str) -> None:
         if text not in self._told and self._gathering is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.facts.platform import Preempted
 from keepstep.core.report import Report
 from keepstep.core.wording import count, listing, ranks
 from keepstep.store.evidence import append
@@ -221,11 +222,15 @@ class World:
         """The stacks and the state of all ranks on all nodes, before anything is ended."""
         self._leader.forget(said.Collected)
         self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long))
-        for node, each in self._answered(said.Collected, self._nodes, COLLECT_S).items():
+        for node, each in self._answered(said.Collected, self._kept(), COLLECT_S).items():
             self._known[node] = each.known
         return outcome
 
     # --- lost nodes
+
+    def _kept(self) -> list[int]:
+        """The nodes to wait for: on one that is lost, an agent that is new there knows nothing of this attempt."""
+        return [node for node in self._nodes if node not in self._lost]
 
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
@@ -239,9 +244,8 @@ class World:
         """One event for all ranks: they get SIGTERM and the whole grace period, as if the run itself were to end."""
         self._leaving = True
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
-        self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=True, why=why)
-        self._note(self._lost[node], 0.0)
         self._say(f"{why}; all ranks get SIGTERM and {self._gathering.grace_s:.0f} s to save their work")
+        self._write(Preempted(by="the engine", reason=why, node=self._host(node)), time.time(), why)
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
 
     def _gone(self, node: int) -> Outcome:
@@ -253,7 +257,9 @@ class World:
     def _note(self, fact: NodeLost, since_s: float) -> None:
         how = fact.why or "nothing arrives from it"
         quote = f"{fact.host} (node {fact.node}) has been silent for {since_s:.1f} s: {how}"
-        at = time.time() - since_s
+        self._write(fact, time.time() - since_s, quote)
+
+    def _write(self, fact: Fact, at: float, quote: str) -> None:
         with contextlib.suppress(OSError):
             append(self.folder / LOST, [Evidence(fact=fact, origin=Origin(source=LOST), at=at, quote=quote)])
 
@@ -272,17 +278,20 @@ class World:
         until = time.monotonic() + self._gathering.grace_s + END_MORE_S
         while time.monotonic() < until:
             open_ = [node for node in self._nodes if node not in self._leader.answers(said.Ended, self.number)]
-            if not self._reachable(open_):
+            if not self._reachable(node for node in open_ if node not in self._lost):
+                self._leader.tell(open_, self._end(outcome))
                 break
-            end = said.End(
-                attempt=self.number,
-                what=Happened.INTERRUPTED.value if self._leaving else outcome.happened.value,
-                rank=outcome.rank,
-                signal=signal.SIGTERM if self._leaving else self._signal,
-                hurry=self._gathering.hurry(),
-            )
-            self._leader.tell(open_, end)
-            self._answered(said.Ended, open_, AGAIN_S)
+            self._leader.tell(open_, self._end(outcome))
+            self._answered(said.Ended, [node for node in open_ if node not in self._lost], AGAIN_S)
+
+    def _end(self, outcome: Outcome) -> said.End:
+        return said.End(
+            attempt=self.number,
+            what=Happened.INTERRUPTED.value if self._leaving else outcome.happened.value,
+            rank=outcome.rank,
+            signal=signal.SIGTERM if self._leaving else self._signal,
+            hurry=self._gathering.hurry(),
+        )
 
     def _keep_only_lost(self) -> None:
         """Nodes that have come back were not lost: what was written would mislead."""
