@@ -136,18 +136,23 @@ class _Agents:
         self._over.set()
         if self._thread is not None:
             self._thread.join(END_S)
-        until = time.monotonic() + END_S
         live = [each for each in self._started.values() if each.on is not None and not each.over]
         with contextlib.suppress(Exception):  # Ray may be gone, and there is nothing more to do then
-            gone, _ = self.ray.wait([each.ended for each in live], num_returns=len(live), timeout=END_S / 2)
-            ending = [each.actor.end.remote() for each in live if each.ended not in gone]
-            self.ray.wait(ending, num_returns=len(ending), timeout=max(0.0, until - time.monotonic()))
+            left = self._left([each.ended for each in live])
+            self._left([each.actor.end.remote() for each in live if each.ended in left])
             for each in self._started.values():
                 self.ray.kill(each.actor)
             if self._group is not None:
                 self.ray.util.remove_placement_group(self._group)
         with contextlib.suppress(Exception):
             self.ray.shutdown()
+
+    def _left(self, references: list[Any]) -> list[Any]:
+        """Those that are not there after a moment."""
+        if not references:
+            return []
+        left: list[Any] = self.ray.wait(references, num_returns=len(references), timeout=END_S / 2)[1]
+        return left
 
     # --- the thread
 
