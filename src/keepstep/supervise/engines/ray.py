@@ -261,7 +261,7 @@ class _Agents:
         if self._gathering is None or key in self._told:
             return
         self._told.add(key)
-        self._gathering.leave(node, f"Ray drains {each.host}, which goes away {left}")
+        self._gathering.leave(node, "Ray", f"drains {each.host}, which goes away {left}")
 
     def _say_once(self, text: str) -> None:
         if text not in self._told and self._gathering is not None:

@@ -68,10 +68,10 @@ class Gathering:
             self.leader.wait(0.1)
         return None
 
-    def leave(self, node: int, why: str) -> None:
+    def leave(self, node: int, by: str, why: str) -> None:
         """The engine takes this node away soon: all ranks save their work now, and go on without it."""
         self.excluded = {*self.excluded, self.leader.host(node)}
-        self.leader.report(Leaving(node, why))
+        self.leader.report(Leaving(node, by, why))
 
     def _usable(self) -> list[int]:
         return [node for node in self.leader.present() if self.leader.host(node) not in self.excluded]

@@ -44,7 +44,10 @@ class Leaving:
     """A node that the engine takes away soon: its ranks live, and can still save their work."""
 
     node: int
+    by: str
+    """The engine."""
     why: str
+    """What it does, in words."""
 
 
 class Leader:

@@ -151,8 +151,8 @@ class World:
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
                 self._say(f"{self._host(node)} is back after {away_s:.1f} s")
-            case Leaving(node=node, why=why) if node in self._nodes:
-                return self._leaves(node, why)
+            case Leaving(node=node) if node in self._nodes:
+                return self._leaves(each)
             case Expired(node=node) if node in self._nodes and node not in self._well:
                 return self._gone(node)
             case Vacant(node=node, attempt=attempt) if attempt == self.number and node in self._nodes:
@@ -240,12 +240,13 @@ class World:
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
         self._note(self._lost[node], since_s)
 
-    def _leaves(self, node: int, why: str) -> Outcome:
+    def _leaves(self, each: Leaving) -> Outcome:
         """One event for all ranks: they get SIGTERM and the whole grace period, as if the run itself were to end."""
         self._leaving = True
-        seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
-        self._say(f"{why}; all ranks get SIGTERM and {self._gathering.grace_s:.0f} s to save their work")
-        self._write(Preempted(by="the engine", reason=why, node=self._host(node)), time.time(), why)
+        seats = tuple(seat.rank for seat in self._layout.seats if seat.node == each.node)
+        quote, grace_s = f"{each.by} {each.why}", self._gathering.grace_s
+        self._say(f"{quote}; all ranks get SIGTERM and {grace_s:.0f} s to save their work")
+        self._write(Preempted(by=each.by, reason=f"it {each.why}", node=self._host(each.node)), time.time(), quote)
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
 
     def _gone(self, node: int) -> Outcome:
