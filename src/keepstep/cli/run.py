@@ -46,7 +46,7 @@ def run_verb(asked: argparse.Namespace) -> int:
 def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
     if asked.per_node is not None and asked.per_node < 1:
         raise UserError(f"--per-node must be at least 1, not {asked.per_node}")
-    if asked.spare_nodes < 0:
+    if asked.spare_nodes is not None and asked.spare_nodes < 0:
         raise UserError(f"--spare-nodes must be at least 0, not {asked.spare_nodes}")
     return Wanted(
         nodes=asked.nodes,
@@ -59,6 +59,7 @@ def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
         wait_s=asked.wait,
         roles=Roles(chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator),
         remote=asked.remote,
+        resources=asked.resources,
         again=_again(asked, command),
         command=tuple(command),
         requeue=asked.requeue,

@@ -82,7 +82,7 @@ _PERHAPS = {
     Cause.HARDWARE_MACHINE_FAULT: "the machine fault may be temporary",
     Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH: "all ranks start together at the next attempt",
     Cause.WORKER_PARAMETER_SERVER_LOST: "all ranks start together at the next attempt",
-    Cause.PREEMPTION_SIGTERM: "only a rank got the signal, not the whole run",
+    Cause.PREEMPTION_SIGTERM: "only a part of the run was asked to end",
     Cause.FRAMEWORK_BUG_SEGFAULT: "crashes in native code often depend on timing",
     Cause.USER_NATIVE_CRASH: "crashes in native code often depend on timing",
     Cause.UNKNOWN_NOT_ESTABLISHED: "the cause is unknown and may be over",

@@ -85,9 +85,9 @@ def _add_nodes(run: Parser) -> None:
     nodes.add_argument(
         "--spare-nodes",
         type=int,
-        default=0,
         metavar="K",
-        help="with --meet: K agents more than the run needs; they take the place of nodes that are lost",
+        help="K nodes more than the run needs, in place of nodes that are lost: with --meet that many agents more"
+        " (default: none), with --on ray if they are free (default: 1)",
     )
     nodes.add_argument("--node-rank", type=int, metavar="I", help="which of them this is (0 leads)")
     nodes.add_argument("--meet", metavar="HOST:PORT", help="where node 0 listens")
@@ -96,6 +96,11 @@ def _add_nodes(run: Parser) -> None:
         "--remote", default="keepstep", metavar="COMMAND", help="with --hosts: the keepstep command on those hosts"
     )
     nodes.add_argument("--on", metavar="ENGINE", help="which engine starts the agents (default: by the environment)")
+    nodes.add_argument(
+        "--resources",
+        metavar="JSON",
+        help="with --on ray: what to take on each node (default: one CPU per rank, and one GPU where nodes have them)",
+    )
     nodes.add_argument(
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"
     )

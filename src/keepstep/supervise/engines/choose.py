@@ -15,7 +15,7 @@ from keepstep.supervise.engines.wanted import Wanted
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
-ENGINES = ("kubernetes", "meet", "pipe", "slurm", "ssh")
+ENGINES = ("kubernetes", "meet", "pipe", "ray", "ray_agent", "slurm", "ssh")
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:

@@ -24,6 +24,7 @@ HINT = (
 def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     """Of this node. Raises :class:`UserError`."""
     least, most = wanted.least_and_most()
+    spares = wanted.spare_nodes or 0
     if wanted.meet is None:
         raise UserError("where do the nodes meet?", hint="give --meet HOST:PORT, the address of node 0")
     address = read_address(wanted.meet)
@@ -32,8 +33,8 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     host, port = address.host, address.port
     if wanted.node_rank is None:
         raise UserError("which node is this?", hint="give --node-rank I, from 0 to one less than the number of nodes")
-    if not 0 <= wanted.node_rank < most + wanted.spare_nodes:
-        spare = f" plus --spare-nodes {wanted.spare_nodes}" if wanted.spare_nodes else ""
+    if not 0 <= wanted.node_rank < most + spares:
+        spare = f" plus --spare-nodes {spares}" if spares else ""
         raise UserError(
             f"--node-rank {wanted.node_rank} is not below --nodes {wanted.nodes}{spare}",
             hint="the first one is 0; with more agents than nodes, give --spare-nodes K on all of them",
@@ -55,7 +56,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         host=socket.gethostname(),
         least=least,
         most=most,
-        nodes=most + wanted.spare_nodes,
+        nodes=most + spares,
         listens=(None, port) if leads else None,
         call=None if leads else call,
         address=host if leads else None,

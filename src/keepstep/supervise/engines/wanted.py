@@ -17,7 +17,8 @@ class Wanted:
     """The options that concern nodes, as given."""
 
     nodes: str | None = None
-    spare_nodes: int = 0
+    spare_nodes: int | None = None
+    """None: as many as the engine thinks fit."""
     node_rank: int | None = None
     meet: str | None = None
     hosts: str | None = None
@@ -32,6 +33,8 @@ class Wanted:
     command: tuple[str, ...] = ()
     requeue: bool = False
     """With Slurm: may the job be put back into the queue?"""
+    resources: str | None = None
+    """With Ray: what to ask for on each node, as JSON."""
 
     @property
     def any(self) -> bool:

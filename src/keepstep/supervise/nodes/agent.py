@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keepstep.core.private_files import open_private
-from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
 from keepstep.sources.files import GAPS
 from keepstep.sources.ports import free_ports
@@ -35,7 +34,7 @@ from keepstep.supervise.nodes.messages import State
 from keepstep.supervise.nodes.office import Office
 from keepstep.supervise.nodes.parcels import Sender
 from keepstep.supervise.nodes.relay import Relay
-from keepstep.supervise.progress import Progress
+from keepstep.supervise.nodes.together import known
 from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
@@ -319,7 +318,7 @@ class Agent:
             with contextlib.suppress(Exception):  # whatever prevents the look: the rest is evidence too
                 (running.attempt.look_too if asked.long else running.attempt.take_stacks)()
         self._send_evidence(running)
-        self._contact.send(said.Collected(attempt=running.number, known=_known(running)))
+        self._contact.send(said.Collected(attempt=running.number, known=known(running.attempt, running.outcome)))
 
     def _send_evidence(self, running: _Running, *, ended: bool = False) -> None:
         folder, until = running.attempt.folder, time.monotonic() + SEND_S
@@ -392,23 +391,3 @@ class _Running:
         self.over = threading.Event()
         self.lock = threading.Lock()
         """Evidence is sent by one thread at a time."""
-
-
-def _known(running: _Running) -> said.Known:
-    outcome = running.outcome or Outcome(Happened.STOPPED)
-    now = running.attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), Progress())
-    return said.Known(
-        steps=now.steps,
-        saved=now.saved,
-        resumed=now.resumed,
-        lived_s=now.lived_s,
-        stopped_s=now.stopped_s,
-        usual_s=now.usual_s,
-        silence=now.kind,
-        idle_s=now.idle_s,
-        place=now.place,
-        start_s=now.start_s,
-        work_s=now.work_s,
-        unsaved_s=now.unsaved_s,
-        saved_step=now.saved_step,
-    )

@@ -80,6 +80,8 @@ class Station:
     """What the leader says at the start."""
     ready: Callable[[Hub], None] | None = None
     """Called once the hub listens: where agents have to be started, or told where it is."""
+    attach: Callable[[Gathering], None] | None = None
+    """Called before: for an engine that has news of its own."""
     tend: Callable[[], list[str]] | None = None
     """Called while nodes are awaited: restarts agents, and says why some are missing."""
     over: Callable[[], None] | None = None
@@ -179,6 +181,8 @@ class Nodes:
         )
         self._thread: threading.Thread | None = None
         self._folder: Path | None = None
+        if station.attach is not None:
+            station.attach(self._gathering)
         if station.ready is not None:
             station.ready(hub)
         if station.node is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from keepstep.core.wording import count, duration, listing
 from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
-from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.leader import Leader, Leaving
 from keepstep.supervise.nodes.lease import SAFE_S
 from keepstep.supervise.nodes.seating import Place, Roles
 
@@ -46,7 +46,7 @@ class Gathering:
     again_s: float = AGAIN_S
     tend: Callable[[], list[str]] = list
     """Restarts agents that have ended; says why some are missing."""
-    taken_out: Collection[str] = ()
+    taken_out: set[str] = field(default_factory=set)
     """Hosts that the engine no longer counts."""
     failures: list[Failure] = field(default_factory=list)
     """Of hosts, in this run."""
@@ -91,6 +91,11 @@ class Gathering:
     def spares(self, nodes: Collection[int]) -> list[int]:
         """Who could take part besides these."""
         return [node for node in self._usable() if node not in nodes]
+
+    def leave(self, node: int, by: str, why: str) -> None:
+        """The engine takes this node away soon: all ranks save their work now, and go on without it."""
+        self.taken_out.add(self.leader.host(node))
+        self.leader.report(Leaving(node, by, why))
 
     def _usable(self) -> list[int]:
         present = [node for node in self.leader.present() if self.leader.host(node) not in self.taken_out]

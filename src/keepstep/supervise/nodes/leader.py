@@ -40,6 +40,17 @@ class Told:
     happened: said.Happened
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A node that the engine takes away soon: its ranks live, and can still save their work."""
+
+    node: int
+    by: str
+    """The engine."""
+    why: str
+    """What it does, in words."""
+
+
 class Leader:
     """Opened once per run; :meth:`open` begins each attempt."""
 
@@ -59,7 +70,7 @@ class Leader:
         self._receivers: dict[int, Receiver] = {}
         self._folder: Path | None = None
         self._answers: dict[tuple[type, int], said.Message] = {}
-        self._news: list[News | Told] = []
+        self._news: list[News | Told | Leaving] = []
         self._refused: list[str] = []
         self._keys: list[tuple[int, tuple[str, str]]] = []
         """What guards have told each other in this attempt, for nodes that come back."""
@@ -102,7 +113,13 @@ class Leader:
         with self._changed:
             self._answers = {key: value for key, value in self._answers.items() if key[0] is not kind}
 
-    def news(self) -> list[News | Told]:
+    def report(self, news: Leaving) -> None:
+        """What the engine says, for whoever asks for news."""
+        with self._changed:
+            self._news.append(news)
+            self._changed.notify_all()
+
+    def news(self) -> list[News | Told | Leaving]:
         """What has happened since the last call."""
         with self._changed:
             news, self._news = self._news, []

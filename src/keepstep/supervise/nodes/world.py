@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.facts.platform import Preempted
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
 from keepstep.core.wording import count, listing, ranks
@@ -24,10 +26,11 @@ from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.exits import as_exit
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
-from keepstep.supervise.nodes.leader import Answer, Leader, Told
+from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
 from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
+from keepstep.supervise.nodes.together import together
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
@@ -79,6 +82,8 @@ class World:
         self._signal: int | None = None
         self._growing: Growing | None = None
         self._judged: tuple[Outcome, Report] | None = None
+        self._leaving = False
+        """The engine takes a node away soon."""
         self._began = time.time()
 
     # --- the beginning
@@ -164,6 +169,8 @@ class World:
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
                 self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+            case Leaving(node=node) if node in self._nodes:
+                return self._leaves(each)
             case Expired(node=node) if node in self._nodes and node not in self._well:
                 return self._gone(node)
             case Vacant(node=node, attempt=attempt) if attempt == self.number and node in self._nodes:
@@ -233,12 +240,8 @@ class World:
         """The stacks and the state of all ranks on all nodes, before anything is ended."""
         self._leader.forget(said.Collected)
         self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long))
-        for node, each in self._answered(said.Collected, self._nodes, COLLECT_S).items():
+        for node, each in self._answered(said.Collected, self._kept(), COLLECT_S).items():
             self._known[node] = each.known
-        for node in set(self._nodes) - set(self._reachable(self._nodes)) - self._lost.keys() - self._well:
-            member = self._leader.member(node)
-            if member is not None:
-                self._silent(node, clock() - member.heard, member.lost)
         return outcome
 
     # --- lost nodes
@@ -265,6 +268,10 @@ class World:
         member = self._leader.member(node)
         return member is not None and (member.link is None or clock() - member.heard > 2 * BEAT_S)
 
+    def _kept(self) -> list[int]:
+        """The nodes to wait for: on one that is lost, an agent that is new there knows nothing of this attempt."""
+        return [node for node in self._nodes if node not in self._lost]
+
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
         self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
@@ -273,6 +280,15 @@ class World:
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
         self._lost_at[node] = time.time() - since_s
         self._note(self._lost[node])
+
+    def _leaves(self, each: Leaving) -> Outcome:
+        """One event for all ranks: they get SIGTERM and the whole grace period, as if the run itself were to end."""
+        self._leaving = True
+        seats = tuple(seat.rank for seat in self._layout.seats if seat.node == each.node)
+        quote, grace_s = f"{each.by} {each.why}", self._gathering.grace_s
+        self._say(f"{quote}; all ranks get SIGTERM and {grace_s:.0f} s to save their work")
+        self._write(Preempted(by=each.by, reason=f"it {each.why}", node=self._host(each.node)), time.time(), quote)
+        return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
@@ -289,8 +305,11 @@ class World:
     def _note(self, fact: NodeLost) -> None:
         at, how = self._lost_at[fact.node], fact.why or "nothing arrives from it"
         quote = f"{fact.host} (node {fact.node}) has been silent for {time.time() - at:.1f} s: {how}"
+        rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.number) if fact.ranks else None
+        self._write(fact, at, quote, rank)
+
+    def _write(self, fact: Fact, at: float, quote: str, rank: Rank | None = None) -> None:
         with contextlib.suppress(OSError):
-            rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.number) if fact.ranks else None
             found = Evidence(fact=fact, origin=Origin(source=LOST), rank=rank, at=at, quote=quote)
             append(self.folder / LOST, [found])
 
@@ -309,17 +328,20 @@ class World:
         until = time.monotonic() + self._gathering.grace_s + END_MORE_S
         while time.monotonic() < until:
             open_ = [node for node in self._nodes if node not in self._leader.answers(said.Ended, self.number)]
-            if not self._reachable(open_):
+            if not self._reachable(node for node in open_ if node not in self._lost):
+                self._leader.tell(open_, self._end(outcome))
                 break
-            end = said.End(
-                attempt=self.number,
-                what=outcome.happened.value,
-                rank=outcome.rank,
-                signal=self._signal,
-                hurry=self._gathering.hurry(),
-            )
-            self._leader.tell(open_, end)
-            self._answered(said.Ended, open_, AGAIN_S)
+            self._leader.tell(open_, self._end(outcome))
+            self._answered(said.Ended, [node for node in open_ if node not in self._lost], AGAIN_S)
+
+    def _end(self, outcome: Outcome) -> said.End:
+        return said.End(
+            attempt=self.number,
+            what=Happened.INTERRUPTED.value if self._leaving else outcome.happened.value,
+            rank=outcome.rank,
+            signal=signal.SIGTERM if self._leaving else self._signal,
+            hurry=self._gathering.hurry(),
+        )
 
     def _keep_only_lost(self) -> None:
         """Nodes that have come back were not lost: what was written would mislead."""
@@ -368,35 +390,12 @@ class World:
     ) -> Situation:
         """What the policy decides upon: of all nodes together."""
         self._judged = outcome, report
-        known, exit_, stop = list(self._known.values()), outcome.exit, outcome.stop
-        named = report.root.ranks if stop is not None and report.root is not None else ()
+        named = report.root.ranks if outcome.stop is not None and report.root is not None else ()
         awaited = [self._known[node] for node in self._nodes_of(named) if node in self._known]
-        steps = [each.steps for each in known if each.steps is not None]
-        return Situation(
-            number=self.number,
-            happened=outcome.happened,
-            report=report,
-            first_rank=named[0] if named else outcome.rank,
-            code=exit_.code if exit_ is not None else None,
-            signal=exit_.signal if exit_ is not None else None,
-            steps=max([*steps, self.steps or 0, progress.steps or 0]) or None,
-            shown_step=progress.shown_step,
-            shown_every=progress.shown_every,
-            saved=progress.saved or any(each.saved for each in known) or None,
-            resumed=progress.resumed or any(each.resumed for each in known) or None,
-            restored_from=progress.restored_from,
-            lived_s=time.time() - self._began,
-            stopped_s=stop.quiet_s if stop is not None else None,
-            usual_s=max((each.usual_s for each in known if each.usual_s is not None), default=None),
-            kind=stop.suspicion.kind if stop is not None else None,
-            idle_s=min((each.idle_s for each in awaited or known if each.idle_s is not None), default=None),
-            place=next((each.place for each in awaited if each.place is not None), None),
-            start_s=max((each.start_s for each in known if each.start_s is not None), default=None),
-            work_s=max((each.work_s for each in known if each.work_s is not None), default=None),
-            unsaved_s=min((each.unsaved_s for each in known if each.unsaved_s is not None), default=None),
-            saved_step=max((each.saved_step for each in known if each.saved_step is not None), default=None),
-            remedies=remedies,
+        now = together(
+            self.number, outcome, report, progress, list(self._known.values()), awaited, steps=self.steps or 0
         )
+        return replace(now, lived_s=time.time() - self._began, remedies=remedies)
 
     def _nodes_of(self, wanted: Sequence[int]) -> list[int]:
         return [seat.node for seat in self._layout.seats if seat.rank in wanted]

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ray: this process takes nodes in a placement group, starts an agent on each, and leads. The run ends with it.
+
+Ray starts the agents and says which nodes it has lost or is about to lose. Agents speak to the leader over
+connections of their own, because Ray needs 15 s and more to notice that a node is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from keepstep.core.wording import count
+from keepstep.supervise.engines import ray_cluster
+from keepstep.supervise.engines.ray_actor import AgentHost
+from keepstep.supervise.engines.ray_cluster import RayNode, first_line
+from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.nodes import secret as run_secret
+from keepstep.supervise.nodes.crew import Station
+from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
+from keepstep.supervise.nodes.links import Hub
+from keepstep.supervise.nodes.secret import Secret
+
+ROUND_S = 0.5
+VIEW_S = 2.0
+"""Between two looks at Ray's list of nodes."""
+PLACE_S = 5.0
+"""For a placement with spare nodes, before it is tried with one less."""
+SPARE_NODES = 1
+AGAIN_S = 5.0
+END_S = 4.0
+
+
+def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
+    """Of the launching process. Raises :class:`UserError`."""
+    least, most = wanted.least_and_most()
+    if wanted.resources is not None:
+        ray_cluster.resources_of(wanted.resources, None, [], least)
+    ray = ray_cluster.connect(env, show="--quiet" not in wanted.again[: wanted.again.index("--")])
+    seen = ray_cluster.nodes(ray)
+    resources = ray_cluster.resources_of(wanted.resources, wanted.per_node, seen, least)
+    host = ray.util.get_node_ip_address()
+    agents = _Agents(
+        ray=ray,
+        wanted=wanted,
+        run=f"ray-{secrets.token_hex(8)}",
+        secret=run_secret.make(),
+        resources=resources,
+        least=least,
+        total=most + (wanted.spare_nodes if wanted.spare_nodes is not None else SPARE_NODES),
+        host=host,
+    )
+    return Station(
+        run=agents.run,
+        secret=agents.secret,
+        node=None,
+        host=socket.gethostname(),
+        least=least,
+        most=most,
+        nodes=agents.total,
+        listens=(host, None),
+        per_node=wanted.per_node,
+        roles=wanted.roles,
+        first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        ready=agents.start,
+        attach=agents.attach,
+        tend=agents.tend,
+        over=agents.end,
+    )
+
+
+@dataclass
+class _Started:
+    """One actor of Ray, with the agent that it started."""
+
+    actor: Any
+    begun: Any
+    ended: Any
+    at: float
+    on: str | None = None
+    """The id of Ray's node, once it is known."""
+    over: bool = False
+
+
+@dataclass
+class _Agents:
+    """The actors, one per bundle of the placement group, and a thread that looks after them."""
+
+    ray: Any
+    wanted: Wanted
+    run: str
+    secret: Secret
+    resources: Mapping[str, float]
+    least: int
+    total: int
+    host: str
+    _port: int = 0
+    _gathering: Gathering | None = None
+    _group: Any = None
+    _count: int = 0
+    """How many bundles the group has."""
+    _asked: float = 0.0
+    _placed: bool = False
+    _started: dict[int, _Started] = field(default_factory=dict)
+    _trouble: dict[int, str] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+    _viewed: float = 0.0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    # --- for the leader
+
+    def attach(self, gathering: Gathering) -> None:
+        """Ray's news concern all attempts."""
+        self._gathering = gathering
+
+    def start(self, hub: Hub) -> None:
+        """On all nodes that Ray gives us."""
+        assert hub.address is not None
+        self._port = hub.address[1]
+        self._thread = threading.Thread(target=self._run, daemon=True, name="keepstep-ray")
+        self._thread.start()
+
+    def tend(self) -> list[str]:
+        """Why agents are missing, in words. They are started again without being asked for."""
+        return list(self._trouble.values())
+
+    def end(self) -> None:
+        """The agents were told goodbye and end; give everything back to Ray."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(END_S)
+        live = [each for each in self._started.values() if each.on is not None and not each.over]
+        with contextlib.suppress(Exception):  # Ray may be gone, and there is nothing more to do then
+            left = self._left([each.ended for each in live])
+            self._left([each.actor.end.remote() for each in live if each.ended in left])
+            for each in self._started.values():
+                self.ray.kill(each.actor)
+            if self._group is not None:
+                self.ray.util.remove_placement_group(self._group)
+        with contextlib.suppress(Exception):
+            self.ray.shutdown()
+
+    def _left(self, references: list[Any]) -> list[Any]:
+        """Those that are not there after a moment."""
+        if not references:
+            return []
+        left: list[Any] = self.ray.wait(references, num_returns=len(references), timeout=END_S / 2)[1]
+        return left
+
+    # --- the thread
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                self._place()
+                if self._placed:
+                    self._see_to_agents()
+                    self._view()
+            except Exception as error:  # whatever Ray raises: nodes that live go on, with connections of their own
+                self._say_once(f"Ray: {first_line(error)}")
+            self._over.wait(ROUND_S)
+
+    def _place(self) -> None:
+        """Ask for the nodes, the spare ones too; with one less if they are not free."""
+        if self._placed:
+            return
+        now, util = time.monotonic(), self.ray.util
+        if self._group is None:
+            if not self._count:
+                fit = ray_cluster.fitting(ray_cluster.nodes(self.ray), self.resources)
+                self._count = max(self.least, min(self.total, fit))
+            bundles = [dict(self.resources) for _ in range(self._count)]
+            self._group = util.placement_group(bundles, strategy="STRICT_SPREAD")
+            self._asked = now
+        if self._group.wait(1):
+            self._placed = True
+            self._trouble.clear()
+        elif now - self._asked > PLACE_S:
+            amount = ", ".join(f"{value:g} {name}" for name, value in self.resources.items())
+            self._say_once(f"Ray has not {count(self._count, 'node')} with {amount} each free")
+            if self._count > self.least:
+                util.remove_placement_group(self._group)
+                self._group, self._count = None, self._count - 1
+
+    def _see_to_agents(self) -> None:
+        now = time.monotonic()
+        for node in range(self._count):
+            each = self._started.get(node)
+            if each is None or (each.over and now - each.at > AGAIN_S):
+                self._begin(node)
+        self._look()
+
+    def _begin(self, node: int) -> None:
+        from_ray = self.ray.util.scheduling_strategies
+        rest = {name: value for name, value in self.resources.items() if name not in ("CPU", "GPU")}
+        options: dict[str, Any] = {
+            "num_cpus": self.resources.get("CPU", 0),
+            "num_gpus": self.resources.get("GPU", 0),
+            "resources": rest or None,
+            "max_concurrency": 4,
+            "scheduling_strategy": from_ray.PlacementGroupSchedulingStrategy(
+                placement_group=self._group, placement_group_bundle_index=node
+            ),
+        }
+        actor = self.ray.remote(AgentHost).options(**options).remote()
+        words = ["run", "--on", "ray_agent", "--nodes", str(self.total), "--node-rank", str(node), *self.wanted.again]
+        brief = {"run": self.run, "secret": self.secret.reveal(), "host": self.host, "port": self._port}
+        begun = actor.begin.remote(words, os.getcwd(), brief)
+        self._started[node] = _Started(actor, begun, actor.wait.remote(), time.monotonic())
+
+    def _look(self) -> None:
+        """Which agents have started, and which have ended."""
+        for node, each in self._started.items():
+            if each.over:
+                continue
+            try:
+                if each.on is None and self._is_there(each.begun):
+                    each.on = self.ray.get(each.begun)
+                    self._trouble.pop(node, None)
+                if self._is_there(each.ended):
+                    status, said = self.ray.get(each.ended)
+                    self._ended(node, each, f"{said} (the agent ended with status {status})")
+            except Exception as error:  # RayError and what the actor raised
+                self._ended(node, each, first_line(error))
+
+    def _is_there(self, reference: Any) -> bool:
+        return bool(self.ray.wait([reference], timeout=0)[0])
+
+    def _ended(self, node: int, each: _Started, why: str) -> None:
+        each.over, each.at = True, time.monotonic()
+        self._trouble[node] = f"node {node}: {why}"
+        with contextlib.suppress(Exception):
+            self.ray.kill(each.actor)  # else its resources stay taken
+
+    # --- what Ray says about its nodes
+
+    def _view(self) -> None:
+        now = time.monotonic()
+        if now - self._viewed < VIEW_S:
+            return
+        self._viewed = now
+        ours = {each.on: node for node, each in self._started.items() if each.on is not None}
+        seen = {each.id: each for each in ray_cluster.nodes(self.ray) if each.id in ours}
+        for each in seen.values():
+            if not each.alive:
+                self._say_once(f"Ray counts {each.host} ({each.address}) as dead: {each.why}")
+        for id_, until in ray_cluster.draining().items():
+            if id_ in seen and seen[id_].alive:
+                self._leaves(ours[id_], seen[id_], until)
+
+    def _leaves(self, node: int, each: RayNode, until: float) -> None:
+        left = f"in {max(0.0, until - time.time()):.0f} s" if until else "soon"
+        key = f"draining {each.id}"
+        if self._gathering is None or key in self._told:
+            return
+        self._told.add(key)
+        self._gathering.leave(node, "Ray", f"drains {each.host}, which goes away {left}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told and self._gathering is not None:
+            self._told.add(text)
+            self._gathering.say(text)
