@@ -163,6 +163,16 @@ class Leader:
         with self._changed:
             return self._membership.member(node)
 
+    def steps(self, node: int) -> int:
+        """As many as the furthest of its ranks has made, by its last beat."""
+        member = self.member(node)
+        return member.steps if member is not None else 0
+
+    def quiet_s(self, node: int) -> float | None:
+        """For how long none of its ranks has moved, by its last beat."""
+        member = self.member(node)
+        return member.quiet_s if member is not None else None
+
     def present(self) -> list[int]:
         with self._changed:
             return self._membership.present(now())

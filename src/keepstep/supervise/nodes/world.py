@@ -168,7 +168,7 @@ class World:
                 self._silent(node, since_s, why)
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
-                self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+                self._say(f"{self._leader.host(node)} is back after {away_s:.1f} s")
             case Leaving(node=node) if node in self._nodes:
                 return self._leaves(each)
             case Expired(node=node) if node in self._nodes and node not in self._well:
@@ -188,7 +188,7 @@ class World:
             return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
         exit_ = as_exit(told.exit)
         if exit_ is not None and told.rank is not None:
-            self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
+            self._say(f"rank {told.rank} on {self._leader.host(node)} ended with {exit_.words}")
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
             return self._collected(self._or_lost(node, outcome))
@@ -211,24 +211,16 @@ class World:
     def _all_stand_still(self, first: int) -> bool:
         """Whether the ranks of all nodes make no steps, as far as their agents can tell."""
         others = [node for node in self._nodes if node != first]
-        before = {node: self._steps(node) for node in others}
+        before = {node: self._leader.steps(node) for node in others}
         until = time.monotonic() + SETTLE_S
         while time.monotonic() < until:
-            if any(self._steps(node) != before[node] for node in others):
+            if any(self._leader.steps(node) != before[node] for node in others):
                 return False
-            quiet = [self._quiet_s(node) for node in others]
+            quiet = [self._leader.quiet_s(node) for node in others]
             if all(each is not None and each > SETTLE_S / 2 for each in quiet):
                 break
             time.sleep(LOOK_S)
         return True
-
-    def _steps(self, node: int) -> int:
-        member = self._leader.member(node)
-        return member.steps if member is not None else 0
-
-    def _quiet_s(self, node: int) -> float | None:
-        member = self._leader.member(node)
-        return member.quiet_s if member is not None else None
 
     def _interrupted(self, signal_: int | None) -> Outcome:
         """A signal that one agent got is one event for all: the engine sends it to each, in its own time."""
@@ -274,10 +266,14 @@ class World:
 
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
-        self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
+        self._lost[node] = NodeLost(
+            host=self._leader.host(node), node=node, ranks=seats, closed=why is not None, why=why
+        )
         how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
         whom = f", with {ranks(seats)}," if seats else ""
-        self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
+        self._say(
+            f"{self._leader.host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back"
+        )
         self._lost_at[node] = time.time() - since_s
         self._note(self._lost[node])
 
@@ -287,7 +283,9 @@ class World:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == each.node)
         quote, grace_s = f"{each.by} {each.why}", self._gathering.grace_s
         self._say(f"{quote}; all ranks get SIGTERM and {grace_s:.0f} s to save their work")
-        self._write(Preempted(by=each.by, reason=f"it {each.why}", node=self._host(each.node)), time.time(), quote)
+        self._write(
+            Preempted(by=each.by, reason=f"it {each.why}", node=self._leader.host(each.node)), time.time(), quote
+        )
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
 
     def _gone(self, node: int) -> Outcome:
@@ -360,7 +358,7 @@ class World:
             outcome.happened,
             report,
             lost=[fact.host for fact in self._lost.values()],
-            machines=[self._host(node) for node in self._nodes],
+            machines=[self._leader.host(node) for node in self._nodes],
             layout=self._layout,
         )
         if failure is not None:
@@ -371,7 +369,7 @@ class World:
     @property
     def steps(self) -> int | None:
         """How many the rank that got furthest has done."""
-        return max((self._steps(node) for node in self._nodes), default=0) or None
+        return max((self._leader.steps(node) for node in self._nodes), default=0) or None
 
     @property
     def has_gaps(self) -> bool:
@@ -405,8 +403,5 @@ class World:
     def _say(self, text: str) -> None:
         self._gathering.say(text)
 
-    def _host(self, node: int) -> str:
-        return self._leader.host(node)
-
     def _hosts(self, nodes: Sequence[int]) -> str:
-        return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
+        return f"{count(len(nodes), 'node')} ({listing([self._leader.host(node) for node in nodes])})"
