@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from keepstep.core.report import Report, Verdict
 from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.nodes import messages
 from keepstep.supervise.nodes.messages import Known
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
+from keepstep.supervise.stopped import Stop, Suspicion
 
 
 def known(attempt: Attempt, outcome: Outcome | None) -> Known:
@@ -31,6 +34,22 @@ def known(attempt: Attempt, outcome: Outcome | None) -> Known:
         unsaved_s=now.unsaved_s,
         saved_step=now.saved_step,
     )
+
+
+def stop_of(told: messages.Happened, known: Known) -> Stop:
+    """The stop that a node reports, as the supervisor knows it from one machine."""
+    at = time.monotonic()
+    quiet = known.stopped_s if known.stopped_s is not None else told.quiet_s or 0.0
+    suspicion = Suspicion(
+        at=at,
+        quiet_s=quiet,
+        limit_s=quiet,
+        kind=known.silence or "step",
+        usual_s=known.usual_s,
+        signs=(),
+        held_up=(),
+    )
+    return Stop(suspicion=suspicion, proven=told.proven, at=at)
 
 
 def together(

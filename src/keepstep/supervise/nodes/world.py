@@ -30,11 +30,10 @@ from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
 from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
-from keepstep.supervise.nodes.together import together
+from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
-from keepstep.supervise.stopped import Stop, Suspicion
 
 LOOK_S = 0.25
 READY_S = 10.0
@@ -168,7 +167,7 @@ class World:
                 self._silent(node, since_s, why)
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
-                self._say(f"{self._leader.host(node)} is back after {away_s:.1f} s")
+                self._say(f"{self._host(node)} is back after {away_s:.1f} s")
             case Leaving(node=node) if node in self._nodes:
                 return self._leaves(each)
             case Expired(node=node) if node in self._nodes and node not in self._well:
@@ -188,25 +187,14 @@ class World:
             return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
         exit_ = as_exit(told.exit)
         if exit_ is not None and told.rank is not None:
-            self._say(f"rank {told.rank} on {self._leader.host(node)} ended with {exit_.words}")
+            self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
             return self._collected(self._or_lost(node, outcome))
         if not self._all_stand_still(node):
             return None  # others make progress: what this node waits for may come
         outcome = self._collected(outcome, long=True)
-        known, at = self._known.get(node, said.Known()), time.monotonic()
-        quiet = known.stopped_s if known.stopped_s is not None else told.quiet_s or 0.0
-        suspicion = Suspicion(
-            at=at,
-            quiet_s=quiet,
-            limit_s=quiet,
-            kind=known.silence or "step",
-            usual_s=known.usual_s,
-            signs=(),
-            held_up=(),
-        )
-        return replace(outcome, stop=Stop(suspicion=suspicion, proven=told.proven, at=at))
+        return replace(outcome, stop=stop_of(told, self._known.get(node, said.Known())))
 
     def _all_stand_still(self, first: int) -> bool:
         """Whether the ranks of all nodes make no steps, as far as their agents can tell."""
@@ -266,14 +254,10 @@ class World:
 
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
-        self._lost[node] = NodeLost(
-            host=self._leader.host(node), node=node, ranks=seats, closed=why is not None, why=why
-        )
+        self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
         how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
         whom = f", with {ranks(seats)}," if seats else ""
-        self._say(
-            f"{self._leader.host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back"
-        )
+        self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
         self._lost_at[node] = time.time() - since_s
         self._note(self._lost[node])
 
@@ -283,9 +267,7 @@ class World:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == each.node)
         quote, grace_s = f"{each.by} {each.why}", self._gathering.grace_s
         self._say(f"{quote}; all ranks get SIGTERM and {grace_s:.0f} s to save their work")
-        self._write(
-            Preempted(by=each.by, reason=f"it {each.why}", node=self._leader.host(each.node)), time.time(), quote
-        )
+        self._write(Preempted(by=each.by, reason=f"it {each.why}", node=self._host(each.node)), time.time(), quote)
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
 
     def _gone(self, node: int) -> Outcome:
@@ -358,7 +340,7 @@ class World:
             outcome.happened,
             report,
             lost=[fact.host for fact in self._lost.values()],
-            machines=[self._leader.host(node) for node in self._nodes],
+            machines=[self._host(node) for node in self._nodes],
             layout=self._layout,
         )
         if failure is not None:
@@ -403,5 +385,8 @@ class World:
     def _say(self, text: str) -> None:
         self._gathering.say(text)
 
+    def _host(self, node: int) -> str:
+        return self._leader.host(node)
+
     def _hosts(self, nodes: Sequence[int]) -> str:
-        return f"{count(len(nodes), 'node')} ({listing([self._leader.host(node) for node in nodes])})"
+        return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
