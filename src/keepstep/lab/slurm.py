@@ -32,7 +32,7 @@ SlurmctldHost={controller}({address})
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={munge}
+AuthInfo=socket={munge},cred_expire=5
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/%n
 SlurmctldPidFile={folder}/ctld.pid
@@ -109,6 +109,20 @@ class Slurm:
         if done.returncode != 0:
             raise OSError(f"sbatch: {done.stderr.strip()}")
         return int(done.stdout.split(";")[0])
+
+    def start(self, command: list[str], out: Path) -> int:
+        """A command on the controller's host that runs srun; returns the number of the job that it makes."""
+        before = set(self.jobs())
+        self._start(CONTROLLER, *command, out=out)
+        end = time.monotonic() + UP_S
+        while time.monotonic() < end:
+            if new := set(self.jobs()) - before:
+                return min(new)
+            time.sleep(0.2)
+        raise OSError(f"srun made no job: {out.read_text(errors='replace')}")
+
+    def jobs(self) -> list[int]:
+        return [int(word) for word in self.run("squeue", "-h", "-o", "%A").split()]
 
     def state(self, job: int) -> str:
         """Of a job, as the controller says; empty if it has forgotten it."""
@@ -214,9 +228,8 @@ class Slurm:
                 raise OSError("munged did not come up")
             time.sleep(0.05)
 
-    def _start(self, host: int, *command: str) -> None:
-        log = (self.folder / "log" / f"{command[0]}-{host}.txt").open("ab")
-        with log:
+    def _start(self, host: int, *command: str, out: Path | None = None) -> None:
+        with (out or self.folder / "log" / f"{command[0]}-{host}.txt").open("ab") as log:
             self._started.append(
                 subprocess.Popen(
                     [*self.hosts.inside(host), *command],

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.cluster.slurm import expand_hosts
 from keepstep.sources.job import Answer, ask_client
 
 LIMIT_S = 5.0
@@ -23,8 +22,8 @@ class JobNow:
     """A job, as the controller sees it now."""
 
     state: str
-    nodes: tuple[str, ...]
-    """Those that it still counts, in Slurm's order."""
+    nodes: str
+    """Those that it still counts, as Slurm writes them: ``gpu[01-03,7]``."""
     restarts: int = 0
     batch_host: str | None = None
     """The node that the job's own script runs on, if it has one."""
@@ -50,7 +49,7 @@ def parse_job(text: str) -> JobNow | None:
     told = nodes[1] if nodes and nodes[1] != "(null)" else ""
     return JobNow(
         state=state[1],
-        nodes=tuple(expand_hosts(told)) if told else (),
+        nodes=told,
         restarts=int(restarts[1]) if restarts else 0,
         batch_host=batch[1] if batch else None,
     )

@@ -44,7 +44,7 @@ class Supervisor:
         env: Mapping[str, str] = os.environ,
         *,
         make_crew: MakeCrew | None = None,
-        take_over: Callable[[Account], None] | None = None,
+        take_over: Callable[[Account, int], None] | None = None,
         statuses: Statuses = AS_IT_IS,
     ) -> None:
         """``make_crew``: who runs the attempts, if not this machine. ``take_over``: if another process led before."""
@@ -71,9 +71,8 @@ class Supervisor:
             try:
                 account = Account(self._make_folder(), self._terminal, self._asked.on_failure)
                 try:
-                    if self._take_over is not None:
-                        self._take_over(account)
-                    elif self._asked.check and not self._check(account.folder.path):
+                    must_check = self._asked.check and self._take_over is None
+                    if must_check and not self._check(account.folder.path):
                         return account.finish("failed", 1)
                     return self._attempts(account)
                 finally:
@@ -120,6 +119,8 @@ class Supervisor:
         status = 1
         try:
             number = crew.first_attempt
+            if self._take_over is not None:
+                self._take_over(account, number - 1)
             while (ended := self._attempt(number, crew, account)) is None:
                 number = max(number + 1, crew.first_attempt)
             status = ended

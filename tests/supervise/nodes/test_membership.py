@@ -7,6 +7,7 @@ import dataclasses
 
 import pytest
 
+from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes.lease import BEAT_S, KILL_S, LEASE_S, SAFE_S, Lease
 from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent, Vacant
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, Start, State, Welcome
@@ -17,7 +18,7 @@ HELLO = Hello(
 
 
 def start(attempt: int) -> Start:
-    return Start(attempt=attempt, seats=(), meeting_port=1, coordinator_port=2)
+    return Start(attempt=attempt, layout=Layout())
 
 
 def beat(number: int = 1, attempt: int = NEVER, state: State = State.IDLE) -> Beat:

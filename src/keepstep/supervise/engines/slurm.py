@@ -150,7 +150,7 @@ def _end(env: Mapping[str, str], may_requeue: bool, status: int) -> None:
     now = slurm_word.job_now(job)
     if status == SIGTERM_STATUS and may_requeue:
         _requeue(job, now)
-    elif not isinstance(now, str) and now.batch_host is not None and now.batch_host not in now.nodes:
+    elif not isinstance(now, str) and now.batch_host is not None and now.batch_host not in expand_hosts(now.nodes):
         print(
             f"keepstep: the run is over, but Slurm leaves job {job} running, because its script was lost with "
             f"{now.batch_host}; end it with: scancel {job}",

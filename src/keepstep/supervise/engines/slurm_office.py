@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from keepstep.cluster.address import is_loopback
+from keepstep.cluster.slurm import expand_hosts
 from keepstep.sources import slurm_word
 from keepstep.sources.host import resolve
 from keepstep.sources.slurm_nodes import addresses_of
@@ -25,11 +26,20 @@ from keepstep.supervise.nodes.secret import Secret
 TERM_S = 12.0
 """How long Slurm's word is good. A new leader waits for so long before it listens to anyone."""
 CONNECT_S = 3.0
+FIRST_S = 20.0
+"""At the start: the leader may need longer than its agents."""
 ASK_S = 2.0
+SELDOM_S = 10.0
+HEIRS = 4
 NOBODY_S = 60.0
 """How long to look for a leader where a host answers that nobody leads there."""
 SILENT_HOST_S = 900.0
 """The same where no host answers: by default, Slurm takes up to this long to notice that a node is down."""
+OVER = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
+    *("PENDING", "PREEMPTED", "REQUEUED", "REVOKED", "TIMEOUT"),
+)
+"""The states of a job that nobody leads any more. Its processes may have a grace period."""
 
 
 @dataclass
@@ -58,7 +68,7 @@ class SlurmOffice:
     _leader: str = ""
     _alone_since: float | None = None
     _asked: float = 0.0
-    _refused: bool = False
+    refused: bool = False
     """The leader's host lives, but nobody listens there."""
     _addresses: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -68,7 +78,7 @@ class SlurmOffice:
 
     @property
     def give_up_s(self) -> float:
-        return NOBODY_S if self._refused else SILENT_HOST_S
+        return NOBODY_S if self.refused else SILENT_HOST_S
 
     # --- for an agent
 
@@ -90,8 +100,8 @@ class SlurmOffice:
                 return connect(self.secret, self._address(host), port, CONNECT_S)
             except CannotConnect as error:
                 why = why or str(error)
-                self._refused = now() - began < CONNECT_S / 2
-                if not self._refused:
+                self.refused = now() - began < CONNECT_S / 2
+                if not self.refused:
                     break  # the host does not answer at all
         raise CannotConnect(why)
 
@@ -106,10 +116,17 @@ class SlurmOffice:
         """Nobody answers where the leader should be: ask Slurm, but not at once and not all the time."""
         at = now()
         self._alone_since = self._alone_since if self._alone_since is not None else at
-        if at - self._alone_since < SILENT_S or at - self._asked < ASK_S:
+        patience = SILENT_S if self.followed else FIRST_S
+        if at - self._alone_since < patience or at - self._asked < self._pause_s:
             return
         self._asked = at
         self.elected = self.leads() is True
+
+    @property
+    def _pause_s(self) -> float:
+        """Between two questions: the next ones in line are quick, so thousands of others need not press Slurm."""
+        order = self.counted.index(self.host) if self.host in self.counted else 0
+        return ASK_S if order < HEIRS else SELDOM_S
 
     # --- for both
 
@@ -127,7 +144,11 @@ class SlurmOffice:
             if isinstance(said, str):
                 self.words = f"; Slurm does not answer ({said})"
                 return None
-            counted = [host for host in self.hosts if host in said.nodes]
+            if said.state in OVER:
+                self.out, self.words = True, f"; Slurm says that the job is {said.state}"
+                return None
+            nodes = set(expand_hosts(said.nodes))
+            counted = [host for host in self.hosts if host in nodes]
             if said.restarts != self.restarts or not counted:
                 self.out, self.words = True, f"; Slurm says that the job is {said.state}, without these nodes"
                 return False

@@ -157,7 +157,8 @@ class Nodes:
         )
         membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)
-        self._term = Term(self._leader, office) if office is not None else None
+        out: set[str] = set()
+        self._term = Term(self._leader, office, out, terminal.say) if office is not None else None
         self._gathering = Gathering(
             leader=self._leader,
             least=station.least,
@@ -172,6 +173,7 @@ class Nodes:
             first_s=station.first_s,
             again_s=station.again_s,
             tend=station.tend or (list[str]),
+            excluded=out,
         )
         self._thread: threading.Thread | None = None
         if station.ready is not None:
@@ -186,6 +188,8 @@ class Nodes:
 
     def _settle(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:
         """Wait until nothing that an earlier leader started can run, and all nodes have said how far they were."""
+        if (past := self._station.past) is not None:
+            say(f"{past.lost.host}, which led the run, cannot be reached: {past.why}")
         longest = max(self._leader.blocking().values(), default=0.0)
         say(f"waiting up to {duration(longest)} until nothing that an earlier leader may have started can run")
         while interrupts.signal is None and self._leader.blocking():

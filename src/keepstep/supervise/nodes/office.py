@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +18,7 @@ from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.lease import SILENT_S
 from keepstep.supervise.nodes.links import Link
+from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.situation import Happened
 from keepstep.supervise.started import Outcome
 
@@ -43,6 +44,8 @@ class Office(Protocol):
     counted: tuple[str, ...]
     """The hosts that the engine counted when it was last asked."""
 
+    refused: bool
+    """The leader's host answers, but nobody leads there."""
     followed: str
     """The host of the leader that this agent was last connected to; empty: none yet."""
 
@@ -67,8 +70,6 @@ class Office(Protocol):
 class Inherited:
     """What an agent that becomes leader knows about the run so far."""
 
-    attempt: int
-    """The newest one that this node was asked to start."""
     lost: NodeLost
     """The leader that it takes over from."""
     began: float
@@ -82,8 +83,10 @@ class Term:
     connected here and heard, no other process leads, and the engine's controller may be away for hours.
     """
 
-    def __init__(self, leader: Leader, office: Office) -> None:
-        self._leader, self._office = leader, office
+    def __init__(self, leader: Leader, office: Office, out: set[str], say: Callable[[str], None]) -> None:
+        """``out``: gets the hosts that the engine does not count any more."""
+        self._leader, self._office, self._out, self._say = leader, office, out, say
+        self._all = office.counted
         self._asked = now()
         self._over = threading.Event()
         threading.Thread(target=self._run, name="keepstep-term", daemon=True).start()
@@ -106,6 +109,16 @@ class Term:
             elif answer is False:
                 self._leader.supersede(f"this node does not lead the run any more{self._office.words}")
                 return
+            self._tell_who_is_out()
+
+    def _tell_who_is_out(self) -> None:
+        """Ranks of such a node may run on, and are left alone until they fail or the node is lost."""
+        for host in self._all:
+            if host not in self._office.counted and host not in self._out:
+                self._out.add(host)
+                self._say(
+                    f"{self._office.says_about(host)} and not part of the run any more: no further attempt uses it"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +133,15 @@ class _Past:
     parts: Sequence[Path] = ()
 
 
-def take_over(account: Account, past: Inherited, most: int) -> None:
-    """Write down what became of the attempt that the old leader led, and say so. ``most``: of idle attempts."""
-    folder = account.begin(past.attempt)
+def take_over(account: Account, attempt: int, *, past: Inherited, most: int) -> None:
+    """Write down what became of the attempt that the old leader led, and say so. ``most``: how many may get nowhere."""
+    if attempt == NEVER:
+        return
+    folder = account.begin(attempt)
     quote = f"{past.lost.host} (node {past.lost.node}), which led the run, cannot be reached: {past.why}"
     evidence = Evidence(fact=past.lost, origin=Origin(source=LOST), at=past.began, quote=quote)
     append(folder / LOST, [evidence])
-    trial = _Past(past.attempt, folder)
+    trial = _Past(attempt, folder)
     report, _ = account.explain(trial)
     outcome = Outcome(Happened.NODE_LOST, rank=past.lost.ranks[0] if past.lost.ranks else None)
     decision = Decision(

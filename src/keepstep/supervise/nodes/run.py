@@ -20,7 +20,6 @@ from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.crew import Nodes, Station, hello_of, part_of
 from keepstep.supervise.nodes.link import CannotListen
-from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.nodes.office import Inherited, Office, take_over
 from keepstep.supervise.policy import NOT_RESTARTED
 from keepstep.supervise.run import Supervisor
@@ -111,7 +110,8 @@ def _ask(office: Office, interrupts: Interrupts) -> bool | None:
     """Whether this node leads after all; None: it does not belong to the run any more, or nobody says."""
     began = now()
     while interrupts.signal is None and now() - began < office.give_up_s:
-        if (answer := office.leads()) is not None:
+        answer = office.leads()
+        if answer is not None or office.out:
             return None if office.out else answer
         time.sleep(ASK_S)
     return None
@@ -120,13 +120,13 @@ def _ask(office: Office, interrupts: Interrupts) -> bool | None:
 def _left(agent: Agent, office: Office, station: Station, began: float) -> Inherited | None:
     """What the old leader has left, if it had started anything."""
     host = office.followed
-    if agent.newest == NEVER or not host:
+    if not host:
         return None
+    why = "nobody listens there any more" if office.refused else None
     ranks = tuple(seat.rank for seat in agent.layout.seats if seat.machine == host)
     node = next((seat.node for seat in agent.layout.seats if seat.machine == host), 0)
     return Inherited(
-        attempt=agent.newest,
-        lost=NodeLost(host=host, node=node, ranks=ranks),
+        lost=NodeLost(host=host, node=node, ranks=ranks, closed=office.refused, why=why),
         began=began,
         why=f"{office.says_about(host)}; {station.host} leads from now on",
     )

@@ -67,6 +67,7 @@ class World:
         """What came of it before anything was started."""
         self._well: set[int] = set()
         self._lost: dict[int, NodeLost] = {}
+        self._lost_at: dict[int, float] = {}
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
         self._began = time.time()
@@ -232,7 +233,8 @@ class World:
         how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
         whom = f", with {ranks(seats)}" if seats else ""
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
-        self._note(self._lost[node], since_s)
+        self._lost_at[node] = time.time() - since_s
+        self._note(self._lost[node])
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
@@ -246,10 +248,9 @@ class World:
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
-    def _note(self, fact: NodeLost, since_s: float) -> None:
-        how = fact.why or "nothing arrives from it"
-        quote = f"{fact.host} (node {fact.node}) has been silent for {since_s:.1f} s: {how}"
-        at = time.time() - since_s
+    def _note(self, fact: NodeLost) -> None:
+        at, how = self._lost_at[fact.node], fact.why or "nothing arrives from it"
+        quote = f"{fact.host} (node {fact.node}) has been silent for {time.time() - at:.1f} s: {how}"
         with contextlib.suppress(OSError):
             append(self.folder / LOST, [Evidence(fact=fact, origin=Origin(source=LOST), at=at, quote=quote)])
 
@@ -285,7 +286,7 @@ class World:
         with contextlib.suppress(OSError):
             (self.folder / LOST).unlink(missing_ok=True)
         for fact in self._lost.values():
-            self._note(fact, 0.0)
+            self._note(fact)
 
     def close(self) -> None:
         pass

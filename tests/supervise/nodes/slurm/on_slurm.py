@@ -93,7 +93,9 @@ class Job:
         sbatch: tuple[str, ...] = (),
         srun: str = SRUN,
         before: str = "",
+        batch: bool = True,
     ) -> None:
+        """``batch``: as a batch job, whose script and srun are on its first node; else srun is on the login node."""
         self.slurm, self.folder = slurm, folder
         (folder / "train.py").write_text(TRAIN)
         script = folder / "job.sh"
@@ -106,9 +108,12 @@ class Job:
             f"{srun} {words}",
         ]
         script.write_text("\n".join(lines) + "\n")
-        self.id = slurm.submit(
-            script, f"--nodes={nodes}", f"--ntasks-per-node={tasks}", "--output=out.txt", *sbatch, cwd=folder
-        )
+        wanted = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}"]
+        if batch:
+            self.id = slurm.submit(script, *wanted, "--output=out.txt", *sbatch, cwd=folder)
+        else:
+            script.write_text("\n".join([*lines[:-1], f"{srun} {shlex.join(wanted)} --chdir={folder} {words}"]) + "\n")
+            self.id = slurm.start(["bash", str(script)], folder / "out.txt")
 
     # --- what it does
 
@@ -150,6 +155,10 @@ class Job:
         """Wait until the job is over; its last state."""
         return self.until(lambda: state if (state := self.slurm.state(self.id)) in OVER else None, limit_s)
 
+    def node_of(self, rank: int) -> str:
+        """Where a rank is, in the newest attempt."""
+        return max((each for each in self.steps() if each.rank == rank), key=lambda each: each.at).node
+
     # --- what it left
 
     def runs(self) -> list[dict[str, Any]]:
@@ -157,10 +166,10 @@ class Job:
         paths = sorted((self.folder / ".keepstep" / "runs").glob("2*/manifest.json"))
         return [json.loads(path.read_text()) for path in paths]
 
-    def report(self, run: int = -1) -> dict[str, Any]:
-        path = sorted((self.folder / ".keepstep" / "runs").glob("2*"))[run] / "report.json"
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+    def logs(self) -> str:
+        """What the ranks printed, in all runs and attempts."""
+        paths = sorted((self.folder / ".keepstep" / "runs").glob("2*/**/rank*.log"))
+        return "".join(path.read_text(errors="replace") for path in paths)
 
     def left(self, limit_s: float = 20.0) -> dict[str, list[str]]:
         """The processes that the job has left on any node, after a moment."""

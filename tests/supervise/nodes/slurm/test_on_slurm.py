@@ -106,17 +106,20 @@ def test_several_tasks_per_node_supervise_one_rank_each(slurm: Slurm, tmp_path: 
 def test_a_node_that_is_cut_off_is_named_and_replaced_by_a_spare(slurm: Slurm, tmp_path: Path) -> None:
     job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
     job.reached(10)
-    slurm.cut("node-2")
+    lost = job.node_of(1)
+    slurm.cut(lost)
     struck = time.time()
-    job.until(lambda: True if "node-2, with rank 1 has been silent" in job.out else None, 10)
+    job.until(lambda: True if f"{lost}, with rank 1 has been silent" in job.out else None, 10)
+    assert time.time() - struck < 5
     job.reached(1, attempt=1)
     assert comeback(job, struck, 1) < 60
     assert job.end() == "COMPLETED", job.out
     (run,) = job.runs()
-    assert run["attempts"][0]["title"] == "node-2, with rank 1 went silent"
-    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-1", "node-3"}
+    assert run["attempts"][0]["title"] == f"{lost}, with rank 1 went silent"
+    assert {each.node for each in job.steps() if each.attempt == 1} == {*slurm.nodes} - {lost}
     assert one_attempt_at_once(job.steps())
-    slurm.mend("node-2")
+    assert not [words for words in job.left(0.0).get(lost, []) if "train.py 60" in words and "keepstep" not in words]
+    slurm.mend(lost)
     assert job.left() == {}
 
 
@@ -132,7 +135,7 @@ def test_when_the_leaders_node_dies_the_next_node_leads(slurm: Slurm, tmp_path: 
     run = job.runs()[-1]
     assert run["state"] == "finished" and run["host"] == "node-2"
     assert [each["number"] for each in run["attempts"]] == [0, 1]
-    assert run["attempts"][0]["title"] == "node-1, with rank 0 went silent"
+    assert run["attempts"][0]["title"] in ("node-1, with rank 0 went silent", "node-1 went silent")
     assert {each.node for each in job.steps() if each.attempt == 1} == {"node-2", "node-3"}
     assert max(each.number for each in job.steps()) == 60
     assert one_attempt_at_once(job.steps())
@@ -147,7 +150,7 @@ def test_scancel_is_one_event_for_all_nodes_and_the_script_saves(slurm: Slurm, t
     assert job.end() == "CANCELLED", job.out
     assert job.left() == {}, job.out
     last = max(each.number for each in job.steps())
-    assert f"saved at step {last}" in job.out
+    assert f"saved at step {last}" in job.logs()
     (run,) = job.runs()
     assert (run["state"], run["status"]) == ("stopped", 143)
     assert job.secrets() == []
@@ -158,9 +161,9 @@ def test_a_requeued_job_resumes(slurm: Slurm, tmp_path: Path) -> None:
     job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=60, sbatch=("--open-mode=append", "--requeue"))
     job.reached(12)
     slurm.run("scontrol", "requeue", str(job.id))
-    saved = job.until(lambda: max(each.number for each in job.steps()) if "saved at step" in job.out else None)
     job.reached(1, life=1)
-    assert min(each.number for each in job.steps() if each.life == 1) > saved - 5
+    before = max(each.number for each in job.steps() if each.life == 0)
+    assert min(each.number for each in job.steps() if each.life == 1) == before + 1
     assert job.end() == "COMPLETED", job.out
     assert "SLURM_RESTART_COUNT=1" in job.out
     assert [run["state"] for run in job.runs()] == ["stopped", "finished"]
@@ -181,14 +184,34 @@ def test_with_the_option_requeue_a_signal_before_the_end_puts_the_job_back(slurm
 
 
 @long
-def test_a_node_set_down_while_its_processes_run_is_left_out(slurm: Slurm, tmp_path: Path) -> None:
-    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
+def test_when_slurm_sets_the_leaders_node_down_the_next_node_leads(slurm: Slurm, tmp_path: Path) -> None:
+    """Here srun is not on that node. Of a batch job, Slurm ends the script there, and with it the job."""
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=2000, batch=False)
     job.reached(10)
     slurm.run("scontrol", "update", "nodename=node-1", "state=down", "reason=trial")
     struck = time.time()
     job.reached(1, attempt=1)
-    assert comeback(job, struck, 1) < 120
-    job.until(lambda: True if job.runs()[-1]["state"] == "finished" else None)
-    assert {each.node for each in job.steps() if each.attempt == 1} <= {"node-2", "node-3"}
+    assert comeback(job, struck, 1) < 90
+    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-2", "node-3"}
+    assert [run["host"] for run in job.runs()] == ["node-1", "node-2"]
+    slurm.run("scancel", str(job.id))
+    assert job.left(40.0) == {}
     assert one_attempt_at_once(job.steps())
-    assert job.left() == {}
+
+
+@long
+def test_when_slurm_sets_another_node_down_a_spare_replaces_it(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=300)
+    job.reached(10)
+    lost = job.node_of(1)
+    slurm.run("scontrol", "update", f"nodename={lost}", "state=down", "reason=trial")
+    struck = time.time()
+    job.reached(1, attempt=1)
+    assert comeback(job, struck, 1) < 60
+    assert {each.node for each in job.steps() if each.attempt == 1} == {*slurm.nodes} - {lost}
+    (run,) = job.runs()
+    assert run["attempts"][0]["cause"] == "network.connection_reset_peer_died"
+    job.until(lambda: True if f"Slurm says {lost} is " in job.out else None, 45)
+    slurm.run("scancel", str(job.id))
+    assert job.left(40.0) == {}
+    assert one_attempt_at_once(job.steps())
