@@ -335,3 +335,24 @@ def test_a_decision_is_the_same_each_time() -> None:
 
 def test_no_cause_is_both_sure_and_outside() -> None:
     assert {how for how, _ in KNOWN.values()} == set(Returns)
+
+
+@pytest.mark.parametrize(
+    ("now", "repeats"),
+    [
+        (attempt(Cause.DATA_SHAPE_MISMATCH), True),
+        (attempt(Cause.CONFIG_CLUSTER_SPEC), True),
+        (attempt(Cause.RESOURCE_DISK_FULL), False),
+        (attempt(Cause.NETWORK_WRONG_INTERFACE), False),
+        (attempt(None, code=127), True),
+    ],
+)
+def test_only_what_no_other_machine_could_change_is_said_to_repeat(now: Situation, repeats: bool) -> None:
+    decision = decide(now)
+    assert (decision.action, decision.repeats) == (Action.END, repeats)
+
+
+def test_an_unknown_end_that_was_seen_twice_may_still_be_the_machines() -> None:
+    now = attempt(None, 1, steps=5, code=None, signal="SIGKILL")
+    decision = decide(now, (replace(now, number=0),))
+    assert (decision.action, decision.repeats) == (Action.END, False)

@@ -134,7 +134,7 @@ class _Past:
 
 
 def take_over(account: Account, attempt: int, *, past: Inherited, most: int) -> None:
-    """Write down what became of the attempt that the old leader led, and say it. ``most``: how many may get nowhere."""
+    """Write down what became of the attempt that the old leader led, and say so. ``most``: how many may get nowhere."""
     if attempt == NEVER:
         return
     folder = account.begin(attempt)
