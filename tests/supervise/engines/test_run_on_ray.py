@@ -204,4 +204,4 @@ def test_a_node_that_ray_drains_is_one_event_for_all_ranks(cluster: RayCluster):
     assert host not in {name for _, name in run.started(1).values()}
     run.go(1)
     assert run.ended() == 0, run.text
-    assert "preemption.sigterm" in run.text
+    assert "preemption.sigterm" in run.text, run.text
