@@ -180,3 +180,28 @@ def test_a_node_that_dies_is_replaced_by_the_spare_one(cluster: RayCluster):
     run.go(1)
     assert run.ended() == 0, run.text
     assert f"the run goes on without node-{host}" in run.text
+    cluster.start(host)
+
+
+NODE_IDS = """
+import ray
+ray.init(logging_level="error", log_to_driver=False)
+print(*[f"{each['NodeManagerHostname']}={each['NodeID']}" for each in ray.nodes() if each["Alive"]])
+"""
+
+
+def test_a_node_that_ray_drains_is_one_event_for_all_ranks(cluster: RayCluster):
+    (cluster.folder / "ids.py").write_text(NODE_IDS)
+    said, _ = cluster.command(0, sys.executable, "ids.py").communicate(timeout=PATIENCE_S)
+    ids = dict(word.split("=") for word in said.splitlines()[-1].split())
+    run = Run(cluster, "--grace", "4")
+    host = next(name for _, name in run.started(0).values() if name != "node-0")
+    drain = ["drain-node", "--node-id", ids[host], "--reason", "DRAIN_NODE_REASON_PREEMPTION"]
+    drain += ["--reason-message", "a trial", "--deadline-remaining-seconds", "600"]
+    done = cluster.command(0, sys.executable, "-m", "ray.scripts.scripts", *drain)
+    assert done.wait(PATIENCE_S) == 0, done.stdout.read() if done.stdout else ""
+    run.saw(f"Ray drains {host}, which goes away in .*; all ranks get SIGTERM and 4 s")
+    assert host not in {name for _, name in run.started(1).values()}
+    run.go(1)
+    assert run.ended() == 0, run.text
+    assert "preemption.sigterm" in run.text, run.text
