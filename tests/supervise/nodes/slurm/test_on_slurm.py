@@ -61,8 +61,8 @@ def comeback(job: Job, since: float, attempt: int) -> float:
 
 
 def test_a_rank_killed_on_the_second_node_is_named_with_its_host_and_comes_back(slurm: Slurm, tmp_path: Path) -> None:
-    job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=40)
-    job.reached(10)
+    job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=20)
+    job.reached(6)
     kill_rank(job, 1, "node-2")
     struck = time.time()
     assert job.end() == "COMPLETED", job.out
@@ -75,7 +75,7 @@ def test_a_rank_killed_on_the_second_node_is_named_with_its_host_and_comes_back(
         (1, "node-2", 0, 2),
     }
     assert one_attempt_at_once(job.steps())
-    assert max(each.number for each in job.steps()) == 40
+    assert max(each.number for each in job.steps()) == 20
     assert job.left() == {} and job.secrets() == []
 
 
