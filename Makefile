@@ -152,6 +152,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.network_check
 	$(BIN)/python -m benchmarks.guard
 	$(BIN)/python -m benchmarks.comeback
+	$(BIN)/python -m benchmarks.nodes
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules

@@ -24,6 +24,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "string": (str,),
     "integer": (int,),
+    "number": (int, float),
     "null": (type(None),),
 }
 WORDS = {"$schema", "$id", "title", "description", "$defs"}
@@ -53,11 +54,14 @@ def faults(value: Any, schema: dict[str, Any], whole: dict[str, Any], at: str = 
                 if key in value
                 for f in faults(value[key], each, whole, f"{at}.{key}")
             ]
+        elif keyword == "additionalProperties":
+            more = value.keys() - schema.get("properties", {}).keys()
+            found += [f for key in more for f in faults(value[key], wanted, whole, f"{at}.{key}")]
         elif keyword == "items":
             found += [f for n, each in enumerate(value) for f in faults(each, wanted, whole, f"{at}[{n}]")]
         elif keyword == "pattern" and isinstance(value, str) and not re.search(wanted, value):
             found.append(f"{at}: {value!r} does not match {wanted}")
-        elif keyword == "minimum" and isinstance(value, int) and value < wanted:
+        elif keyword == "minimum" and isinstance(value, int | float) and value < wanted:
             found.append(f"{at}: {value} is below {wanted}")
         elif keyword in ("minItems", "minLength") and len(value) < wanted:
             found.append(f"{at}: shorter than {wanted}")
@@ -76,7 +80,14 @@ def report_on(recording: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "recording",
-    ("tf_segfault_faulthandler", "torch_oom_killed", "jax_healthy", "jax_firewall_drops", "tf_preempted"),
+    (
+        "tf_segfault_faulthandler",
+        "torch_oom_killed",
+        "jax_healthy",
+        "jax_firewall_drops",
+        "tf_preempted",
+        "torch_nan_loss_four",
+    ),
 )
 def test_a_report_is_what_the_schema_says(recording: str) -> None:
     assert not faults(report_on(recording), load(), load())
@@ -89,7 +100,7 @@ def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
 
 
 def test_the_checker_finds_what_is_wrong() -> None:
-    schema, good = load(), report_on("tf_segfault_faulthandler")
+    schema, good = load(), report_on("jax_firewall_drops_midway")
     for path, value in (
         (("verdict",), "fine"),
         (("schema",), "keepstep.report/2"),
@@ -97,6 +108,9 @@ def test_the_checker_finds_what_is_wrong() -> None:
         (("findings", 0, "evidence"), []),
         (("ranks",), [-1]),
         (("world_size",), "two"),
+        (("clocks", 0, "within_s"), "little"),
+        (("clocks", 0, "within_s"), -1.5),
+        (("clocks", 0, "logs"), []),
     ):
         bad: Any = copy.deepcopy(good)
         inner = bad

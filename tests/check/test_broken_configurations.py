@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -199,6 +200,23 @@ def test_a_port_that_another_process_holds_is_named() -> None:
         report = checked(torch(MASTER_PORT=str(port)))
     assert [finding.rule for finding in report.findings] == ["NET002"]
     assert str(port) in report.findings[0].title
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="network namespaces")
+@pytest.mark.parametrize(("first_free", "found"), [("0", []), ("1024", ["CFG115"])])
+def test_a_low_port_is_a_finding_only_where_the_kernel_refuses_it(first_free: str, found: list[str]) -> None:
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from tests.check.test_broken_configurations import checked, torch\n"
+        f"Path('/proc/sys/net/ipv4/ip_unprivileged_port_start').write_text('{first_free}')\n"
+        "os.setresuid(65534, 65534, 65534)\n"
+        "print([finding.rule for finding in checked(torch(MASTER_PORT='80')).findings])"
+    )
+    namespace = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if os.geteuid() != 0 or subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root and network namespaces")
+    done = subprocess.run([*namespace, sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(found), done.stderr
 
 
 def together(*envs: Mapping[str, str]) -> Report:

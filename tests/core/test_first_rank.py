@@ -57,6 +57,13 @@ def test_many_ranks_stay_named_where_no_launcher_tells():
     assert named(root(*(full(n, n) for n in range(3)))) == (0, 1, 2)
 
 
+@pytest.mark.parametrize(("times", "said"), [((None, None), (5,)), ((7.0, 7.4), (5,)), ((7.4, 7.0), (5, 2))])
+def test_of_few_ranks_that_fail_alike_in_one_log_the_first_is_named_unless_the_times_differ(times, said):
+    struck = [at(3, DeviceMemoryExhausted(), 5, times[0]), at(4, DeviceMemoryExhausted(), 2, times[1])]
+    others = [at(9 + rank, PeerLost(how="gone"), rank) for rank in (0, 1, 3, 4, 6, 7)]
+    assert named(root(*struck), *others) == said
+
+
 def test_one_that_the_launcher_names_and_of_whom_nothing_is_shown_is_named_besides():
     assert named(root(full(1, 2)), at(5, first(1))) == (2, 1)
 
@@ -119,7 +126,13 @@ def test_the_device_that_ran_full_stands_for_the_rank_in_a_world_of_several():
 @pytest.mark.parametrize(("lead", "expected"), [(10.0, (3,)), (1.0, (0, 1, 3))])
 def test_of_many_ranks_one_that_was_struck_clearly_before_all_others_is_the_first(lead, expected):
     others = [at(n, DeviceMemoryExhausted(), n, 100.0) for n in (0, 1)]
-    assert named(root(*others, at(5, DeviceMemoryExhausted(), 3, 100.0 - lead))) == expected
+    running = [at(0, WorldSeen(size=4), n, 50.0) for n in (0, 1, 3)]
+    assert named(root(*others, at(5, DeviceMemoryExhausted(), 3, 100.0 - lead)), *running) == expected
+
+
+def test_a_rank_that_had_written_nothing_yet_did_not_follow_the_first():
+    others = [at(n, DeviceMemoryExhausted(), n, 100.0) for n in (0, 1)]
+    assert named(root(*others, at(5, DeviceMemoryExhausted(), 3, 90.0))) == (0, 1, 3)
 
 
 @pytest.mark.parametrize(("ended", "expected"), [((6, 7), (6, 7)), ((1, 6, 7), ())])

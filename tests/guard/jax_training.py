@@ -41,7 +41,8 @@ def train(jax, options) -> None:
 
     rank, wrong = options.rank, options.fault
     odd = rank == options.world - 1
-    mesh = Mesh(np.array(jax.local_devices() if wrong == "local_mesh" else jax.devices()), ("data",))
+    devices = {"local_mesh": jax.local_devices(), "half_mesh": jax.devices()[::2]}.get(wrong, jax.devices())
+    mesh = Mesh(np.array(devices), ("data",))
     by_row, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     source = np.random.default_rng(7)
     width = 24 if wrong == "width" and odd else 16

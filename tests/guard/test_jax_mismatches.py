@@ -176,6 +176,14 @@ def test_processes_that_train_on_meshes_of_their_own_are_told(tmp_path: Path) ->
         assert root is not None and (root.rule, root.ranks) == ("CFG206", (0, 1))
 
 
+def test_devices_that_no_program_runs_on_are_reported(tmp_path: Path) -> None:
+    two = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    with ranks(tmp_path, "--fault", "half_mesh", "--steps", "1000000", script=SCRIPT, **two) as running:
+        running.wait_for(lambda: {note["rank"]["index"] for note in running.notes("DevicesLeft")} == {0, 1})
+        root = explain_paths([running.guard]).report.root
+        assert root is not None and (root.rule, root.ranks) == ("CFG012", (0, 1))
+
+
 def decoded(note: dict[str, Any]) -> Evidence | None:
     """What `keepstep why` makes of a note."""
     return from_dict(note)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from keepstep.core.facts.network import (
     TransportUsed,
 )
 from keepstep.parse.tools.nccl.messages import BLOCKS
+from tests.parse.table_cases import facts_in
 
 
 def test_direct_links_are_read_once_a_rank_from_the_lines_after_the_trees():
@@ -23,3 +26,15 @@ def test_the_ras_report_names_the_ranks_that_got_less_far():
     rows += [f"  Rank {n} -- GPU 4 managed by process 323032 on node 10.137.190.124" for n in (12, 13)]
     (fact,) = block.read(match, iter(rows))
     assert fact.missing == (12, 13)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "h:1:2 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer\nAdditional lines follow",
+        "UNAVAILABLE: Socket closed\nAdditional GRPC error information from remote coordination service:",
+        "Connection closed by peer\nTraceback (most recent call last):",
+    ],
+)
+def test_the_next_word_is_not_the_name_of_a_peer(text: str) -> None:
+    assert {getattr(fact, "peer", None) for fact in facts_in(text)} <= {None}

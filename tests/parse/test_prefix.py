@@ -73,6 +73,68 @@ def test_a_role_named_after_the_host_tells_the_host_and_the_rank_on_it():
     assert (writer.node, writer.local, writer.rank, text) == ("node-3", 1, None, "b")
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "[lr0p5 task {}] {}",
+        "[lr0p5/task-{}] {}",
+        "[task {} lr0p5] {}",
+        "[bert-worker-{}]: {}",
+        "[replica {}] {}",
+        "[pod index {}] {}",
+        "[rank {}/8] {}",
+        "[Process {} of 8] {}",
+        "(shard={}) {}",
+        "19:15:49.020 [lr0p5 task {}] {}",
+        "2026-01-01 19:15:49,020 INFO [lr0p5 task {}] {}",
+        "job7/task{}: {}",
+        "run_a proc {} | {}",
+        "process {} | {}",
+        "task_id={}: {}",
+        "host-{}> {}",
+    ],
+)
+def test_a_prefix_that_numbers_processes_is_believed_where_it_is_a_habit(shape):
+    lines = [shape.format(number, f"text {n}") for n, number in enumerate((0, 1, 3, 0, 2, 1))]
+    lines += ["scheduler: started", "scheduler: ended"]
+    for number, line in zip((0, 1, 3), lines, strict=False):
+        writer, text = Prefixes(lines).split(line)
+        assert (writer.rank, text[:5]) == (number, "text ")
+    assert Prefixes(lines).split(lines[-1])[0].rank is None
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "[epoch {}] x",
+        "[step {}] x",
+        "[layer {}] x",
+        "[task {}/10] x",
+        "[dataloader worker {}] x",
+        "[loading shard {}] x",
+        "Loading shard {}: x",
+        "Finished worker {} x",
+        "evaluating task {}: x",
+        "[process {}/2] x",
+    ],
+)
+def test_a_number_of_something_else_is_no_rank(shape):
+    lines = [shape.format(number) for number in (3, 2, 5, 4, 2)]
+    assert {Prefixes(lines).split(line)[0].rank for line in lines} == {None}
+
+
+def test_what_is_worked_through_in_order_is_no_rank():
+    lines = [f"[glue task {number}] accuracy 0.{number}" for number in (0, 0, 1, 1, 2, 2)]
+    assert {Prefixes(lines).split(line)[0].rank for line in lines} == {None}
+
+
+@pytest.mark.parametrize("inner", ["[worker 3]", "[task 3]", "[process 3]", "[node-3]"])
+def test_a_number_inside_the_line_of_a_rank_is_not_its_writer(inner):
+    for outer in ("[rank1]: ", "[1,1]<stderr>:", "[1]<stdout>:"):
+        assert Prefixes(()).split(f"{outer}{inner} boom")[0].rank == 1
+    assert Prefixes(()).split("[worker 3] [rank1]: boom")[0].rank == 1
+
+
 def test_two_ray_workers_are_two_streams():
     split = Prefixes(()).split
     assert split("(W pid=1, ip=a) x")[0].key != split("(W pid=2, ip=a) x")[0].key

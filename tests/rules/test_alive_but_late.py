@@ -78,6 +78,10 @@ PREPARING = """\
 2026-11-16 10:00:02 Running tokenizer on dataset:  12%|█▏        | 120000/1000000 [00:30<03:40, 4000.0 examples/s]
 2026-11-16 10:04:52 Running tokenizer on dataset:  92%|█████████▏| 920000/1000000 [04:50<00:20, 4000.0 examples/s]
 """
+HASHING = """\
+hashed 1440000 of 60000000 documents
+hashed 3100000 of 60000000 documents
+"""
 COMPILING = """\
 2026-11-16 10:00:00 rank 1 of 2 starts
 2026-11-16 10:00:12 rank 1: compiling train_step ...
@@ -97,6 +101,8 @@ Building extension module fused_adam...
         ({"rank0": STORE, "rank1": INSTALLING}, 1, LATE),
         ({"rank0": STORE, "rank1": DOWNLOADING}, 1, LATE),
         ({"rank0": STORE, "rank1": PREPARING}, 1, LATE),
+        ({"rank0": STORE, "rank1": HASHING}, 1, LATE),
+        ({"rank0": JAX, "rank1": HASHING}, 1, LATE),
         ({"rank0": JAX, "rank1": INSTALLING}, 1, LATE),
         ({"rank0": JAX, "rank1": PREPARING}, 1, LATE),
         ({"rank0": KEY, "rank1": COMPILING}, 1, LATE),
@@ -127,6 +133,8 @@ Building extension module fused_adam...
         ({"rank0": GLOO, "rank1": STEPS.format(1) + "2026-11-16 10:00:12 rank 1: evaluating on 5000 batches\n"}, 1, LATE),
         ({"rank0": GLOO, "rank1": STEPS.format(1) + "2026-11-16 10:00:12 Training finished, total 110 steps\n"}, 1, EARLY),
         ({"rank0": GLOO, "rank1": STEPS.format(1) + "2026-11-16 10:00:12 done, exiting with status 0\n"}, 1, EARLY),
+        ({"rank0": GLOO, "rank1": STEPS.format(1) + "target reached at step 110, leaving\n"}, 1, EARLY),
+        ({"rank0": GLOO, "rank1": STEPS.format(1) + "nothing left to do here\n"}, 1, EARLY),
         (
             {
                 "rank0": GLOO,
@@ -192,3 +200,76 @@ def test_a_phase_that_is_over_does_not_excuse_a_silent_store(tmp_path: Path) -> 
     )
     found = findings(tmp_path, rank0=STORE, rank1=done)
     assert found[0].cause.value == "network.unreachable_or_firewall", found[0]
+
+
+@pytest.mark.parametrize(
+    "last", ["worker 3 of 16 starts", "attempt 1 of 20 to reach the store", "wrote 60 of 60 files"]
+)
+def test_what_a_rank_counts_is_its_work_only_if_it_is_not_the_run_and_not_over(tmp_path: Path, last: str) -> None:
+    found = findings(tmp_path, rank0=STORE, rank1=f"{last}\n")
+    assert found[0].cause.value == "network.unreachable_or_firewall", found[0]
+
+
+@pytest.mark.parametrize("last", ["could not open the shard, exiting", "got SIGTERM, leaving", "lost rank 0, stopping"])
+def test_a_rank_that_leaves_because_of_some_trouble_has_not_finished(tmp_path: Path, last: str) -> None:
+    found = findings(tmp_path, rank0=GLOO, rank1=STEPS.format(1) + f"{last}\n")
+    assert all(each.rule != "SYN208" for each in found), found
+
+
+TF_TIMED_OUT = """\
+worker 0: step 20 loss 2.2108
+E0000 00:00:1794889430.278516   13401 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort DEADLINE_EXCEEDED: Collective has timed out during execution.
+tensorflow.python.framework.errors_impl.DeadlineExceededError: Collective has timed out during execution.
+"""
+TF_LOST = """\
+worker 1: step 20 loss 2.2108
+E0000 00:00:{0}.735268   12734 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was preempted/died/restarted unexpectedly or this task is experiencing network issues. Check earlier logs from 1) this task, 2) the leader (usually slice 0 task 0), and 3) cluster scheduler to debug further.
+Additional GRPC error information from remote target /job:worker/replica:0/task:0 while calling /tensorflow.CoordinationService/Heartbeat:
+"""
+
+
+def test_a_rank_that_was_lost_after_its_time_out_is_not_why_it_waited(tmp_path: Path) -> None:
+    found = findings(tmp_path, worker0=TF_TIMED_OUT, worker1=TF_LOST.format(1794889436))
+    assert (found[0].cause.value, found[0].ranks) == (LATE[0], (1,)), found[0]
+
+
+def test_a_rank_that_was_lost_before_others_timed_out_may_be_why(tmp_path: Path) -> None:
+    found = findings(tmp_path, worker0=TF_TIMED_OUT, worker1=TF_LOST.format(1794889400))
+    assert found[0].cause.value == "network.connection_reset_peer_died", found[0]
+
+
+def test_the_last_of_two_writers_of_a_log_says_what_its_rank_did(tmp_path: Path) -> None:
+    done = "worker 1: 2 replicas, tensorflow 2.21.0\n20/20 - 1s - loss: 2.6803 - 55ms/step\ntarget reached, leaving\n"
+    lost = (
+        "worker 0: 2 replicas, tensorflow 2.21.0\n20/20 - 1s - loss: 2.6803 - 55ms/step\n"
+        "E0000 00:00:1794889484.936094   14601 ring_alg.cc:291] Aborting RingReduce with UNAVAILABLE: recvmsg:Connection reset by peer\n"
+        "Additional GRPC error information from remote target /job:worker/replica:0/task:1:\n"
+    )
+    found = findings(tmp_path, worker0=lost, worker1=done)
+    assert (found[0].cause.value in EARLY, found[0].ranks) == (True, (1,)), found[0]
+
+
+JAX_BOTH = """\
+[2026-11-17 04:{0}:00,000] p{1} train INFO: jax process {1} of 2, coordinator 127.0.0.1:31762
+[2026-11-17 04:{0}:{2},000] p{1} jax._src.distributed INFO: Connecting to JAX distributed service on 127.0.0.1:31762
+F1117 04:{0}:{3}.137414   8845 client.h:80] Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died; see the other task logs for more details. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded
+
+RPC: /xla.coordination.CoordinationService/RegisterTask
+"""
+
+
+def test_a_rank_that_came_when_the_other_had_given_up_failed_too_and_began_it(tmp_path: Path) -> None:
+    found = findings(tmp_path, rank0=JAX_BOTH.format(20, 0, "01", 16), rank1=JAX_BOTH.format(20, 1, 31, 46))
+    assert (found[0].cause.value, found[0].ranks) == (LATE[0], (1,)), found[0]
+
+
+def test_a_rank_whose_clock_is_late_did_not_come_late(tmp_path: Path) -> None:
+    found = findings(tmp_path, rank0=JAX_BOTH.format(20, 0, "01", 16), rank1=JAX_BOTH.format(21, 1, "01", 16))
+    assert all(each.rule != "SYN210" for each in found), found
+
+
+def test_a_rank_that_is_done_first_of_two_that_are_slow_is_not_to_blame(tmp_path: Path) -> None:
+    done = "rank 0 step 110 loss 2.30\nrank 0: training finished after 110 steps\n"
+    lost = "rank 1 step 110 loss 2.30\nRuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1\n"
+    found = findings(tmp_path, rank0=done, rank1=lost)
+    assert all(each.rule != "SYN208" for each in found), found

@@ -181,3 +181,25 @@ def test_the_same_words_of_a_file_that_a_program_reads_stay_a_checkpoint(tmp_pat
         "OSError: [Errno 22] Invalid argument", "_pickle.UnpicklingError: pickle data was truncated"
     )
     assert causes(tmp_path, rank0=text)[0] == "checkpoint.corrupt_or_missing"
+
+
+READ = """\
+09:36:00 [rank{rank}] checkpoint INFO reading tensorstore leaves
+"""
+THERE = "09:55:12 [rank{rank}] checkpoint INFO finished the read, entering barrier restore\n"
+MISSED = "09:58:34 watch: 7/8 processes at barrier restore, missing: task 1 local rank 1 (rank 5)\n"
+
+
+def test_the_rank_that_still_reads_while_all_others_are_at_the_barrier_is_named(tmp_path):
+    text = "".join(READ.format(rank=rank) for rank in range(8))
+    text += "".join(THERE.format(rank=rank) for rank in range(8) if rank != 5) + MISSED * 3
+    root = findings(tmp_path, log=text)[0]
+    assert (root.cause.value, root.ranks) == ("checkpoint.slow_io_timeout", (5,))
+
+
+def test_a_rank_that_is_missing_and_does_something_else_is_not_slow_to_read(tmp_path):
+    text = "".join(READ.format(rank=rank) for rank in range(8))
+    text += "09:40:00 [rank5] tokenizing 12%\n"
+    text += "".join(THERE.format(rank=rank) for rank in range(8) if rank != 5) + MISSED * 3
+    root = findings(tmp_path, log=text)[0]
+    assert (root.cause.value, root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (5,))

@@ -102,6 +102,20 @@ def test_versions_of_any_package_that_differ_are_no_finding_by_themselves(tmp_pa
     assert root(tmp_path, rank0="tokenizer version 2.1.0\n", rank1="tokenizer version 1.4.2\n") is None
 
 
+def test_one_rank_of_several_with_another_version_of_a_package_is_a_warning(tmp_path):
+    same = "tokenizer version 2.1.0\nstep 1 loss 2.3\n"
+    found = findings(tmp_path, rank0=same, rank1=same.replace("2.1.0", "1.4.2"), rank2=same)
+    assert [(f.cause.value, f.ranks, f.severity.value) for f in found] == [
+        ("env.version_mismatch_between_nodes", (1,), "warning")
+    ]
+
+
+def test_a_rank_without_a_version_or_with_two_of_them_says_nothing_about_the_others(tmp_path):
+    same = "tokenizer version 2.1.0\nstep 1 loss 2.3\n"
+    assert root(tmp_path, rank0=same, rank1=same.replace("2.1.0", "1.4.2"), rank2="step 1 loss 2.3\n") is None
+    assert root(tmp_path, rank0=same, rank1=same, rank2=same + "tokenizer version 1.4.2\n") is None
+
+
 def test_hadoop_s_classes_are_named_to_libhdfs_and_not_to_the_loader(tmp_path):
     found = findings(tmp_path, log="(unable to get root cause for java.lang.NoClassDefFoundError)\n")
 

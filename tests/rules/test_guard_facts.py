@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,8 @@ EXITED = {"reporter": "torchrun", "code": 1}
          "SYN207", "sync.variable_outside_strategy_scope", (1,), "fatal"),
         (noted("NeverExchanged", 0, framework="torch", world=2, steps=80, parameters=1000, exchanged=80),
          "CFG206", "config.trains_alone", (0, 1), "fatal"),
+        (noted("DevicesLeft", 1, what="GPU", used=4, there=8),
+         "CFG012", "config.world_size_mismatch", (1,), "warning"),
         (broken("collective #7", "operation", ("barrier", [0, 1]), ("all_reduce float32[2]", [2])),
          "SYN206", "sync.collective_mismatch", (2,), "fatal"),
         (noted("PeerSilent", 0, subject="program step", ordinal=0, missing=[3], waited_s=10.0),
@@ -278,3 +281,11 @@ def test_a_collective_that_a_rank_meets_on_its_way_out_is_not_blamed(
     )
     differ = broken("collective #66", "operation", ("all_reduce", [0]), ("barrier", [1]))
     assert any(each[0] == "SYN206" for each in told(raised, differ)) is blamed
+
+
+@pytest.mark.parametrize(("noted_at", "is_named"), [(100.03, True), (108.0, False)])
+def test_a_rank_whose_end_was_noted_a_moment_after_others_lost_it_had_finished(noted_at: float, is_named: bool) -> None:
+    ended = noted("RankEnded", 1, goodbye=True, status=0, raised="", steps=30, pid=12, phase="compute", world=2)
+    lost = noted("PeerLost", 0, how="connection closed by peer", final=True)
+    found = report(replace(ended, at=noted_at), lost).findings
+    assert any(each.rule == "SYN208" and each.ranks == (1,) for each in found) == is_named, found

@@ -175,3 +175,78 @@ def test_where_the_watchdogs_name_one_collective_the_hosts_may_only_be_further_o
     logs = [watchdog(rank) + stack(TRAINS if rank == 3 else ALSO_REDUCES, aborted) for rank in range(4)]
     found = explained(tmp_path, *logs)
     assert (found.cause.value, found.confidence) == ("sync.collective_mismatch", Confidence.HYPOTHESIS)
+
+
+def backward(head: str = "Timeout (0:05:00)!") -> str:
+    """A stack in the backward pass, where a rank computes or waits for gradients."""
+    return "\n".join(
+        [
+            head,
+            "Thread 0x00007f0f7c9d8740 (most recent call first):",
+            f'  File "{SITE}/torch/autograd/graph.py", line 979 in _engine_run_backward',
+            f'  File "{SITE}/torch/_tensor.py", line 623 in backward',
+            '  File "/job/train.py", line 93 in main',
+            '  File "/job/train.py", line 120 in <module>',
+            "",
+        ]
+    )
+
+
+def test_the_own_watchdog_of_each_rank_shows_two_places_even_in_backward(tmp_path: Path) -> None:
+    step = "step 20 loss 2.2\n"
+    logs = {f"rank{n}": step + backward() for n in (0, 1)}
+    found = findings(tmp_path, **logs, rank2=step + stack(EVALUATES))
+    assert (found[0].rule, found[0].ranks, found[0].confidence) == ("SYN071", (2,), Confidence.SUPPORTED), found[0]
+
+
+def test_in_a_first_step_backward_may_only_be_slow(tmp_path: Path) -> None:
+    logs = {f"rank{n}": backward() for n in (0, 1)}
+    found = findings(tmp_path, **logs, rank2=stack(EVALUATES))
+    assert all(each.rule != "SYN071" for each in found), found
+
+
+def program(head: str = "Timeout (0:00:10)!") -> str:
+    """A stack of a JAX process that waits for the result of its step."""
+    return "\n".join(
+        [
+            head,
+            "Thread 0x00007f0f7c9d8740 (most recent call first):",
+            f'  File "{SITE}/jax/_src/array.py", line 632 in _value',
+            f'  File "{SITE}/jax/_src/array.py", line 299 in __float__',
+            '  File "/job/train.py", line 79 in main',
+            '  File "/job/train.py", line 160 in <module>',
+            "",
+        ]
+    )
+
+
+def sync() -> str:
+    """A stack of one that is in a barrier of JAX."""
+    return (
+        program()
+        .replace(f'  File "{SITE}/jax/_src/array.py", line 632 in _value\n', "")
+        .replace(
+            f'{SITE}/jax/_src/array.py", line 299 in __float__',
+            f'{SITE}/jax/experimental/multihost_utils.py", line 64 in sync_global_devices',
+        )
+    )
+
+
+def test_a_jax_process_in_a_barrier_and_others_in_their_step_are_two_places(tmp_path: Path) -> None:
+    step = "step 20 loss 2.2\n"
+    logs = {f"rank{n}": step + program() for n in (0, 2, 3)}
+    found = findings(tmp_path, **logs, rank1=step + sync())
+    assert (found[0].rule, found[0].ranks, found[0].confidence) == ("SYN071", (1,), Confidence.HYPOTHESIS), found[0]
+
+
+def test_jax_processes_that_wait_for_their_devices_at_two_lines_are_no_mismatch(tmp_path: Path) -> None:
+    step = "step 20 loss 2.2\n"
+    found = findings(tmp_path, rank0=step + program(), rank1=step + program().replace("79", "81"))
+    assert all(each.rule != "SYN071" for each in found), found
+
+
+def test_a_rank_that_crashes_while_its_watchdog_prints_its_stacks_was_stuck_before(tmp_path: Path) -> None:
+    step, crash = "step 20 loss 2.2\n", "launcher: rank 0 pid 6606 exited with signal 11 (SIGSEGV)\n"
+    logs = {f"rank{n}": step + backward() for n in (0, 1)}
+    found = findings(tmp_path, **logs, rank2=step + stack(EVALUATES), launcher=crash)
+    assert (found[0].rule, found[0].ranks) == ("SYN071", (2,)), found[0]

@@ -488,21 +488,6 @@ def test_a_dump_that_is_missing_is_told_as_a_guess() -> None:
     assert (finding.ranks, finding.confidence) == ((1,), Confidence.HYPOTHESIS)
 
 
-def of_rank_5() -> list[Evidence[Fact]]:
-    """What the dump of rank 5 would say: it is empty in the real run, so this is built from those of its peers."""
-    tensor = [e for e in dumps("mesh", 4) if isinstance(e.fact, RecordedCollective) and e.fact.group == "5:mesh_tp"]
-    data = [e for e in dumps("mesh", 1) if isinstance(e.fact, RecordedCollective) and e.fact.group == "2:mesh_dp"]
-    return [of(e.fact, 5) for e in (*tensor[:-1], *data)]
-
-
-def test_on_a_real_mesh_exactly_the_rank_that_skipped_a_collective_is_named() -> None:
-    """torch 2.13, gloo, mesh of 4 x 2, no members listed: ranks 0, 2 and 6 wait for 4, and 4 waits for 5."""
-    (finding,) = report(*dumps("mesh", 0, 1, 2, 3, 4, 6, 7), *of_rank_5()).findings
-    assert (finding.cause, finding.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (5,))
-    assert finding.confidence is Confidence.SUPPORTED
-    assert finding.title == "rank 5 did not join all_reduce #4, in which rank 4 waited"
-
-
 @pytest.mark.parametrize("left", [(5,), ()])
 def test_on_a_real_mesh_the_rank_whose_dump_is_empty_or_missing_is_a_guess(left: tuple[int, ...]) -> None:
     """Nobody lists the members, but the other groups of this axis have one more."""

@@ -28,6 +28,23 @@ def test_an_hour_without_a_step_is_a_hang_and_the_rank_behind_is_named(tmp_path:
     assert first(tmp_path, rank0=steps + end, rank1=behind + end, rank2=steps + end) == ("SYN211", (1,))
 
 
+def of(rank: int, last: str = "") -> str:
+    """The log of one rank, whose lines say so; the scheduler's line does not."""
+    lines = "".join(f"[process {rank}] 09:12:{number:02d} batch {number} done\n" for number in range(20))
+    start = f"I0616 09:12:01.118402 218 distributed.py:149] Connecting to JAX distributed service on n{rank}:123\n"
+    return start + lines + (f"[process {rank}] {last}\n" if last else "") + LIMIT.format(at="10:12:02")
+
+
+def test_the_rank_whose_last_line_no_other_rank_printed_is_named(tmp_path: Path) -> None:
+    odd = of(1, "09:12:19 lock /shared/cache is held by pid 77")
+    assert first(tmp_path, rank0=of(0), rank1=odd, rank2=of(2)) == ("SYN211", (1,))
+
+
+def test_rank_0_may_print_more_than_the_others(tmp_path: Path) -> None:
+    more = of(0, "09:12:19 throughput 812 samples/s")
+    assert first(tmp_path, rank0=more, rank1=of(1), rank2=of(2)) == ("SYN211", ())
+
+
 def test_a_run_that_trains_until_its_limit_has_no_hang(tmp_path: Path) -> None:
     steps = "".join(step(number, 0, number) for number in range(60))
     assert first(tmp_path, rank0=steps + LIMIT.format(at="10:00:02"))[0] == "PRE001"

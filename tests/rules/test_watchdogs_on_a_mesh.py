@@ -12,7 +12,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.sync import CollectiveProgress
 from keepstep.core.identity import Rank
 from keepstep.rules.sync._waiting import entered
-from tests.core.test_wait_graph import World, worlds
+from tests.core.test_wait_graph import Skipping, World, skipping, worlds
 from tests.rules.explained import findings
 
 WATCHDOG = "[E1114 10:22:01.000 ProcessGroupNCCL.cpp:632]"
@@ -91,15 +91,20 @@ def test_a_rank_that_has_finished_what_others_wait_in_did_join_it(tmp_path: Path
     assert "did not join" not in findings(tmp_path, **logs)[0].title
 
 
-def said_in(world: World) -> EvidenceSet:
+def counts(world: World | Skipping, rank: int, axis: int) -> tuple[int, int]:
+    """The last numbers that were handed over and that ended."""
+    program = world.programs[rank] if isinstance(world, Skipping) else world.program
+    handed = world.done[rank] + 1 if isinstance(world, Skipping) else world.handed[rank]
+    return program[:handed].count(axis) or -1, program[: world.done[rank]].count(axis) or -1
+
+
+def said_in(world: World | Skipping) -> EvidenceSet:
     """The status lines of all groups of all ranks, each with the rank within its group."""
     items = []
     for rank in world.ranks:
         for axis in range(len(world.shape)):
             members = world.group[rank, axis]
-            enqueued, completed = (
-                world.program[:reached].count(axis) or -1 for reached in (world.handed[rank], world.done[rank])
-            )
+            enqueued, completed = counts(world, rank, axis)
             fact = CollectiveProgress(
                 rank=members.index(rank),
                 last_enqueued=enqueued,
@@ -118,3 +123,10 @@ def test_exactly_the_ranks_that_broke_are_named_on_any_mesh(world: World) -> Non
     world.device_hangs = {}
     world.runs_to_its_end()
     assert set(entered(said_in(world))[0]) == world.culprits()
+
+
+@settings(max_examples=300)
+@given(skipping())
+def test_nobody_but_the_rank_that_left_a_collective_out_is_named(world: Skipping) -> None:
+    world.runs_to_its_end()
+    assert set(entered(said_in(world))[0]) <= {world.rank}

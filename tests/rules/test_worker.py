@@ -16,6 +16,7 @@ from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
 from keepstep.rules.worker.parameter_server_lost import parameter_server_lost
 from keepstep.rules.worker.restarted_or_incarnation_mismatch import restarted_or_incarnation_mismatch
+from tests.rules.explained import causes, findings
 
 
 def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
@@ -62,3 +63,41 @@ def test_the_message_about_a_remote_target_names_the_server(tmp_path: Path) -> N
     found = explain_paths([tmp_path]).report.findings[0]
     assert (found.rule, found.cause.value) == ("WRK002", "worker.parameter_server_lost")
     assert "/job:ps/replica:0/task:0" in found.title
+
+
+def test_the_server_is_the_process_that_had_started_at_the_address_that_is_refused_now(tmp_path: Path) -> None:
+    chief = (
+        "chief: step 60 loss 2.1\n"
+        "tensorflow.python.framework.errors_impl.UnavailableError: Socket closed\n"
+        "Additional GRPC error information from remote target /job:ps/replica:0/task:0 while calling /tensorflow."
+        "WorkerService/RecvTensor:\n"
+        "E0000 00:00:1794889570.442955   16530 context.cc:911] Failed to remove function remotely due to failed to "
+        "connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:16703: Failed to connect to remote host: "
+        "Connection refused\n"
+    )
+    server = "I0000 00:00:1794889565.831261 1 grpc_server_lib.cc:467] Started server with target: grpc://127.0.0.1:{}\n"
+    found = findings(tmp_path, rank0=chief, rank1=server.format(16702), rank2=server.format(16703))
+    assert (found[0].cause.value, found[0].ranks) == ("worker.parameter_server_lost", (2,)), found[0]
+    assert not any("Additional" in each.title for each in found), found
+
+
+BOOTSTRAP = """\
+w-7:1:1 [0] NCCL INFO Bootstrap : Using [0]eth0:10.0.2.17<0>
+w-7:1:31 [0] include/socket.h:403 NCCL WARN Connect to 10.0.2.10<43871> failed : Connection refused
+RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:518, unhandled system error, NCCL version 2.7.8
+"""
+
+
+def test_a_restarted_pod_that_is_refused_at_a_port_of_the_first_life_is_named(tmp_path):
+    again = findings(tmp_path, log="kubelet: pod w-7 container pytorch restarted (restartCount=1)\n" + BOOTSTRAP)
+    assert again[0].cause.value == "worker.restarted_or_incarnation_mismatch"
+
+
+def test_a_refused_connection_without_a_restart_is_one_of_the_network(tmp_path):
+    assert causes(tmp_path, log=BOOTSTRAP)[0] == "network.unreachable_or_firewall"
+
+
+def test_a_connection_that_is_refused_long_after_the_restart_is_another_matter(tmp_path):
+    steps = "".join(f"step {n} loss 2.{n}\n" for n in range(1, 9))
+    log = "kubelet: pod w-7 container pytorch restarted (restartCount=1)\n" + steps + BOOTSTRAP
+    assert "WRK004" not in {each.rule for each in findings(tmp_path, log=log)}

@@ -57,6 +57,48 @@ def test_a_folder_is_walked_in_natural_order_and_code_is_left_out(tmp_path):
     assert [left.name for left in find_files([tmp_path]).files] == ["rank2.log", "rank10.log"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.json", '{"hidden_size": 768, "architectures": ["Bert"]}'),
+        ("package.json", '{\n  "name": "trainer",\n  "scripts": {"test": "grep \\"CUDA out of memory\\" out"}\n}\n'),
+        ("all_results.json", '{"eval_loss": NaN,\n "epoch": 3.0}\n'),
+        ("vocab.json", '{"message": 17, "' + '": 1, "'.join(f"word{n}" for n in range(20_000)) + '": 2}'),
+        ("train.json", '[\n  {"instruction": "what is CUDA out of memory?", "output": "..."}\n]\n'),
+        ("empty.json", "{}\n"),
+        ("special_tokens.json", '["<s>", "</s>"]'),
+    ],
+)
+def test_a_json_document_beside_the_logs_is_not_a_log_unless_it_is_named(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    (tmp_path / "rank0.log").write_text("x\n")
+    assert [left.name for left in find_files([tmp_path]).files] == ["rank0.log"]
+    assert [left.name for left in find_files([tmp_path / name]).files] == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"log":"RuntimeError: CUDA out of memory\\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}\n' * 3,
+        '{"log":"Killed\\n","stream":"stderr"}\n',
+        '{"loss": 2.1, "step": 1}\n{"loss": 2.0, "step": 2}\n',
+        '{\n  "severity": "ERROR",\n  "textPayload": "Killed"\n}\n',
+        '[\n {"textPayload": "Killed", "severity": "ERROR"}\n]\n',
+        '{"apiVersion": "v1", "kind": "List", "items": []}\n',
+        '{"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": "..."}}}',
+        '{"lr": 0.1}\nstep 1 loss 2.0\n',
+        "[rank0]: RuntimeError: boom\n",
+        "[1,0]<stderr>: boom\n",
+        "[2026-01-01 00:00:00] INFO start\n",
+        "{'loss': 2.1, 'epoch': 1.0}\n",
+        '{"lr": 0.1, "cut": "off by a crash',
+    ],
+)
+def test_json_that_reports_something_is_read_as_a_log(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    assert [left.kind for left in find_files([tmp_path]).files] == [FileKind.LOG]
+
+
 def test_link_loops_end(tmp_path):
     (tmp_path / "a.log").write_text("x\n")
     (tmp_path / "loop").symlink_to(tmp_path)

@@ -41,9 +41,13 @@ def kernel_evidence(
     now = time.time()
     if ended is None or not now - OLDEST_S < ended <= now + 60:
         return [], []
-    lines, coverage = read_kernel_log(ended - BEFORE_S, ended + AFTER_S)
     pids = {pid for e in evidence if isinstance(pid := getattr(e.fact, "pid", None), int)}
-    broken = EvidenceSet(items=tuple(evidence)).broken
+    return said_about(pids, ended, broken=EvidenceSet(items=tuple(evidence)).broken)
+
+
+def said_about(pids: set[int], ended: float, *, broken: bool) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """What this host's kernel said about these processes around that time; ``broken``: and about its hardware."""
+    lines, coverage = read_kernel_log(ended - BEFORE_S, ended + AFTER_S)
     found: list[Evidence[Fact]] = []
     for at, text in lines:
         for sighting in LogScan(known()).scan([text.encode()]):

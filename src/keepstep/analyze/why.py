@@ -7,7 +7,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
@@ -17,8 +17,10 @@ from keepstep.analyze.started_again import started_again
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import CollectivesIssued, RankDoing
+from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.identity import Rank
-from keepstep.core.report import Report
+from keepstep.core.report import ClockOffset, Report
 from keepstep.core.rule import Rule
 from keepstep.core.wording import count, size
 from keepstep.errors import UserError
@@ -31,6 +33,7 @@ from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import FileKind, Left
 from keepstep.sources.memory_series import read_metrics
+from keepstep.sources.nodes import on_hosts, who_is_where, with_nodes
 from keepstep.sources.search import FoundFiles, find_files
 
 Progress = Callable[[int, int], None]
@@ -72,7 +75,7 @@ def explain_paths(
     ``follow``: also follow links that lead out of the paths.
     """
     found = find_files(list(paths), follow=follow)
-    files = [*more, *found.files]
+    files = [*more, *with_nodes(found.files)]
     if found.missing and not files:
         raise UserError(
             f"no such file or folder: {found.missing[0]}",
@@ -86,24 +89,39 @@ def explain_paths(
         gathered.evidence, (left for left in files if left.kind is FileKind.ARRIVALS), logs
     )
     _read_dumps([left for left in files if left.kind in (FileKind.CORE, FileKind.FLIGHT_RECORDER)], gathered)
+    gathered.evidence = on_hosts(gathered.evidence, files)
     own, looked = read_own(left for left in files if left.kind in (FileKind.BLACK_BOX, FileKind.NOTES))
     gathered.evidence = [*with_guards_words(gathered.evidence, own), *own]
     gathered.coverage += looked
     measured, looked = read_metrics(left for left in files if left.kind is FileKind.METRICS)
-    gathered.evidence += measured
+    gathered.evidence += [*on_hosts(measured, files), *who_is_where(files)]
     gathered.coverage += looked
     gathered.evidence += evidence
-    if kernel_log:
+    if kernel_log and not any(left.node for left in files):  # each of several hosts sends what its own kernel says
         from keepstep.analyze.kernel_window import kernel_evidence
 
         kernel, looked = kernel_evidence(gathered.evidence, [left.modified or time.time() for left in files])
         gathered.evidence += kernel
         gathered.coverage += looked
     gathered.coverage += [*coverage, *_blind_spots(found)]
-    seen = EvidenceSet(items=tuple(in_time_order(gathered.evidence)), coverage=tuple(gathered.coverage))
     with _no_collecting():
+        items, clocks = _by_one_clock(gathered)
+        seen = EvidenceSet(items=tuple(in_time_order(items)), coverage=tuple(gathered.coverage))
         asked = [*builtin_rules(), *rules]
-        return Explained(by_lives(seen, lambda part: diagnose(part, asked)), seen, tuple(files))
+        report = by_lives(seen, lambda part: diagnose(part, asked))
+        return Explained(replace(report, clocks=clocks), seen, tuple(files))
+
+
+def _by_one_clock(gathered: _Gathered) -> tuple[list[Evidence[Fact]], tuple[ClockOffset, ...]]:
+    """The evidence with comparable times, and which clocks were corrected for that."""
+    if len({(e.origin.source, e.origin.stream) for e in gathered.evidence if e.at is not None}) < 2:
+        return gathered.evidence, ()
+    from keepstep.core.clocks import aligned, clock_coverage
+    from keepstep.core.untimed import with_times
+
+    found = aligned(gathered.evidence)
+    gathered.coverage += clock_coverage(found.clocks)
+    return with_times(found.items, found.comparable), found.clocks
 
 
 @contextmanager
@@ -121,8 +139,13 @@ def _no_collecting() -> Iterator[None]:
 def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
     """Look at the running processes on this host and diagnose them."""
     from keepstep.analyze.live import look_at_live
+    from keepstep.sources.guards import left_by
 
     seen = look_at_live(pids)
+    running = [each.fact.pid for each in seen.all(ProcessSeen)]
+    own, looked = read_own(left_by(running))
+    known = tuple(each for each in own if isinstance(each.fact, CollectivesIssued | RankDoing))
+    seen = EvidenceSet(items=(*seen.items, *known), coverage=(*seen.coverage, *looked))
     return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen)
 
 

@@ -37,8 +37,7 @@ def run_verb(asked: argparse.Namespace) -> int:
     if asked.ranks is not None:
         raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
     job = plan(command, ranks=station.per_node)
-    if not job.as_given:
-        job = replace(job, total=len(job.members) * station.most)
+    job = replace(job, nodes=station.most, total=None if job.as_given else len(job.members) * station.most)
     from keepstep.supervise.nodes.run import run_on_nodes
 
     return run_on_nodes(station, _asked(asked, job), os.environ)
@@ -47,8 +46,11 @@ def run_verb(asked: argparse.Namespace) -> int:
 def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
     if asked.per_node is not None and asked.per_node < 1:
         raise UserError(f"--per-node must be at least 1, not {asked.per_node}")
+    if asked.spare_nodes < 0:
+        raise UserError(f"--spare-nodes must be at least 0, not {asked.spare_nodes}")
     return Wanted(
         nodes=asked.nodes,
+        spare_nodes=asked.spare_nodes,
         node_rank=asked.node_rank,
         meet=asked.meet,
         hosts=asked.hosts,

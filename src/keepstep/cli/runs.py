@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keepstep.core.visible import visible
 from keepstep.core.wording import count, duration, shorten, size
-from keepstep.store import runs
+from keepstep.store import hosts, runs
 
 
 def runs_verb(asked: argparse.Namespace) -> int:
@@ -24,6 +24,8 @@ def runs_verb(asked: argparse.Namespace) -> int:
         )
         print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in removed))
         return 0
+    if asked.hosts:
+        return _hosts(asked.json)
     listed = runs.runs(root)
     if asked.json:
         rows = [
@@ -43,6 +45,26 @@ def runs_verb(asked: argparse.Namespace) -> int:
             print(f"{line}  {why}".rstrip())
         else:
             print(f"{line}\n  {shorten(why, max(20, room - 2))}")
+    return 0
+
+
+def _hosts(as_json: bool) -> int:
+    """The hosts of runs on several nodes, the ones with most failures first."""
+    found = sorted(hosts.remembered(), key=lambda each: (-each.failures, each.host))
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=1))
+        return 0
+    if not found:
+        print("no run on several nodes has been led from this account")
+        return 0
+    width = max(len(visible(each.host)) for each in found)
+    for each in found:
+        failures = f"{count(each.failures, 'failure')} of its own" if each.failures else "no failure of its own"
+        line = f"{visible(each.host):{width}}  {count(each.runs, 'run'):8}  {failures}"
+        if each.last_failure_at is not None and each.last_cause is not None:
+            ago = duration(max(time.time() - each.last_failure_at, 0.0))
+            line += f"; the last {ago} ago: {visible(each.last_cause)}"
+        print(line)
     return 0
 
 

@@ -14,6 +14,10 @@ from keepstep.core.numbers import whole
 
 COUNTS = ("NUM_PODS", "REPLICAS", *TORCHRUN.size, *JAX_SCRIPTS.size, "JOB_PARALLELISM")
 
+INDEX = "JOB_COMPLETION_INDEX"
+KUBEFLOW_NODE = "PET_NODE_RANK"
+MOST_PODS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Pod:
@@ -39,13 +43,27 @@ def read(env: Mapping[str, str]) -> Said:
     return Said(Cluster(said_by=KUBERNETES.name, tasks=tasks, me=pod.index), read.faults)
 
 
+def node_of(env: Mapping[str, str]) -> int | None:
+    """Which of its group's pods this is, where a controller says so; None outside Kubernetes, or where none does.
+
+    Kubeflow counts its nodes over master and workers; a Job gives its pods an index. A name alone proves nothing here:
+    the pods of a Deployment may look numbered, too.
+    """
+    if "KUBERNETES_SERVICE_HOST" not in env:
+        return None
+    for name in (KUBEFLOW_NODE, INDEX):
+        if (said := whole(env.get(name, ""))) is not None and 0 <= said < MOST_PODS:
+            return said
+    return None
+
+
 def own_pod(env: Mapping[str, str]) -> Pod | None:
     """This pod's group and index; None outside Kubernetes, or if the name has no index."""
     if "KUBERNETES_SERVICE_HOST" not in env:
         return None
     name = env.get("POD_NAME") or env.get("HOSTNAME") or ""
     numbered = re.fullmatch(r"([\w.-]{1,240}?)-(\d{1,6})(?:-[a-z0-9]{5})?", name)
-    index = env.get("JOB_COMPLETION_INDEX", "")
+    index = env.get(INDEX, "")
     if whole(index) is not None and len(index) < 7:
         group = numbered[1] if numbered and int(numbered[2]) == int(index) else name
         return Pod(group, int(index))

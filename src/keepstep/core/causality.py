@@ -59,9 +59,9 @@ def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
 
 
 def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:
-    """Whether one finding's first evidence is clearly earlier, by comparable clocks."""
-    mine = [e.at for e in one.evidence if e.at is not None]
-    theirs = [e.at for e in other.evidence if e.at is not None]
+    """Whether one finding's first evidence is clearly earlier, by comparable clocks and beyond their uncertainty."""
+    mine = [e.at + e.within_s for e in one.evidence if e.at is not None]
+    theirs = [e.at - e.within_s for e in other.evidence if e.at is not None]
     return bool(mine and theirs) and min(mine) + by < min(theirs)
 
 

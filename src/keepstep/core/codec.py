@@ -25,7 +25,7 @@ from keepstep.core.evidence import Coverage, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Finding, Fix
 from keepstep.core.identity import MOST_RANKS, Rank
-from keepstep.core.report import SCHEMA, Report
+from keepstep.core.report import SCHEMA, ClockOffset, Report
 
 MOST_EVIDENCE = 20
 LONGEST_QUOTE = 4000
@@ -44,8 +44,10 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "ranks": list(report.ranks),
         "world_size": report.world_size,
         "alive": list(report.alive),
+        "hosts": {str(rank): host for rank, host in report.hosts},
         "story": list(report.story),
         "earlier_runs": list(report.earlier),
+        "clocks": [_clock(each) for each in report.clocks],
     }
 
 
@@ -83,6 +85,20 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 def _coverage(each: Coverage) -> dict[str, Any]:
     return {"what": each.what, "state": each.state.value, "why": each.why}
+
+
+def _clock(each: ClockOffset) -> dict[str, Any]:
+    return {
+        "logs": list(each.logs[:MOST_EVIDENCE]),
+        "ranks": list(each.ranks),
+        "node": each.node,
+        "ahead_s": each.offset_s,
+        "within_s": each.within_s,
+        "events": each.events,
+        "by": each.by,
+        "against": list(each.against),
+        "time_zone": each.zone,
+    }
 
 
 def representative(evidence: Iterable[Evidence[Fact]], most: int = MOST_EVIDENCE) -> list[Evidence[Fact]]:
@@ -124,6 +140,8 @@ def to_dict(evidence: Evidence[Fact]) -> dict[str, Any]:
         found["at"] = _plain(evidence.at)
     if evidence.quote:
         found["quote"] = evidence.quote
+    if evidence.within_s:
+        found["within_s"] = _plain(evidence.within_s)
     return found
 
 
@@ -140,6 +158,7 @@ def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
             rank=build(Rank, found["rank"]) if found.get("rank") is not None else None,
             at=_typed(found.get("at"), float | None),
             quote=_typed(found.get("quote", ""), str),
+            within_s=_typed(found.get("within_s", 0.0), float),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not evidence: {type(error).__name__}: {error}") from error
@@ -147,6 +166,8 @@ def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
         raise ValueError(f"not evidence: there is no rank {read.rank.index}")
     if read.at is not None and not math.isfinite(read.at):
         raise ValueError(f"not evidence: {read.at} is not a time")
+    if not read.within_s >= 0:
+        raise ValueError(f"not evidence: {read.within_s} is not a length of time")
     return read
 
 
@@ -189,13 +210,18 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
+@cache
+def _known(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(kind))
+
+
 def build(kind: Any, found: dict[str, Any]) -> Any:
     """A dataclass from the fields in ``found`` that it knows, each of the right type.
 
     Raises ``TypeError``, ``ValueError`` or ``AttributeError`` if one has the wrong type or is missing.
     """
     hints = _hints(kind)
-    known = {field.name for field in dataclasses.fields(kind)}
+    known = _known(kind)
     return kind(**{name: _typed(value, hints[name]) for name, value in found.items() if name in known})
 
 

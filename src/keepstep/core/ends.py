@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith, TerminationRequested
 from keepstep.core.facts.sync import NoProgress
@@ -177,7 +178,7 @@ def ended_well(seen: EvidenceSet) -> bool:
     """Whether every rank finished with status 0, according to its supervisor or to all ranks."""
     if is_supervised(seen):
         exits = [e.fact for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR]
-        return bool(exits) and all(fact.code == 0 and fact.signal is None for fact in exits)
+        return bool(exits) and all(fact.code == 0 and fact.signal is None for fact in exits) and not _not_told(seen)
     return seen.once(ends_of).all_well or _all_left_well(seen)
 
 
@@ -195,8 +196,15 @@ def is_known_how_it_ended(seen: EvidenceSet) -> bool:
     ends = seen.once(ends_of)
     if is_supervised(seen):
         told = any(e.fact.reporter == SUPERVISOR for e in seen.all(ProcessExited))
-        return told or bool(ends.living or seen.all(TerminationRequested))
+        return (told and not _not_told(seen)) or bool(ends.living or seen.all(TerminationRequested))
     return not ends.missing and not ends.silent
+
+
+def _not_told(seen: EvidenceSet) -> set[int]:
+    """Of a run on several hosts: the ranks whose end no agent has reported. A host may have been lost."""
+    expected = {rank for e in seen.all(RanksOnHost) for rank in e.fact.ranks}
+    told = {e.who for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR}
+    return {rank for rank in expected if rank not in told} if told != {None} else set()
 
 
 def stands_still_s(seen: EvidenceSet) -> float | None:

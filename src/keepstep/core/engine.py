@@ -10,6 +10,8 @@ from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
 from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
+from keepstep.core.facts.guard import RankDoing, RankStopped
+from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.finding import Finding, Found, Severity, Standing, ranks_of
 from keepstep.core.frameworks import without_advice_for_others
 from keepstep.core.report import Report, RuleCrash, Verdict
@@ -55,6 +57,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
         ranks=tuple(sorted(seen.ranks)),
         world_size=seen.world_size,
         alive=tuple(sorted(rank for rank in seen.once(ends_of).living if rank is not None)),
+        hosts=_hosts(seen),
     )
 
 
@@ -91,8 +94,16 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict.DEGRADED
     states = {c.state for c in seen.coverage}
     looked = CoverageState.CHECKED in states and CoverageState.PARTLY not in states
-    known = is_known_how_it_ended(seen) and stands_still_s(seen) is None
+    stopped = bool(seen.all(RankStopped)) and not ended_well(seen)
+    known = is_known_how_it_ended(seen) and stands_still_s(seen) is None and not stopped
     return Verdict.HEALTHY if looked and known else Verdict.UNKNOWN
+
+
+def _hosts(seen: EvidenceSet) -> tuple[tuple[int, str], ...]:
+    """Where each rank ran, by the agent that led the run, else by the ranks' black boxes."""
+    found = {e.who: e.rank.node for e in seen.all(RankDoing) if e.who is not None and e.rank and e.rank.node}
+    found |= {rank: e.fact.host for e in seen.all(RanksOnHost) for rank in e.fact.ranks}
+    return tuple(sorted(found.items())) if len(set(found.values())) > 1 else ()
 
 
 def _is_by_design(seen: EvidenceSet, finding: Finding) -> bool:

@@ -44,13 +44,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(Generic[F_co]):
-    """One fact with its place. ``at`` is seconds since the epoch by the writer's own clock."""
+    """One fact with its place. ``at`` is seconds since the epoch by the writer's own clock, if that was not corrected.
+
+    ``within_s``: by how many seconds ``at`` may be wrong, besides the few by which host clocks usually differ.
+    """
 
     fact: F_co
     origin: Origin
     rank: Rank | None = None
     at: float | None = None
     quote: str = ""
+    within_s: float = 0.0
 
     @property
     def who(self) -> int | None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 
 from keepstep.core.cause import Cause
+from keepstep.core.ends import SUPERVISOR
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import (
     ExceptionRaised,
@@ -53,23 +55,52 @@ def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return root.ranks
     first = first_to_fail(seen)
     if first is None:
-        return _clearly_earliest(root)
+        earliest = _clearly_earliest(seen, root)
+        return earliest if len(earliest) == 1 else _first_in_log(seen, root)
     if first in root.ranks:
         return (first,) if len(root.ranks) > FEW else root.ranks
     shown = any(e.who == first for e in _ends(seen))
     return (*root.ranks, first) if len(root.ranks) == 1 and not shown else root.ranks
 
 
-def _clearly_earliest(root: Finding) -> tuple[int, ...]:
-    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks."""
-    struck: dict[int, float] = {}
+def _clearly_earliest(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Of several ranks with the same failure, the one that failed clearly before all others, by their clocks.
+
+    A rank that had written nothing yet by then did not fail because of it: it started later, or its clock differs.
+    """
+    struck: dict[int, tuple[float, float]] = {}
     for each in root.evidence:
         if each.who is not None and each.at is not None:
-            struck[each.who] = min(each.at, struck.get(each.who, each.at))
+            soonest, latest = each.at - each.within_s, each.at + each.within_s
+            before = struck.get(each.who, (soonest, latest))
+            struck[each.who] = min(soonest, before[0]), min(latest, before[1])
     if len(struck) < FEW or set(struck) != set(root.ranks):
         return root.ranks
-    (rank, earliest), (_, next_one), *_ = sorted(struck.items(), key=lambda item: item[1])
-    return (rank,) if earliest + CLEARLY_EARLIER_S < next_one else root.ranks
+    rank, (_, latest) = min(struck.items(), key=lambda item: item[1][1])
+    others = min(soonest for other, (soonest, _) in struck.items() if other != rank)
+    if latest + CLEARLY_EARLIER_S >= others:
+        return root.ranks
+    alive = {e.rank.index for e in seen.items if e.rank is not None and e.at is not None and e.at <= latest}
+    return (rank,) if alive >= set(root.ranks) else root.ranks
+
+
+def _first_in_log(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Of several ranks with the same failure in one log, the first one, if the order of lines and the times agree.
+
+    Only if most ranks do not have it: else all of them suffered the cause, in any order.
+    """
+    own = [e for e in root.evidence if e.who is not None]
+    ranks = {e.who for e in own}
+    most = max(seen.world_size or 0, max(seen.ranks, default=0) + 1, len(seen.ranks))
+    if len(ranks) < FEW or ranks != set(root.ranks) or 2 * len(ranks) >= most:
+        return root.ranks
+    if len({e.origin.source for e in own}) > 1 or any(e.origin.line is None for e in own):
+        return root.ranks
+    first = min(own, key=lambda e: e.origin.line or 0)
+    times = [e.at for e in own if e.at is not None]
+    if times and (first.at is None or first.at > min(times)):
+        return root.ranks
+    return (first.who,) if first.who is not None else root.ranks
 
 
 def _is_felt(root: Finding) -> bool:
@@ -80,18 +111,28 @@ def _is_felt(root: Finding) -> bool:
 def first_exits(seen: EvidenceSet) -> list[Evidence[ProcessExited]]:
     """What launchers call the first failure; if each host's launcher names one with a time, the earliest."""
     said = [e for e in seen.all(ProcessExited) if e.fact.first]
-    times = [e.fact.failed_at for e in said if e.fact.failed_at is not None]
+    times = [(e.fact.failed_at, e.within_s) for e in said if e.fact.failed_at is not None]
     if len(times) < len(said):
         return said
-    return [e for e in said if e.fact.failed_at == min(times)]
+    soonest = min((at + within for at, within in times), default=0.0)
+    return [e for e in said if (e.fact.failed_at or 0.0) - e.within_s <= soonest]
 
 
 def first_to_fail(seen: EvidenceSet) -> int | None:
     """The rank that a launcher calls the first to fail; among several launchers, the earliest."""
-    ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None}
+    ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None} or _by_agents(seen)
     if not ranks:
         ranks = _by_launcher(seen)
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _by_agents(seen: EvidenceSet) -> set[int]:
+    """Of a run on several hosts: each agent names the first rank to fail on its host; the clearly earliest one."""
+    named = {e.who: e.at for e in first_exits(seen) if e.fact.reporter == SUPERVISOR and e.who is not None and e.at}
+    if not seen.all(RanksOnHost) or not named:
+        return set()
+    rank, *others = sorted(named, key=lambda who: named[who])
+    return {rank} if all(named[rank] + CLEARLY_EARLIER_S < named[other] for other in others) else set(named)
 
 
 def _by_launcher(seen: EvidenceSet) -> set[int]:

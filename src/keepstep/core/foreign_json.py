@@ -31,7 +31,7 @@ def loads(text: str | bytes, *, most_parts: int = MOST_PARTS) -> Any:
     if "\\ud" in text or "\\uD" in text:
         text = _ESCAPES.sub(lambda found: "\\ufffd" if len(found[0]) == 6 else found[0], text)
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_refused)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError(DEEPEST_WORDS) from None
 
@@ -45,3 +45,7 @@ def _finite(text: str) -> float:
 
 def _refused(text: str) -> None:
     raise ValueError(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refused)
+"""Made once: ``json.loads`` would make one for every document."""

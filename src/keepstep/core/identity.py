@@ -14,6 +14,29 @@ def everyone(world: int) -> range:
     return range(min(world, MOST_RANKS))
 
 
+class HostPid(int):
+    """A process number of one host among several: it reads as the number, but equals only the same one on its host."""
+
+    host: str
+
+    def __new__(cls, number: int, host: str) -> HostPid:
+        made = super().__new__(cls, number)
+        made.host = host
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HostPid) and int(self) == int(other) and self.host == other.host
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((int(self), self.host))
+
+    def __reduce__(self) -> tuple[type[HostPid], tuple[int, str]]:
+        return HostPid, (int(self), self.host)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
     """One member of the run. ``index`` is its global rank; the rest is known or ``None``."""

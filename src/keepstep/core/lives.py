@@ -10,7 +10,7 @@ failed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keepstep.core.ends import is_supervised
@@ -68,13 +68,25 @@ def lives_of(seen: EvidenceSet) -> tuple[Life, ...]:
     sources: dict[str, list[Evidence[Fact]]] = defaultdict(list)
     for each in seen.items:
         sources[each.origin.source].append(each)
-    named = life_by_name(sources, lambda fact: ends_a_run(fact) or _ends_one(fact))
+    named = life_by_name(sources, _may_end)
     if named:
         return _of_files(seen, sources, named)
     if not _may_have_begun_again(seen):
         return ()
     cuts = {source: found for source, items in sources.items() if (found := _cuts(items))}
     return _of_cuts(seen, sources, cuts) if cuts and not _alone(sources, cuts) else ()
+
+
+def lives_of_files(items: Iterable[Evidence[Fact]]) -> dict[str, int]:
+    """For each source whose name says it, its life; empty if the names tell fewer than two lives apart."""
+    sources: dict[str, list[Evidence[Fact]]] = defaultdict(list)
+    for each in items:
+        sources[each.origin.source].append(each)
+    return life_by_name(sources, _may_end)
+
+
+def _may_end(fact: Fact) -> bool:
+    return ends_a_run(fact) or _ends_one(fact)
 
 
 def _may_have_begun_again(seen: EvidenceSet) -> bool:

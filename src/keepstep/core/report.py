@@ -10,6 +10,8 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.finding import Finding, Role
 
 SCHEMA = "keepstep.report/1"
+OF_A_CLOCK = "the clock of "
+"""How the coverage of a clock that differs begins."""
 
 
 class Verdict(Enum):
@@ -29,6 +31,30 @@ class RuleCrash:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockOffset:
+    """A clock that differs from that of most ranks. The times of its logs were corrected by it.
+
+    Without ``within_s`` only a bound is known: it is at least so far off, and nothing was corrected.
+    """
+
+    logs: tuple[str, ...]
+    ranks: tuple[int, ...] = ()
+    node: str | None = None
+    offset_s: float
+    """How far it is ahead; negative: behind."""
+    within_s: float | None
+    """How far the offset may be wrong."""
+    events: int
+    """How many shared events show it."""
+    by: str
+    """Those events, in words."""
+    against: tuple[int, ...] = ()
+    """The ranks whose clocks were taken as right."""
+    zone: bool = False
+    """Whether it is a difference of time zones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
@@ -38,15 +64,27 @@ class Report:
     world_size: int | None = None
     alive: tuple[int, ...] = ()
     """Ranks that were still running."""
+    hosts: tuple[tuple[int, str], ...] = ()
+    """Each rank with its host, if there are several."""
     story: tuple[str, ...] = ()
     """For a run that was restarted: how each attempt ended."""
     earlier: tuple[str, ...] = ()
     """Where several runs were given: what the earlier ones say about this failure."""
+    clocks: tuple[ClockOffset, ...] = ()
+    """The clocks that were found to differ."""
 
     @property
     def root(self) -> Finding | None:
         """The finding that began it, if any."""
         return self.findings[0] if self.findings else None
+
+    def hosts_of(self, finding: Finding) -> dict[int, str]:
+        """Each rank with its host at the time of a finding: in another attempt, a rank may have been elsewhere."""
+        found = dict(self.hosts)
+        if found and finding.attempt is not None:
+            told = [each.rank for each in finding.evidence if each.rank is not None]
+            found.update({rank.index: rank.node for rank in told if rank.node is not None})
+        return found
 
     @property
     def fallout(self) -> tuple[Finding, ...]:

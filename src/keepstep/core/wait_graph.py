@@ -5,6 +5,9 @@ A rank waits for another in one of two ways: it is in a collective that the othe
 the other's device has not begun. What a rank itself waits for decides whether it is the cause or only passes the
 wait on. Where the recorder's backend never says that a collective began (gloo), a rank is taken to be in its first
 unfinished collective.
+
+A rank that leaves out a collective may wait as well, in a later one, until all ranks wait in a circle. Its counts show
+it: on a mesh all ranks run the same program, so of two ranks one is ahead along every axis, or level.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import combinations
 from typing import TypeAlias
 
 
@@ -26,11 +30,15 @@ class Reached(IntEnum):
 
 @dataclass
 class GroupRecords:
-    """What the ranks recorded of one group: ``by_rank[rank][number]``. ``members``: empty where nobody lists them."""
+    """What the ranks recorded of one group: ``by_rank[rank][number]``. ``members``: empty where nobody lists them.
+
+    ``axis``: what groups along one axis of a mesh have in common; empty if unknown.
+    """
 
     name: str
     members: frozenset[int] = frozenset()
     by_rank: dict[int, dict[int, Reached]] = field(default_factory=dict)
+    axis: str = ""
 
     def reached(self, rank: int, number: int) -> Reached:
         """Old entries are overwritten, so what is below the first record was finished."""
@@ -85,6 +93,8 @@ class Origins:
     circles: tuple[tuple[int, ...], ...] = ()
     """Ranks that wait for each other: they entered collectives of several groups in different orders."""
     stuck: tuple[Stuck, ...] = ()
+    astray: Source | None = None
+    """The one rank that others wait for and whose counts along the axes fit to no other's."""
 
 
 @dataclass
@@ -109,8 +119,11 @@ class _Graph:
 _Node: TypeAlias = "int | Collective"
 
 
-def origins(groups: Iterable[GroupRecords], recorded: Iterable[int] = ()) -> Origins:
-    """``recorded``: ranks whose record is here, even where it is empty."""
+def origins(groups: Iterable[GroupRecords], recorded: Iterable[int] = (), waiting: Iterable[int] = ()) -> Origins:
+    """``recorded``: ranks whose record is here, even where it is empty.
+
+    ``waiting``: ranks that are known to wait for others, even where it is not recorded in what.
+    """
     found = list(groups)
     known = {*recorded, *(rank for group in found for rank in group.by_rank)}
     begins = any(r is Reached.STARTED for g in found for records in g.by_rank.values() for r in records.values())
@@ -121,14 +134,45 @@ def origins(groups: Iterable[GroupRecords], recorded: Iterable[int] = ()) -> Ori
     for at, lacking in graph.lacking.items():
         for rank in lacking:
             awaited.setdefault(rank, []).append(at)
-    held = {rank for each in graph.stuck for rank in each.unfinished}
+    held = {rank for each in graph.stuck for rank in each.unfinished}.union(waiting)
+    astray = _off_the_path(found)
     ends = [rank for rank in sorted(awaited) if rank not in graph.inside and rank not in held]
     return Origins(
         sources=tuple(_source(rank, awaited[rank], graph) for rank in ends if rank in known),
         absent=tuple(_source(rank, awaited[rank], graph) for rank in ends if rank not in known),
         circles=tuple(sorted(_circles(graph))),
         stuck=tuple(graph.stuck),
+        astray=_source(astray, awaited[astray], graph) if astray in awaited else None,
     )
+
+
+MOST_PLACES = 500
+"""Ranks that hang are at a few places of their program; with more than this, nothing is compared."""
+
+
+def _off_the_path(groups: list[GroupRecords]) -> int | None:
+    """The one rank whose counts are ahead of others' along one axis of a mesh and behind along another."""
+    counts: dict[int, dict[str, int]] = {}
+    for group in groups:
+        for rank, records in group.by_rank.items() if group.axis else ():
+            counts.setdefault(rank, {})[group.axis] = max(records, default=0)
+    axes = tuple(sorted({axis for each in counts.values() for axis in each}))
+    places: dict[tuple[int, ...], list[int]] = {}
+    for rank, reached in counts.items():
+        if len(reached) == len(axes):
+            places.setdefault(tuple(reached[axis] for axis in axes), []).append(rank)
+    if len(places) > MOST_PLACES:
+        return None
+    apart = [pair for pair in combinations(places, 2) if not _in_order(*pair)]
+    guilty = [place for place in places if apart and all(place in pair for pair in apart)]
+    few = min((len(places[place]) for place in guilty), default=0)
+    found = [places[place] for place in guilty if len(places[place]) == few]
+    return found[0][0] if few == 1 and len(found) == 1 else None
+
+
+def _in_order(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)
 
 
 def _enter(group: GroupRecords, begins: bool, graph: _Graph) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def called(function: str) -> str:
@@ -22,6 +22,19 @@ def ranks(indices: Iterable[int], most: int = 6) -> str:
     if len(parts) > most:
         return f"{len(known)} ranks ({', '.join(parts[:3])}, ...)"
     return "ranks " + listing(parts)
+
+
+def ranks_with_hosts(indices: Iterable[int], hosts: Mapping[int, str], most: int = 4) -> str:
+    """``rank 5 (host-b)``, ``rank 1 (host-a) and rank 5 (host-b)``; without hosts, as :func:`ranks`."""
+    places: dict[str | None, list[int]] = {}
+    for index in sorted(set(indices)):
+        places.setdefault(hosts.get(index), []).append(index)
+    if set(places) <= {None}:
+        return ranks(indices)
+    if len(places) > most:
+        named = [host for host in places if host is not None]
+        return f"{ranks(indices)} (on {len(named)} hosts: {', '.join(named[:3])}, ...)"
+    return listing([ranks(some) + (f" ({host})" if host is not None else "") for host, some in places.items()])
 
 
 def _spans(known: list[int]) -> list[str]:

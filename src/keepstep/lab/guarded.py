@@ -49,6 +49,7 @@ TELLS: dict[str, tuple[str, ...]] = {
     "jax_trains_alone": ("config.trains_alone",),
     "jax_local_mesh": ("config.trains_alone",),
     "tf_trains_apart": ("sync.variable_outside_strategy_scope",),
+    "jax_half_mesh": ("config.world_size_mismatch",),
     # values that are not finite
     "jax_nan": ("numeric.nan_or_divergence",),
     "tf_nan_batch": ("numeric.nan_or_divergence",),
@@ -84,6 +85,12 @@ TELLS: dict[str, tuple[str, ...]] = {
     "jax_same_process_id": ("config.cluster_spec",),
     "torch_waits_for_rank1": ("config.world_size_mismatch",),
     "jax_waits_for_larger_world": ("config.world_size_mismatch",),
+    # ranks that leave, or are late
+    "torch_leaves_early": (*UNEVEN, *MISMATCH, *STOPPED),
+    "jax_leaves_early": (*UNEVEN, *MISMATCH, *STOPPED),
+    "tf_fit_leaves_early": (*UNEVEN, *MISMATCH, *STOPPED),
+    "tf_sleeping_worker": STOPPED,
+    "torch_two_places": (*MISMATCH, *STOPPED),
     # recompilation
     "tf_retracing": ("slow.recompilation",),
     "torch_recompiling": ("slow.recompilation",),

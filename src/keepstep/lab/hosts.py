@@ -69,6 +69,10 @@ class Hosts:
         """What to put before a command to run it on ``host``."""
         return ["nsenter", f"--target={self._pids[host]}", "--net", "--uts", "--mount", "--"]
 
+    def holder(self, host: int) -> int:
+        """The process that holds the namespaces of ``host``."""
+        return self._pids[host]
+
     def do(self, host: int, *command: str) -> str:
         """Run a command on ``host`` (iptables, tc, ip, ...) and return what it printed."""
         return self._do([*self.inside(host), *command])

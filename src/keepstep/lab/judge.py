@@ -138,6 +138,8 @@ def _is_false(finding: Finding, scenario: Scenario) -> bool:
     """Whether this names as a beginning, with some confidence, what did not happen."""
     if scenario.healthy:
         return True
+    if finding.role is Role.CONTRIBUTING and finding.cause.value in scenario.earlier:
+        return False
     fallout = finding.role in (Role.CASCADE, Role.TEARDOWN)
     return (
         not fallout and finding.confidence is not Confidence.HYPOTHESIS and finding.cause.value not in scenario.accepted

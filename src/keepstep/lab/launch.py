@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from keepstep.lab import data, faults, guarded, hosts, supervised, sweeper
+from keepstep.lab import data, faults, guarded, home, hosts, supervised, sweeper
 from keepstep.lab.run import PAUSE_S, Run
 from keepstep.lab.scenario import Scenario
 from keepstep.sources.ports import free_ports
@@ -75,6 +75,8 @@ def carry_out(run: Run) -> None:
         _spawn(run, 0, command, run.folder / "terminal.log", limits={})
     elif run.scenario.launcher.startswith("torchrun"):
         _spawn(run, 0, _torchrun(run), run.folder / "terminal.log")
+    elif run.scenario.launcher.startswith("home"):
+        _spawn(run, 0, home.command(run), run.folder / home.LOG)
     else:
         for rank in run.order:
             if rank not in run.absent:
@@ -98,7 +100,7 @@ def _outside(act: Callable[[Run], None], run: Run) -> None:
 def _settled(run: Run, striker: threading.Thread | None) -> bool:
     if all(process.poll() is not None for process in run.processes.values()):
         # a fault that starts a rank again is still at work
-        return striker is None or not striker.is_alive() or not _may_start_again(run)
+        return striker is None or not striker.is_alive() or not (run.restarting or _may_start_again(run))
     if _coordinator_gone(run) or _given_up(run):
         return True
     if run.watch == "run" and run.scenario.hang:

@@ -53,6 +53,8 @@ class Run:
     """By rank; a launcher such as torchrun is at 0 and stands for all."""
     ended: list[tuple[int, int]] = field(default_factory=list)
     """Rank and status of processes that another has taken the place of."""
+    restarting: bool = False
+    """Whether a fault is about to start ranks again, so the run is not over when all of them have ended."""
     over: threading.Event = field(default_factory=threading.Event)
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     spawn: Callable[[Run, int], None] | None = None
@@ -177,6 +179,10 @@ class Run:
         for each, status in self.ended:
             if each == rank:
                 return status
+        if self.scenario.launcher.startswith("home"):
+            from keepstep.lab import home
+
+            return home.status_of(self, rank)
         if self.watch == "run":
             from keepstep.lab import supervised
 

@@ -23,8 +23,12 @@ class Scenario:
     cause: str | None = None
     """What keepstep must say; None: nothing, the run is healthy."""
     also_accept: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
+    """What ended an earlier life of the run; it may be reported besides, as what contributed."""
     root_ranks: tuple[int, ...] | None = None
     """The ranks it may blame; None: the traces do not show it."""
+    inside_ranks: tuple[int, ...] | None = None
+    """The ranks it may blame where the guard ran, if that shows more than the traces."""
     later: str | None = None
     """``guard``, ``run`` or ``check``: the capability that will find it. Until then nothing false may be said."""
 
@@ -42,7 +46,8 @@ class Scenario:
     hosts: int = 0
     """Machines of their own (network namespaces) that the ranks are spread over; 0: all on the loopback."""
     launcher: str = "plain"
-    """``plain``, ``shell``, ``torchrun`` (one log file per rank) or ``torchrun-tee`` (one terminal)."""
+    """``plain``, ``shell``, ``torchrun`` (one log file per rank), ``torchrun-tee`` (one terminal), ``home`` (a launcher
+    of one's own) or ``home-watchdog`` (which ends the run when it is silent)."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)

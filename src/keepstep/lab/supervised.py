@@ -64,7 +64,8 @@ def supervised(scenario: Scenario) -> Scenario | None:
         return None
     if not scenario.healthy and family not in FAMILIES:
         return None
-    return replace(scenario, later=None if scenario.later == "run" else scenario.later, clocks=())
+    ranks = scenario.inside_ranks or scenario.root_ranks
+    return replace(scenario, root_ranks=ranks, later=None if scenario.later == "run" else scenario.later, clocks=())
 
 
 def command(run: Run) -> list[str]:

@@ -17,7 +17,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety, Severity
 from keepstep.core.redact import redacted
 from keepstep.core.report import SCHEMA, Report, Verdict
-from keepstep.core.wording import count, ranks
+from keepstep.core.wording import count, ranks_with_hosts
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
 from keepstep.render.nothing_found import said_without_findings
@@ -143,7 +143,7 @@ def _headline(report: Report, said: str, verb: str) -> Markup:
         title=prose(root.title),
         because=prose(root.because),
         cause=root.cause.value,
-        who=_who(root.ranks) or "no rank could be named",
+        who=_who(root, report) or "no rank could be named",
         world=f" of {report.world_size}" if report.world_size and root.ranks else "",
         sure=_SURE[root.confidence],
         rule=root.rule,
@@ -159,8 +159,8 @@ def _looked(report: Report) -> str:
     return f"{count(looked, 'source was', 'sources were')} checked{rest}. The list is below."
 
 
-def _who(indices: tuple[int, ...]) -> str:
-    return ranks(indices) if indices else ""
+def _who(finding: Finding, report: Report) -> str:
+    return ranks_with_hosts(finding.ranks, report.hosts_of(finding)) if finding.ranks else ""
 
 
 def _fixes(root: Finding) -> Markup:
@@ -182,7 +182,7 @@ def _chain(report: Report) -> Markup:
     if not report.findings:
         return Markup()
     shown = report.findings[:MOST_FINDINGS]
-    links = [_link(n, finding, _ROLES[finding.role], Markup()) for n, finding in enumerate(shown)]
+    links = [_link(n, finding, _ROLES[finding.role], Markup(), report) for n, finding in enumerate(shown)]
     return fill("chain.html", heading="From cause to fallout", items=join(links), more=_rest(report))
 
 
@@ -192,11 +192,11 @@ def _problems(report: Report) -> Markup:
     links = []
     for n, finding in enumerate(report.findings[:MOST_FINDINGS]):
         fixes = fill("own_fixes.html", items=join([_fix(fix) for fix in finding.fixes])) if finding.fixes else Markup()
-        links.append(_link(n, finding, _WEIGHTS[finding.severity], fixes))
+        links.append(_link(n, finding, _WEIGHTS[finding.severity], fixes, report))
     return fill("chain.html", heading="What was found, and what to do", items=join(links), more=_rest(report))
 
 
-def _link(number: int, finding: Finding, said: str, fixes: Markup) -> Markup:
+def _link(number: int, finding: Finding, said: str, fixes: Markup, report: Report) -> Markup:
     return fill(
         "link.html",
         number=number,
@@ -206,7 +206,7 @@ def _link(number: int, finding: Finding, said: str, fixes: Markup) -> Markup:
         cause=finding.cause.value,
         title=prose(finding.title),
         because=prose(finding.because),
-        who=_who(finding.ranks),
+        who=_who(finding, report),
         sure=finding.confidence.value,
         fixes=fixes,
     )

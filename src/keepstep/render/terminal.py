@@ -10,13 +10,14 @@ from dataclasses import replace
 from keepstep.core.evidence import CoverageState, Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
-from keepstep.core.report import Report, Verdict
+from keepstep.core.report import OF_A_CLOCK, Report, Verdict
 from keepstep.core.visible import visible
-from keepstep.core.wording import count, listing, ranks, shorten
+from keepstep.core.wording import count, listing, ranks, ranks_with_hosts, shorten
 from keepstep.render.nothing_found import said_without_findings
 
 MOST_QUOTES = 4
 MOST_FALLOUT = 6
+MOST_CLOCKS = 4
 
 _CODES = {"red": "31", "yellow": "33", "green": "32", "cyan": "36", "bold": "1", "dim": "2"}
 _TINTS = {
@@ -40,6 +41,7 @@ def _visible(report: Report) -> Report:
         findings=tuple(_visible_finding(each) for each in report.findings),
         coverage=tuple(replace(each, what=visible(each.what), why=visible(each.why)) for each in report.coverage),
         crashed=tuple(replace(each, rule=visible(each.rule), error=visible(each.error)) for each in report.crashed),
+        hosts=tuple((rank, visible(host)) for rank, host in report.hosts),
         story=tuple(map(visible, report.story)),
         earlier=tuple(map(visible, report.earlier)),
     )
@@ -72,10 +74,12 @@ class _Page:
         self._colour = colour
         self._width = width
         self._attempt: int | None = None
+        self._report: Report | None = None
 
     def lines(self, report: Report) -> Iterator[str]:
         root = report.root
         self._attempt = root.attempt if root is not None else None
+        self._report = report
         word, tint = report.verdict.value, _TINTS[report.verdict]
         for told in report.story:
             yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
@@ -106,7 +110,7 @@ class _Page:
         )
         for more in body[1:]:
             yield " " * len(head) + self._paint(more, "bold")
-        where = f", {ranks(finding.ranks)}" if finding.ranks else ""
+        where = f", {ranks_with_hosts(finding.ranks, self._hosts(finding))}" if finding.ranks else ""
         yield from self._field("cause", f"{finding.cause.value}{where}")
         for line in finding.placed if first else ():
             yield from self._field("", line)
@@ -169,9 +173,14 @@ class _Page:
             for told in report.earlier:
                 yield from textwrap.wrap(told, self._width, initial_indent="  + ", subsequent_indent="    ")
 
+    def _hosts(self, finding: Finding) -> dict[int, str]:
+        return self._report.hosts_of(finding) if self._report is not None else {}
+
     def _short(self, finding: Finding) -> Iterator[str]:
         named = ranks(finding.ranks)
-        who = f"{named}: " if finding.ranks and named not in finding.title else ""
+        who = ""
+        if finding.ranks and (named not in finding.title or self._hosts(finding)):
+            who = f"{ranks_with_hosts(finding.ranks, self._hosts(finding))}: "
         place = str(finding.evidence[0].origin)
         when = (
             f"attempt {finding.attempt}: " if finding.attempt is not None and finding.attempt != self._attempt else ""
@@ -180,9 +189,15 @@ class _Page:
         yield from textwrap.wrap(text, self._width, initial_indent="  + ", subsequent_indent="    ")
 
     def _coverage(self, report: Report) -> Iterator[str]:
-        looked = [c.what for c in report.coverage if c.state is CoverageState.CHECKED]
+        checked = [c for c in report.coverage if c.state is CoverageState.CHECKED]
+        clocks = [c for c in checked if c.what.startswith(OF_A_CLOCK)]
+        looked = [c.what for c in checked if c not in clocks]
         if looked:
             yield from self._note("looked at", listing(looked))
+        for each in clocks[:MOST_CLOCKS]:
+            yield from self._note(each.what, each.why)
+        if len(clocks) > MOST_CLOCKS:
+            yield from self._note("clocks", f"{len(clocks) - MOST_CLOCKS} more differ; --json lists them")
         blind = [
             f"{c.what} ({c.why})" if c.why else c.what for c in report.coverage if c.state is not CoverageState.CHECKED
         ]

@@ -27,10 +27,11 @@ from keepstep.core.facts.guard import (
     RankLate,
     WorldFormed,
 )
-from keepstep.core.identity import Rank
+from keepstep.core.identity import HostPid, Rank
 from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
 from keepstep.core.wording import count
 from keepstep.sources.files import FileKind, Left
+from keepstep.sources.nodes import on_host
 
 MOST_NOTES = 32 << 20
 MOST_ISSUED = 40
@@ -44,6 +45,8 @@ class _Read:
     box: BlackBox
     did: Doing | None
     alive: bool
+    unknown: bool = False
+    """Whether it lives cannot be known: its host has not been heard of since."""
 
     @property
     def rank(self) -> int | None:
@@ -105,10 +108,19 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
 def _open(left: Left) -> _Read:
     with left.open() as stream:
         box = blackbox.read(stream.read(blackbox.MOST_BYTES))
-    return _Read(left, box, blackbox.doing(tuple(reversed(box.records))), _alive(box.who))
+    did, node = blackbox.doing(tuple(reversed(box.records))), left.node
+    if node is None:
+        return _Read(left, box, did, is_alive(box.who))
+    pid, wall = box.who.get("pid"), box.who.get("wall")
+    alive = is_alive(box.who) if node.living is None else pid in node.living
+    placed = {"host": node.host, "wall": wall - node.ahead_s if isinstance(wall, int | float) else wall}
+    if isinstance(pid, int):
+        placed["pid"] = HostPid(pid, node.host)
+    known = node.living is None or node.fresh
+    return _Read(left, replace(box, who={**box.who, **placed}), did, alive and known, alive and not known)
 
 
-def _alive(who: dict[str, Any]) -> bool:
+def is_alive(who: dict[str, Any]) -> bool:
     """Whether the process that wrote it is still alive: on this host, and not a later one with the same pid."""
     pid = who.get("pid")
     if not isinstance(pid, int) or who.get("host") != socket.gethostname()[:120]:
@@ -137,7 +149,7 @@ def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
     newest = max(each.began for each in kept)
     run = next((each.run for each in kept if each.began == newest), None)
     kept = [each for each in kept if run is None or each.run in (None, run)]
-    return [each for each in kept if each.alive or each.ended >= newest - EARLIER_S]
+    return [each for each in kept if each.alive or each.left.node is not None or each.ended >= newest - EARLIER_S]
 
 
 def _replaces(one: _Read, other: _Read) -> bool:
@@ -152,7 +164,10 @@ def _doing(read: _Read, plans: dict[tuple[int | None, int], str]) -> list[Eviden
     did, box = read.did, read.box
     if did is None:
         return []
-    now = time.monotonic_ns() if read.alive else max(did.last, did.beat or 0)
+    now = max(did.last, did.beat or 0)
+    if read.alive:
+        sent = read.left.node is not None and read.left.node.living is not None
+        now = read.left.node.looked_ns if sent and read.left.node is not None else time.monotonic_ns()
     pace = input_and_step(box.records)
     fact = RankDoing(
         phase=did.phase.name.lower(),
@@ -207,7 +222,7 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
     found: list[Evidence[Fact]] = []
     for read in boxes:
         who, records = read.box.who, read.box.records
-        if read.alive or read.did is None or who.get("pid") in told:
+        if read.alive or read.unknown or read.did is None or who.get("pid") in told:
             continue
         goodbye = next((r for r in reversed(records) if r.kind == blackbox.Kind.GOODBYE), None)
         status = read.left.path is not None and left_with(read.left.path)
@@ -266,8 +281,12 @@ def _issued(read: _Read) -> list[Evidence[Fact]]:
 
 
 def _overlap(one: _Read, other: _Read) -> bool:
-    """Whether two processes on one host trained at the same time, by the host's clock."""
-    if one.box.who.get("host") != other.box.who.get("host") or not one.box.records or not other.box.records:
+    """Whether two processes trained at the same time: on one host by its clock, in one attempt by the leader's."""
+    if not one.box.records or not other.box.records:
+        return False
+    if one.left.node is not None and other.left.node is not None and one.left.node != other.left.node:
+        return one.began < other.ended and other.began < one.ended
+    if one.box.who.get("host") != other.box.who.get("host"):
         return False
     return one.box.records[0].at < other.box.records[-1].at and other.box.records[0].at < one.box.records[-1].at
 
@@ -338,6 +357,9 @@ def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
             continue
         # stacks come from their process, which names its parent
         source = each.origin.source if each.origin.source.startswith("pid ") else left.name
+        if left.node is not None:
+            each = on_host(each, left.node)
+            source = f"{source} on {left.node.host}" if source != left.name else source
         found.append(
             replace(each, origin=replace(each.origin, source=source, line=number if source == left.name else None))
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective
+from keepstep.core.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective, SendsUnrecorded
 from keepstep.core.identity import Rank
 from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import place
@@ -42,6 +42,8 @@ def read_flight_recorder(
 def _words(fact: Fact) -> str:
     if isinstance(fact, NothingRecorded):
         return "no collective was recorded"
+    if isinstance(fact, SendsUnrecorded):
+        return "it has no record of one of its groups; gloo does not record sends and recvs"
     if not isinstance(fact, RecordedCollective):
         return str(fact)[:200]
     where = f" from {place(fact.frame)}" if fact.frame else ""

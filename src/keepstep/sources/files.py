@@ -15,6 +15,7 @@ from keepstep.core.blackbox import is_box
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.private_files import open_regular
 from keepstep.parse.formats.flight_recorder import looks_like_dump
+from keepstep.parse.formats.json_document import is_document
 from keepstep.sources.unpack import CHUNK, Damaged, TooMuch, packing, unpacked
 
 GAPS = "recording-has-gaps"
@@ -31,8 +32,28 @@ class FileKind(Enum):
     """Evidence that keepstep itself recorded, one JSON line each."""
     METRICS = "metrics"
     """What `keepstep run` measured, one JSON line each."""
+    DOCUMENT = "document"
+    """JSON in which nobody reports anything: a configuration, results. Read as a log only if named."""
     ARRIVALS = "arrivals"
     """When the lines of logs reached `keepstep run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One host of a run on several: its folder in the attempt's, and what is known about it."""
+
+    number: int
+    host: str
+    """Its name in reports, different from those of the others."""
+    ahead_s: float = 0.0
+    """How far its clock is ahead of the leader's."""
+    ranks: tuple[int, ...] = ()
+    living: frozenset[int] | None = None
+    """The processes that lived when its boxes were sent; None: its boxes were not sent, but are its own."""
+    looked_ns: int = 0
+    """By its monotonic clock, when that was."""
+    fresh: bool = False
+    """Whether that was just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,8 @@ class Left:
     """For what has already been read: standard input, a client's answer."""
     same: tuple[int, int] | None = None
     """Device and inode: a file that has replaced it since it was found is not read."""
+    node: Node | None = None
+    """The host that it is from, in a run on several."""
 
     def open(self) -> BinaryIO:
         """Its bytes as they are on disk. Raises ``OSError``."""
@@ -78,10 +101,10 @@ def kind_of(path: Path, head: bytes) -> FileKind | None:
         return FileKind.LOG
     if _share_of_control(head) > 0.05:
         return None
-    return FileKind.LOG
+    return FileKind.DOCUMENT if is_document(head, whole=len(head) < SNIFF) else FileKind.LOG
 
 
-_OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|events)/')
+_OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"(?:schema":\s*"keepstep\.(?:run|report|events|node|living)/|node":\s*\d)')
 """What `keepstep run` writes about a run: it quotes errors, but is not one."""
 _MEASURED = lazy_pattern(rb'\{"schema": "keepstep\.metrics/')
 _ARRIVED = lazy_pattern(rb'\{"schema": "keepstep\.arrivals/')

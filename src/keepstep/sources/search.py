@@ -276,6 +276,8 @@ class _Search:
         if own is not None and kind is not own.kind:
             return False
         self._seen.add(key)
+        if kind is FileKind.DOCUMENT:
+            kind = FileKind.LOG if asked else None
         if kind is None:
             if asked:
                 found.coverage.append(

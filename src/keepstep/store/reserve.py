@@ -21,7 +21,7 @@ NAME = ".reserve"
 MOST_BYTES, PIECE = 256 << 10, 32 << 10
 OF_WHAT_IS_FREE = 4
 """On a small disk, no more than this share is held back."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Reserve:
@@ -49,7 +49,7 @@ class Reserve:
             try:
                 return write()
             except OSError as error:
-                if error.errno not in _FULL or not self._give():
+                if error.errno not in FULL or not self._give():
                     raise
 
     def _give(self) -> bool:

@@ -37,7 +37,7 @@ from keepstep.core.codec import build
 from keepstep.core.identity import MOST_RANKS
 from keepstep.core.private_files import open_regular, overwrite, write_whole
 from keepstep.core.redact import redact
-from keepstep.store.reserve import Reserve
+from keepstep.store.reserve import FULL, Reserve
 
 SCHEMA = "keepstep.run/1"
 MANIFEST = "manifest.json"
@@ -102,6 +102,8 @@ class RunFolder:
         self.manifest = manifest
         self.full = False
         """Whether a write failed, which leaves gaps in the recording."""
+        self.trouble = "the disk is full"
+        """Why, in words."""
         self.reserve = Reserve(path)
 
     def attempt(self, number: int) -> Path:
@@ -139,8 +141,10 @@ class RunFolder:
         """Whatever happens to the disk, the run continues."""
         try:
             yield
-        except OSError:
+        except OSError as error:
             self.full = True
+            if error.errno not in FULL:
+                self.trouble = f"the run folder cannot be written ({error.strerror})"
 
 
 def create(root: Path, command: list[str], *, name: str | None, ranks: int, version: str) -> RunFolder:

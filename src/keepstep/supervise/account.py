@@ -39,7 +39,7 @@ class _Gaps:
         self._say = say
         self._told = False
 
-    def look(self, attempt: Path, are_there: bool) -> None:
+    def look(self, attempt: Path, are_there: bool, trouble: str) -> None:
         """``are_there``: something of this attempt could not be written."""
         if not are_there:
             return
@@ -47,9 +47,7 @@ class _Gaps:
             os.close(open_private(attempt / GAPS, os.O_WRONLY))  # an empty file takes no room
         if not self._told:
             self._told = True
-            self._say(
-                f"the disk is full: the recording in {attempt.parent} has gaps; the training itself is not affected"
-            )
+            self._say(f"{trouble}: the recording in {attempt.parent} has gaps; the training itself is not affected")
 
 
 class Account:
@@ -82,7 +80,7 @@ class Account:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
         for part in attempt.parts or (attempt.folder,):
             forget_repeated(part, part / "guard")
-        self._gaps.look(attempt.folder, self.folder.full or attempt.has_gaps)
+        self._gaps.look(attempt.folder, self.folder.full or attempt.has_gaps, self.folder.trouble)
         cores = [each.stat().st_size for each in (attempt.folder / "cores").glob("*") if each.is_file()]
         if sum(cores) >= LARGE_CORES:
             self._terminal.say(f"reading {count(len(cores), 'core file')} ({size(sum(cores))}), which takes a while")
@@ -121,6 +119,12 @@ class Account:
         self.save(attempt, report)
         self._call_hook(attempt, report, outcome, decision)
 
+    def grows(self, decision: Decision) -> Decision:
+        """Nothing is wrong with this attempt; a larger one follows."""
+        self._terminal.say(decision.words)
+        self._said.decision, self._said.title = decision.reason, "more nodes can take part"
+        return decision
+
     def blame(self, report: Report) -> None:
         """Write down what the attempt ended for."""
         root = report.root
@@ -151,7 +155,7 @@ class Account:
             self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
             self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
         self.folder.save()
-        self._gaps.look(attempt.folder, self.folder.full)
+        self._gaps.look(attempt.folder, self.folder.full, self.folder.trouble)
 
     def _call_hook(self, attempt: Page, report: Report, outcome: Outcome, decision: Decision) -> None:
         if self._on_failure is None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from keepstep.supervise.reaper import family, table
+from keepstep.supervise.reaper import below, family
 
 WORKS_BYTES = 16 << 10
 """Per second over TCP: heartbeats of coordination services are far less."""
@@ -46,7 +46,7 @@ class Activity:
         if passed < LEAST_S:
             return set()
         self._at = now
-        listed = table()
+        listed = below(pids)
         trees = {pid: family(listed, [pid]) or {pid} for pid in pids}
         counts = tcp_bytes()
         before, self._bytes = self._bytes, {pid: _of(tree, counts) for pid, tree in trees.items()}

@@ -26,7 +26,8 @@ from keepstep.supervise.stopped import Stop
 from keepstep.supervise.waiting import IN_STEPS
 from keepstep.supervise.watching import Watching
 
-TICK_S = 0.25
+TICK_S, BARE_TICK_S = 0.25, 0.5
+"""With black boxes, and without: then only idleness of many seconds counts."""
 SETTLE_S = 0.3
 """After the first failure, others may be about to say why."""
 OF_ITSELF = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -54,7 +55,7 @@ class Attempt:
     def begin(self) -> None:
         """Start every member. Raises :class:`UserError` if the program cannot be started."""
         job, launch = self._means.job, self._members.launches[0]
-        self.records.started(launch, ranks=None if job.as_given else job.world)
+        self.records.started(launch, ranks=None if job.as_given else sum(each.trains for each in job.members))
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
 
@@ -77,8 +78,12 @@ class Attempt:
         """``look`` also returns when this descriptor can be read."""
         self._members.doors.also(handle)
 
+    def look_too(self) -> None:
+        """Whether ranks of this node move, because those of another one have stopped."""
+        self._watching.hangs.look_too()
+
     def take_stacks(self) -> None:
-        """Where every rank is, because one of another node failed or stopped."""
+        """Where every rank is, because one has failed."""
         self.records.standing({self._watching.process_of(each): each.member.rank for each in self._members.living})
 
     def hold(self, wait_s: float) -> None:
@@ -86,7 +91,7 @@ class Attempt:
         self._watching.hangs.hold(time.monotonic() + wait_s)
 
     def _look(self) -> Outcome | None:
-        self._members.doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
+        self._members.doors.wait(max(0.0, min(BARE_TICK_S, self._tick_due - time.monotonic())))
         if self._means.interrupted() is not None:
             return Outcome(Happened.INTERRUPTED)
         self._watching.below.look()
@@ -96,7 +101,7 @@ class Attempt:
         self._members.bring_back(now)
         if now < self._tick_due:
             return None
-        self._tick_due = now + TICK_S
+        self._tick_due = now + (TICK_S if self._watching.has_boxes else BARE_TICK_S)
         return self._watching.tick(now)
 
     def _ends(self) -> Outcome | None:

@@ -36,6 +36,8 @@ class Action(Enum):
     """End the run with the first failing rank's status."""
     RESTART = "restart"
     """End what is left of the attempt, wait ``wait_s``, start the next one."""
+    GROW = "grow"
+    """End the attempt, though nothing is wrong, and start the next one with more nodes."""
     WAIT = "wait"
     """Report it, do nothing, and decide again after ``wait_s`` if nothing has changed."""
 
@@ -54,6 +56,8 @@ class Decision:
     attempts_left: int = 0
     warning: str | None = None
     """What a restart may do to the work so far."""
+    repeats: bool = False
+    """Another attempt would end the same way on whatever machine it runs."""
     waits_for: str = ""
     """What kind of wait it is. The same kind again is no news."""
 
@@ -64,9 +68,12 @@ class Decision:
             head = f"restart {f'in {duration(self.wait_s)}' if self.wait_s else 'now'}"
             tail = f" ({count(self.attempts_left, 'attempt')} left without progress)"
         else:
-            head = {Action.END: "end the run", Action.WAIT: f"wait {duration(self.wait_s)}", Action.FINISH: "finished"}[
-                self.action
-            ]
+            head = {
+                Action.END: "end the run",
+                Action.WAIT: f"wait {duration(self.wait_s)}",
+                Action.GROW: "start again, larger",
+                Action.FINISH: "finished",
+            }[self.action]
             tail = ""
         lines = [f"decision: {head}: {self.reason}{tail}"]
         lines += [f"  note: {self.warning}"] if self.warning else []

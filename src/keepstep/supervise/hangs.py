@@ -112,6 +112,13 @@ class Hangs:
             return replace(stop, at=now)
         return None
 
+    def look_too(self) -> None:
+        """Ranks of another node have stopped: the stacks of ours, long enough to see whether they move."""
+        from keepstep.supervise.looking import look
+
+        if self._look is None and self._told is None and self._signs:
+            self._records.seen(look(list(self._signs)))
+
     def take_along(self, now: Callable[[], float]) -> None:
         """A rank has failed, or the user stops the run: take the stacks that are just being read, they may say why."""
         if self._look is None:

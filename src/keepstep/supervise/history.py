@@ -15,7 +15,7 @@ from keepstep.supervise.waiting import cost_of
 
 SOON_S = 60.0
 """A program that has shown no step in this time, twice, failed in its start both times."""
-USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+NEVER_RAN = USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 
 
 def budget_used(attempts: Sequence[Situation]) -> int:
@@ -70,6 +70,8 @@ def is_final(now: Situation, before: Sequence[Situation], *, cut_short: bool) ->
     if now.happened is Happened.SUSPECTED and cut_short:
         cost, idle = cost_of(now), duration(now.idle_s if now.idle_s is not None else now.stopped_s or 0.0)
         return False, f"{cost.words}, and it has been idle for {idle}" if cost is not None else f"idle for {idle}"
+    if now.happened is Happened.NODE_LOST:
+        return False, f"{why}, and other nodes can take its place"
     if same and not (how is Returns.UNTIL_IT_IS_OVER and not now.steps):
         return True, f"attempt {same[-1].number} ended the same way at the same place ({now.reached})"
     return False, why

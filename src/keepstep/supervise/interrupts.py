@@ -13,13 +13,24 @@ from types import FrameType
 class Interrupts:
     """What the user or a scheduler asked for during the run."""
 
-    def __init__(self, say: Callable[[str], None], grace_s: float, *, program: str | None = None) -> None:
-        """``program``: the user's own, which gets Ctrl-C as the terminal would have sent it."""
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        grace_s: float,
+        *,
+        program: str | None = None,
+        preempted: int | None = None,
+    ) -> None:
+        """``program``: the user's own, which gets Ctrl-C as the terminal would have sent it.
+
+        ``preempted``: the status after SIGTERM, if the engine that sent it expects another one than 143.
+        """
         self.signal: int | None = None
         self.again = False
         self._say = say
         self._grace_s = grace_s
         self._program = program
+        self._preempted = preempted
 
     @property
     def first(self) -> int:
@@ -28,6 +39,8 @@ class Interrupts:
 
     @property
     def status(self) -> int:
+        if self.signal == signal.SIGTERM and self._preempted is not None:
+            return self._preempted
         return 128 + (self.signal or signal.SIGINT)
 
     @contextlib.contextmanager

@@ -42,11 +42,17 @@ class Job:
     """The user's own launcher or program: it gets no rank variables, and is restarted only on request."""
     total: int | None = None
     """Of several nodes: how many ranks train on all of them. ``members`` has only those of this node."""
+    nodes: int = 1
 
     @property
     def words(self) -> str:
         """What is started, in a few words."""
-        return self.members[0].words if self.as_given else count(len(self.members), "process", "processes")
+        what = self.members[0].words if self.as_given else count(self._processes, "process", "processes")
+        return f"{what} on {count(self.nodes, 'node')}" if self.nodes > 1 else what
+
+    @property
+    def _processes(self) -> int:
+        return self.total if self.total is not None else len(self.members)
 
     @property
     def world(self) -> int:

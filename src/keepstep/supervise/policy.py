@@ -12,9 +12,10 @@ from keepstep.core.cause import Cause
 from keepstep.core.finding import Confidence, Finding, Fix, Safety
 from keepstep.core.wording import count, duration
 from keepstep.supervise.decision import Action, Decision, Settings
-from keepstep.supervise.history import budget_used, is_final, restarts_in_vain
+from keepstep.supervise.history import NEVER_RAN, budget_used, is_final, restarts_in_vain
 from keepstep.supervise.lost_work import Lost, lost_by_restart
 from keepstep.supervise.remedy import Remedy, RemedyMode
+from keepstep.supervise.returning import EVERYWHERE
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.waiting import LONG_S, backoff_s, wait_for
 
@@ -41,6 +42,8 @@ def decide(
         return Decision(action=Action.FINISH, reason="every rank finished")
     if now.happened is Happened.INTERRUPTED:
         return Decision(action=Action.END, reason="the run was asked to stop")
+    if now.happened is Happened.GROWS:
+        return Decision(action=Action.GROW, reason="a checkpoint was saved, and more nodes can take part")
     cause, what = now.root, now.what
     if not settings.restarts:
         return _leave_it(now)
@@ -57,7 +60,14 @@ def decide(
     advice = _advice(cause, declined)
     final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
     if final and not apply:
-        return Decision(action=Action.END, reason=f"{what}: {why}", ask=ask, advice=advice, attempts_left=max(left, 0))
+        return Decision(
+            action=Action.END,
+            reason=f"{what}: {why}",
+            ask=ask,
+            advice=advice,
+            attempts_left=max(left, 0),
+            repeats=cause.cause.family in EVERYWHERE if cause is not None else now.code in NEVER_RAN,
+        )
     if left <= 0:
         spent = f"{count(used, 'attempt')} in a row made no progress, and --max-attempts allows no more"
         return Decision(action=Action.END, reason=f"{what}; {spent}", advice=advice)
@@ -96,6 +106,7 @@ def _started_over(settings: Settings) -> Decision:
         reason="the script began at its first step again, though an earlier attempt had saved checkpoints; "
         f"it is stopped before it overwrites more than {limit} of work (--max-lost-work)",
         advice=(Fix(do="make the script load its checkpoint, then start it again"),),
+        repeats=True,
     )
 
 

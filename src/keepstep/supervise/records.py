@@ -121,6 +121,7 @@ class Records:
             Happened.STOPPED: "the run hangs",
             Happened.SUSPECTED: "the run seems to hang",
             Happened.NODE_LOST: "a node of the run was lost",
+            Happened.GROWS: "more nodes can take part",
             Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run received {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"
@@ -147,6 +148,12 @@ class Records:
         self.forget_stop()
         with contextlib.suppress(OSError):
             append(self.folder / STACKS, [*as_evidence(stop, STACKS, looked.report), *looked.seen.items])
+
+    def seen(self, looked: Looked) -> None:
+        """The stacks of all, where it is another node's ranks that have stopped."""
+        self.forget_stop()
+        with contextlib.suppress(OSError):
+            append(self.folder / STACKS, looked.seen.items)
 
     def event(self, what: str, **more: object) -> None:
         """What the supervisor itself did or saw, for later readers; it is not evidence."""

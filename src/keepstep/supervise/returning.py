@@ -108,6 +108,11 @@ KNOWN: dict[Cause, tuple[Returns, str]] = {
     **{cause: (Returns.NOT_FATAL, why) for cause, why in _NOT_FATAL.items()},
 }
 
+EVERYWHERE = frozenset(
+    ("config", "data", "sync", "numeric", "user", "checkpoint", "serialization", "compile", "framework")
+)
+"""Families of causes that lie in the program, its settings or its data, not in the machine it runs on."""
+
 _PASSING_TYPES = re.compile(
     r"(?:^|\.)(?:\w{0,80}(?:Connection|Connect|Read|Write|Pool)(?:Aborted|Refused|Reset)?(?:Error|Timeout\w{0,80})|BrokenPipeError|TimeoutError|timeout"
     r"|BlockingIOError|InterruptedError|IncompleteRead|RemoteDisconnected|ChunkedEncodingError|ServiceUnavailable|UnavailableError"

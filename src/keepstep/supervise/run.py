@@ -15,7 +15,7 @@ from pathlib import Path
 
 from keepstep import __version__
 from keepstep.core.cause import Cause
-from keepstep.core.report import Verdict
+from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
 from keepstep.store import runs
 from keepstep.store.runs import RunFolder
@@ -26,9 +26,11 @@ from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Crew, Superseded, ThisMachine, Trial
 from keepstep.supervise.decision import Action, Decision, Settings
 from keepstep.supervise.interrupts import Interrupts
+from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
+from keepstep.supervise.statuses import AS_IT_IS, Statuses
 from keepstep.supervise.terminal import Terminal
 
 MakeCrew = Callable[[Asked, Mapping[str, str], Terminal, Interrupts], Crew]
@@ -44,6 +46,7 @@ class Supervisor:
         *,
         make_crew: MakeCrew | None = None,
         take_over: Callable[[Account, int], None] | None = None,
+        statuses: Statuses = AS_IT_IS,
     ) -> None:
         """``make_crew``: who runs the attempts, if not this machine. ``take_over``: if another process led before."""
         self._asked = asked
@@ -51,8 +54,12 @@ class Supervisor:
         self._terminal = Terminal(quiet=asked.quiet)
         alone = asked.job.members[0]
         self._interrupt = Interrupts(
-            self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None
+            self._terminal.say,
+            asked.grace_s,
+            program=alone.words if alone.role == "command" else None,
+            preempted=statuses.preempted,
         )
+        self._statuses = statuses
         self._applied = Applied()
         self._make_crew = make_crew
         self._take_over = take_over
@@ -156,6 +163,8 @@ class Supervisor:
             outcome = attempt.watch()
             if outcome.happened in (Happened.INTERRUPTED, Happened.ENDED_WELL):
                 return None, outcome
+            if outcome.happened is Happened.GROWS:
+                return account.grows(self._decide(_of(attempt, outcome), outcome, attempt.env)), outcome
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
             report, progress = account.explain(attempt)
@@ -225,7 +234,7 @@ class Supervisor:
             return self._interrupted(attempt, account)
         status = outcome.exit.status if outcome.exit is not None else 1
         account.ended(attempt, outcome.happened, status)
-        if decision.action is Action.RESTART and self._prepare_next(decision, account):
+        if decision.action in (Action.RESTART, Action.GROW) and self._prepare_next(decision, account):
             return None
         if outcome.happened is not Happened.EXITED:  # what was seen while it still ran is not all
             report, _ = account.explain(attempt)
@@ -233,7 +242,7 @@ class Supervisor:
         if self._interrupt.signal is not None:
             return account.finish("stopped", self._interrupt.status)
         account.show_all()
-        return account.finish("failed", status or 1)
+        return account.finish("failed", self._statuses.of_failure(status or 1, repeats=decision.repeats))
 
     def _prepare_next(self, decision: Decision, account: Account) -> bool:
         """Apply remedies and wait. False where the user ended the run meanwhile."""
@@ -267,3 +276,7 @@ class Supervisor:
             if report.root is not None and report.root.cause is not Cause.PREEMPTION_SIGTERM:
                 account.show(report)
         return account.finish("stopped", self._interrupt.status)
+
+
+def _of(attempt: Trial, outcome: Outcome) -> Situation:
+    return attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), Progress())

@@ -28,6 +28,8 @@ class Happened(Enum):
     """No rank gets on, but nothing proves that it never will."""
     NODE_LOST = "node lost"
     """A node of several has been silent for longer than its ranks may run without a word from it."""
+    GROWS = "grows"
+    """It has just saved a checkpoint, and more nodes can take part from there on."""
     INTERRUPTED = "interrupted"
     """The user or the scheduler told the supervisor to end."""
     ENDED_WELL = "ended well"

@@ -11,14 +11,14 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keepstep.core import blackbox
 from keepstep.core.blackbox import HEADER_SIZE, RECORD, Doing, Kind, NotABox, Phase, Record
 from keepstep.guard.box import open_box
-from keepstep.supervise.reaper import Entry, family, table
+from keepstep.supervise.reaper import Entry, below, family, table
 from keepstep.supervise.stopped import Sign
 
 LOOK_FOR_BOXES_S = 0.5
@@ -256,12 +256,17 @@ class Seer:
         self._at = 0.0
         self._last: dict[int, int] = {}
 
-    def processes(self, doings: Mapping[int, Doing | None], at: float) -> dict[int, Entry]:
-        """The processes, read now unless every rank has moved since a recent read."""
+    def processes(
+        self, doings: Mapping[int, Doing | None], at: float, roots: Collection[int] | None = None
+    ) -> dict[int, Entry]:
+        """The processes, read now unless every rank has moved since a recent read.
+
+        ``roots``: only those below these and below the ranks are needed; None: all of the host.
+        """
         last = {pid: doing.last for pid, doing in doings.items() if doing is not None}
         all_moved = len(last) == len(doings) and all(self._last.get(pid, at_) != at_ for pid, at_ in last.items())
         if not all_moved or at - self._at > TABLE_S or not self._listed:
-            self._listed, self._at = table(), at
+            self._listed, self._at = table() if roots is None else below({*roots, *doings}), at
         self._last = last
         return self._listed
 

@@ -68,7 +68,7 @@ class Watching:
         if self._means.job.as_given:
             self.below.see(self._boxes)
         doings = {box.pid: box.doing() for box in self._boxes.open.values()}
-        listed = self._seer.processes(doings, now)
+        listed = self._seer.processes(doings, now, self._roots())
         signs = self._signs(doings, listed, now)
         self._remember(doings, signs)
         progress = [sign.progress for sign in signs if sign.progress is not None]
@@ -95,6 +95,14 @@ class Watching:
                 each.pid, each.member.rank, boxes, doings, listed, at=now, printed=printed.get(each.member.name, 0)
             )
         ]
+
+    @property
+    def has_boxes(self) -> bool:
+        return bool(self._boxes.open)
+
+    def _roots(self) -> set[int] | None:
+        """The processes we started; None where a launcher's ranks may be anywhere on the host."""
+        return None if self._means.job.as_given else {each.pid for each in self._members.living}
 
     def _remember(self, doings: dict[int, Doing | None], signs: list[Sign]) -> None:
         self.steps = max([self.steps, *(doing.steps for doing in doings.values() if doing is not None)])
@@ -179,7 +187,7 @@ class Watching:
 
     def process_of(self, each: Started) -> int:
         """The process that trains, where a shell or a launcher is in front of it."""
-        listed = self._seer.processes({}, time.monotonic())
+        listed = self._seer.processes({}, time.monotonic(), self._roots())
         tree = family(listed, [each.pid])
         boxed = next((box.pid for box in self._boxes.open.values() if box.pid in tree), None)
         return boxed or training_process(each.pid, listed)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, Lease
-from keepstep.supervise.nodes.membership import Expired, Membership, Silent, Vacant
+from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import (
     NEVER,
     Beat,
@@ -30,75 +30,12 @@ from keepstep.supervise.nodes.messages import (
     decode,
     encode,
 )
+from tests.supervise.nodes.simulated_parts import Agent, Cut, Leader, Link, Ranks
 
 LOOK_S = 0.1
 TICK_S = 0.25
 KILLS_S = KILL_S - 2 * LOOK_S
 """How long killing takes at most, after the end of the lease was noticed."""
-
-
-@dataclass(slots=True)
-class Ranks:
-    """The processes of one attempt on one node, with the reaper that watches over them."""
-
-    node: int
-    attempt: tuple[int, int]
-    """Which leader's, and its number: two leaders may give the same."""
-    until: float
-    dead: bool = False
-    killed: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Link:
-    agent: Agent
-    leader: Leader
-    newest: dict[str, float] = field(default_factory=lambda: {"up": 0.0, "down": 0.0})
-    held: dict[str, list[Callable[[], None]]] = field(default_factory=lambda: {"up": [], "down": []})
-
-
-@dataclass(slots=True, eq=False)
-class Agent:
-    node: int
-    skew: float
-    lease: Lease
-    link: Link | None = None
-    joined: bool = False
-    since: float = 0.0
-    ranks: Ranks | None = None
-    alive: bool = True
-    asleep: bool = False
-    inbox: list[Callable[[], None]] = field(default_factory=list)
-
-    @property
-    def state(self) -> State:
-        if self.ranks is None or self.ranks.dead:
-            return State.IDLE
-        return State.ENDS if self.ranks.killed else State.RUNS
-
-
-@dataclass(slots=True, eq=False)
-class Leader:
-    serial: int
-    node: int
-    skew: float
-    membership: Membership
-    links: dict[int, Link] = field(default_factory=dict)
-    attempt: int | None = None
-    parts: list[int] = field(default_factory=list)
-    alive: bool = True
-    asleep: bool = False
-    inbox: list[Callable[[], None]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """No packet leaves a node (``out``), reaches it (``in``), or both."""
-
-    node: int
-    way: str
-    begin: float
-    end: float
 
 
 class TwoAtOnce(AssertionError):
@@ -107,11 +44,20 @@ class TwoAtOnce(AssertionError):
 
 class Simulation:
     def __init__(
-        self, nodes: int, seed: int, *, slowest_s: float = 0.05, dropped: float = 0.0, term_s: float | None = None
+        self,
+        nodes: int,
+        seed: int,
+        *,
+        slowest_s: float = 0.05,
+        dropped: float = 0.0,
+        term_s: float | None = None,
+        late_s: float = 5.0,
     ) -> None:
         self.now = 0.0
         self.random = random.Random(seed)
         self.nodes, self.slowest_s, self.dropped, self.term_s = nodes, slowest_s, dropped, term_s
+        self.late_s = late_s
+        """How late nodes may learn that another one leads, while the first one lives."""
         self.cuts: list[Cut] = []
         self.living: list[Ranks] = []
         self.starts: list[float] = []
@@ -183,7 +129,8 @@ class Simulation:
 
     def _agent(self, node: int) -> Agent:
         skew = self.random.uniform(-300, 300)
-        agent = Agent(node=node, skew=skew, lease=Lease(self.now + skew), since=self.now)
+        late = self.random.random()
+        agent = Agent(node=node, skew=skew, lease=Lease(self.now + skew), since=self.now, late=late)
         self.after(self.random.uniform(0, LOOK_S), lambda: self._look(agent))
         return agent
 
@@ -214,7 +161,8 @@ class Simulation:
 
     def _leader_of(self, agent: Agent) -> Leader:
         """Whom the engine names, as far as it is known on this node; nodes may learn it late, and differ."""
-        late = self.now - (self.random.uniform(0, 5) if self.term_s is not None else 0.0)
+        behind = agent.late if self.random.random() < 0.9 else self.random.random()
+        late = self.now - (behind * self.late_s if self.term_s is not None else 0.0)
         return next((leader for since, leader in reversed(self.leaders) if since <= late), self.leaders[0][1])
 
     def _connect(self, agent: Agent, leader: Leader) -> None:
@@ -265,7 +213,7 @@ class Simulation:
         elif isinstance(message, Start):
             if agent.lease.may_start(message, now) and agent.state is State.IDLE:
                 assert agent.lease.until is not None
-                agent.ranks = Ranks(agent.node, (link.leader.serial, message.attempt), agent.lease.until)
+                agent.ranks = Ranks(agent.node, agent, (link.leader.serial, message.attempt), agent.lease.until)
                 self.living.append(agent.ranks)
                 self._one_attempt_only()
         elif isinstance(message, End) and agent.ranks is not None and agent.ranks.attempt[1] <= message.attempt:
@@ -281,8 +229,8 @@ class Simulation:
     def _died(self, ranks: Ranks) -> None:
         ranks.dead = True
         self.living.remove(ranks)
-        agent = self.agents[ranks.node]
-        if agent.ranks is ranks and agent.joined and not agent.asleep and agent.link is not None:
+        agent = ranks.agent
+        if agent.ranks is ranks and agent.alive and agent.joined and not agent.asleep and agent.link is not None:
             self.send(agent.link, "up", Ended(attempt=ranks.attempt[1]))
 
     def _one_attempt_only(self) -> None:
@@ -347,11 +295,11 @@ class Simulation:
         now, members = self.now + leader.skew, leader.membership
         if leader is self.leader:
             members.confirmed(now)
+            if not members.leads(now):  # it slept for longer than its term: it begins again, as a new leader
+                self.new_leader(leader.node)
         for news in members.tick(now):
             if isinstance(news, Silent):
                 self.named.append((self.now, news.node))
-            elif isinstance(news, Expired) and news.node in leader.parts:
-                self._fail(leader)
             elif isinstance(news, Vacant) and news.attempt == leader.attempt:
                 self._fail(leader)
         present = members.present(now)
@@ -362,7 +310,7 @@ class Simulation:
             members.started(leader.attempt, present, now)
             self.starts.append(self.now)
             for node in present:
-                start = Start(attempt=leader.attempt, seats=(), meeting_port=1, coordinator_port=2)
+                start = Start(attempt=leader.attempt, layout=Layout())
                 self.send(leader.links[node], "down", start)
 
     # --- faults
@@ -392,6 +340,11 @@ class Simulation:
         self._close(agent)
         self.after(down_s, lambda: self.agents.__setitem__(node, self._agent(node)))
 
+    def twin(self, node: int) -> None:
+        """A second agent is started for a node; the first one, alive or stopped, goes on."""
+        if self.agents[node].alive:
+            self.agents[node] = self._agent(node)
+
     def break_link(self, node: int) -> None:
         self._close(self.agents[node])
 
@@ -402,6 +355,8 @@ class Simulation:
 
     def crash_leader(self, down_s: float, node: int) -> None:
         leader = self.leader
+        if not leader.alive:
+            return  # its successor is not there yet
         leader.alive = False
         for agent in self.agents:
             if agent.link is not None and agent.link.leader is leader:

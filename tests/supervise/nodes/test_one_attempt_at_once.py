@@ -28,7 +28,7 @@ Fault = tuple[str, float, int, float]
 """What, when, on which node (modulo), and for how long."""
 KINDS = (
     *("cut in", "cut out", "cut both", "cut in", "cut out", "cut both"),
-    *("freeze", "crash", "break", "rank", "leader crash", "leader sleeps", "deposed"),
+    *("freeze", "crash", "break", "twin", "rank", "leader crash", "leader sleeps", "deposed"),
 )
 TIMES = st.floats(0.0, 40.0) | st.integers(0, 40).map(float)
 LENGTHS = st.sampled_from((0.1, 1.0, 2.2, 5.0, 7.9, 8.1, 11.0, 14.0)) | st.floats(0.05, 25.0)
@@ -43,6 +43,7 @@ def put(world: Simulation, fault: Fault) -> None:
         "freeze": lambda: world.sleep(world.agents[node], length),
         "crash": lambda: world.crash(node, min(length, 6.0)),
         "break": lambda: world.break_link(node),
+        "twin": lambda: world.twin(1),  # of one node only: a leader can learn from the others what its first agent runs
         "rank": lambda: world.fail_rank(node),
         "leader crash": lambda: world.crash_leader(min(length, 6.0), node),
         "leader sleeps": lambda: world.sleep(world.leader, length),
@@ -60,12 +61,19 @@ def put(world: Simulation, fault: Fault) -> None:
     slowest_s=st.sampled_from((0.002, 0.05, 0.4, 3.0)),
     dropped=st.sampled_from((0.0, 0.0, 0.1, 0.4)),
     term_s=st.sampled_from((None, TERM_S)),
+    late_s=st.sampled_from((5.0, 60.0)),
 )
 def test_never_two_attempts_at_once(
-    nodes: int, seed: int, faults: list[Fault], slowest_s: float, dropped: float, term_s: float | None
+    nodes: int,
+    seed: int,
+    faults: list[Fault],
+    slowest_s: float,
+    dropped: float,
+    term_s: float | None,
+    late_s: float,
 ) -> None:
     """Also with messages that take seconds, or get lost. The simulation itself raises if it happens."""
-    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s)
+    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s)
     for fault in faults:
         put(world, fault)
     world.run(max((at + length for _, at, _, length in faults), default=0.0) + 20.0)

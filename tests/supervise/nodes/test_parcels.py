@@ -34,6 +34,9 @@ LINES = (
     "\n",
 )
 
+WHOLE = (*LINES[:2], "".join(LINES[2:4]), "".join(LINES[4:7]), *LINES[7:])
+"""As programs print them: a secret over several lines in one go."""
+
 
 def carried(sender: Sender, receiver: Receiver, *, most: int = PLENTY, ended: bool = False) -> int:
     """Send everything that is new, as messages. Returns how many there were."""
@@ -144,11 +147,16 @@ def test_times_of_arrival_point_to_the_same_lines(node: Path, tmp_path: Path) ->
     assert [copy[:place].count(b"\n") for place, _ in found] == [text[:place].count(b"\n") for place, _ in marks]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     turns=some.lists(
         some.tuples(
-            some.lists(some.sampled_from(LINES), max_size=40),
+            some.lists(some.sampled_from(WHOLE), max_size=30),
             some.sampled_from(["send", "send little", "reconnect", "wait", "new leader"]),
         ),
         max_size=12,
@@ -186,19 +194,16 @@ def test_any_growth_and_any_reconnect_gives_one_log(
         if what != "wait":
             carried(sender, receiver, most=300 if what == "send little" else PLENTY)
     carried(sender, receiver, ended=True)
-    said, clean = log.read_bytes().splitlines(True), redact(log.read_bytes().decode()).encode().splitlines(True)
+    clean = redact(log.read_bytes().decode()).encode()
     copy = receiver._folder / "rank0.log"
     found = copy.read_bytes() if copy.exists() else b""
-    assert KEY.encode() not in found and b"MIIEpA" not in found
-    before, gap, after = (part.splitlines(True) for part in re.split(rb"(\[keepstep: .*\n|\Z)", found, maxsplit=1))
+    before, gap, after = found.partition(b"[keepstep: ")
     if not gap:
-        assert len(before) == len(said)
-    for mine, line, cleaned in [
-        *zip(before, said, clean, strict=False),
-        *zip(reversed(after), reversed(said), reversed(clean), strict=False),
-    ]:
-        assert mine in (line, cleaned)  # a key that breaks off was judged before its end was known
-    assert len(b"".join(after)) <= tail * 1.5 + 100 and (not gap or len(b"".join(before)) <= head)
+        assert found == clean
+    else:
+        after = after.partition(b" bytes are missing here]\n")[2]
+        assert clean.startswith(before) and clean.endswith(after)
+        assert len(before) <= head + 100 and len(after) <= 2 * tail + 300  # redacted lines may be longer
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,13 @@ def _add_nodes(run: Parser) -> None:
         metavar="N|MIN:MAX",
         help="how many nodes; with MIN:MAX, the run goes on with fewer when one is lost and no spare is there",
     )
+    nodes.add_argument(
+        "--spare-nodes",
+        type=int,
+        default=0,
+        metavar="K",
+        help="with --meet: K agents more than the run needs; they take the place of nodes that are lost",
+    )
     nodes.add_argument("--node-rank", type=int, metavar="I", help="which of them this is (0 leads)")
     nodes.add_argument("--meet", metavar="HOST:PORT", help="where node 0 listens")
     nodes.add_argument("--hosts", metavar="A,B,C", help="start the agents on these hosts by ssh")

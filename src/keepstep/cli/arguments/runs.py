@@ -11,6 +11,9 @@ def add(verbs: Verbs) -> None:
     about = "List the runs that `keepstep run` has kept, newest last."
     runs = add_verb(verbs, "runs", "list the runs in this folder", about)
     runs.add_argument("--run-dir", metavar="DIR", help="where the run folders are (default: .keepstep/runs)")
+    runs.add_argument(
+        "--hosts", action="store_true", help="list the hosts of your runs on several nodes, and their failures, instead"
+    )
     runs.add_argument("--json", action="store_true", help="print JSON")
     runs.add_argument(
         "--prune", action="store_true", help="remove old runs instead (`keepstep run` also does so when it starts)"

@@ -39,9 +39,12 @@ class AcceleratorUsed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesLeft(Fact):
-    """A trainer says that it leaves accelerators of this machine unused."""
+    """A trainer says that it leaves accelerators of this machine unused, or the guard saw that a rank does."""
 
     what: str
+    used: int | None = None
+    there: int | None = None
+    """How many of its devices a rank uses, and how many it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

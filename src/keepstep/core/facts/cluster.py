@@ -88,7 +88,7 @@ class NameLookedUp(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortPrivileged(Fact):
-    """The job needs to listen on a port below 1024, and this process may not."""
+    """The job needs to listen on a port, and the kernel does not let this process."""
 
     port: int
     variable: str

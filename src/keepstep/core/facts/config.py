@@ -72,6 +72,14 @@ class ProcessesStarted(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexExpandedEarly(Fact):
+    """A batch script gives every task the index that its own shell has. ``into``: the flag or variable."""
+
+    variable: str
+    into: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotScheduled(Fact):
     """A scheduler did not start what was asked for. ``never``: it says that it never can."""
 

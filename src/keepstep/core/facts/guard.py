@@ -201,6 +201,13 @@ class CollectivesIssued(Fact):
     group: str
     issued: tuple[tuple[int, str, str, str], ...]
     steps: int = 0
+    members: tuple[int, ...] = ()
+    axis: str = ""
+    """What the groups along one axis of a mesh have in common, if it has one."""
+    done: int | None = None
+    """The last of them that has ended; None: unknown."""
+    waits: bool | None = None
+    """Whether the rank waits for others, in any group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

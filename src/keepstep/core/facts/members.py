@@ -27,6 +27,14 @@ class NodeSeen(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RanksOnHost(Fact):
+    """A host of a run on several, according to the agent that leads it."""
+
+    host: str
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlaced(Fact):
     """A line that ties a rank (``rank``), or the rank on its node (``local``), to a process or a device."""
 

@@ -108,11 +108,18 @@ class RecordedCollective(Fact):
     """The ranks of the group, if the dump lists them."""
     between: tuple[int, int] | None = None
     """Of a send or recv: from and to. ``seq`` then counts what is unfinished between the two, from 1."""
+    own_name: bool = False
+    """Whether the process named the group for itself: the same name on another rank may be another group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingRecorded(Fact):
     """The flight recorder of a rank has no record: of any collective, or of one that others wait in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendsUnrecorded(Fact):
+    """A rank's flight recorder leaves out sends and recvs, and the rank has groups that may be for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +145,13 @@ class NoProgress(Fact):
     """For how long."""
     missing: tuple[int, ...] = ()
     """The ranks that it heard nothing of, if it names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StacksAtLimit(Fact):
+    """The program's own watchdog printed its stacks, because a time limit was reached."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

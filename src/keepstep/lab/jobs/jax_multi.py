@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import inspect
 import logging
 import os
@@ -36,6 +37,7 @@ def main() -> None:
         "heartbeat_timeout_seconds": options.heartbeat,
         "shutdown_timeout_seconds": options.heartbeat * 2,
     }
+    fault.change("start", None, 0, rank)
     known = inspect.signature(jax.distributed.initialize).parameters  # the last two came with jax 0.6
     jax.distributed.initialize(*where, **{name: limits[name] for name in limits if name in known})
     log.info("jax %s: %d processes, devices %s", jax.__version__, jax.process_count(), jax.devices())
@@ -50,6 +52,8 @@ def main() -> None:
     source = batches(options, rank)
     began, waited = time.monotonic(), 0.0
     for step in range(first, options.steps):
+        if options.watchdog:
+            faulthandler.dump_traceback_later(options.watchdog, exit=True)
         fault.at(step, rank)
         asked = time.monotonic()
         batch = fault.change("batch", next(source), step, rank)
@@ -145,6 +149,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--debug-nans", action="store_true")
     parser.add_argument("--evaluate-every", type=int, default=0, help="steps between evaluations")
     parser.add_argument("--stop-below", type=float, default=0.0, help="stop early under this loss")
+    parser.add_argument(
+        "--watchdog", type=float, default=0.0, help="seconds a step may take; then all stacks are printed"
+    )
     parser.add_argument("--log-memory", action="store_true")
     parser.add_argument("--save", help="where to write checkpoints")
     parser.add_argument("--save-every", type=int, default=40)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import resource
@@ -23,6 +24,7 @@ def main() -> None:
         implementation=tf.distribute.experimental.CommunicationImplementation.RING,
         timeout_seconds=options.timeout or None,
     )
+    fault.change("start", None, 0, rank)
     if options.register_timeout:
         limit_registration(options.register_timeout)
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=ring)
@@ -68,6 +70,8 @@ def main() -> None:
 
     step = first = int(seen.numpy())
     for inputs, labels in batches:
+        if options.watchdog:
+            faulthandler.dump_traceback_later(options.watchdog, exit=True)
         fault.at(step, rank)
         inputs, labels = fault.change("batch", (inputs, labels), step, rank)
         loss = train_step(inputs, labels, options.rate)
@@ -156,6 +160,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--resume", help="the checkpoint to go on from")
     parser.add_argument("--load-weights", help="a .weights.h5 file to start from")
     parser.add_argument("--check-numerics", action="store_true", help="fail at the first loss that is no number")
+    parser.add_argument(
+        "--watchdog", type=float, default=0.0, help="seconds a step may take; then all stacks are printed"
+    )
     parser.add_argument("--log-memory", action="store_true")
     return parser.parse_args()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import faulthandler
 import logging
 import os
 import time
@@ -57,6 +58,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s %(levelname)s rank={rank} %(message)s")
     torch.set_num_threads(1)
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if options.cuda else torch.device("cpu")
+    fault.change("start", None, 0, rank)
     dist.init_process_group("nccl" if options.cuda else "gloo", timeout=datetime.timedelta(seconds=options.timeout))
     log.info("process group is up: world size %d, torch %s", world, torch.__version__)
     torch.manual_seed(0)
@@ -76,6 +78,8 @@ def main() -> None:
     for epoch in range(options.epochs):
         asked = time.perf_counter()
         for batch in loader:
+            if options.watchdog:
+                faulthandler.dump_traceback_later(options.watchdog, exit=True)
             fault.at(step, rank)
             inputs, labels = (part.to(device) for part in fault.change("batch", batch, step, rank))
             waited += time.perf_counter() - asked
@@ -165,6 +169,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--barrier", type=float, default=0.0, help="limit of a monitored barrier before training")
     parser.add_argument("--stop-below", type=float, default=0.0, help="stop early under this loss")
     parser.add_argument("--evaluate", action="store_true", help="after every epoch")
+    parser.add_argument(
+        "--watchdog", type=float, default=0.0, help="seconds a step may take; then all stacks are printed"
+    )
     parser.add_argument("--log-memory", action="store_true")
     parser.add_argument("--compile", help="the backend of torch.compile; not compiled when absent")
     parser.add_argument(

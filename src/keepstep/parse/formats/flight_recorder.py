@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch flight-recorder dumps (``nccl_trace_rank_0``, ``comm_lib_trace_rank_0``), pickled or JSON.
 
+torch 2.2 writes a bare list of entries and numbers its groups in each process for itself; 2.3 (format 1.4) adds the
+members of each number; since 2.4 (format 2.1) groups have names that all processes share.
+
 Sizes and depth are bounded, and so is what is made of a value: lists that hold each other are small in the file and
 endless when they are written out.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,10 +20,11 @@ from typing import Any
 from keepstep.core import foreign_json
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame
-from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
+from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective, SendsUnrecorded
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
 from keepstep.core.stacks import innermost_user
+from keepstep.core.wording import ranks as say_ranks
 from keepstep.parse.formats.plain_pickle import NotADump as NotADump
 from keepstep.parse.formats.plain_pickle import unpickle
 
@@ -67,6 +71,8 @@ def read(data: bytes) -> list[Fact]:
     if len(data) > MOST_BYTES:
         raise NotADump(f"it is larger than {MOST_BYTES >> 20} MB")
     dump = unpickle(data) if data[:1] == b"\x80" else _from_json(data)
+    if isinstance(dump, list) and any(isinstance(each, dict) and "profiling_name" in each for each in dump[:1]):
+        dump = {"entries": dump}
     if not isinstance(dump, dict):
         raise NotADump("it holds no flight-recorder entries")
     entries = dump.get("entries")
@@ -74,7 +80,11 @@ def read(data: bytes) -> list[Fact]:
         if not any(key in dump for key in ("pg_config", "pg_status")):
             raise NotADump("it holds no flight-recorder entries")
         entries = ()
-    return [*_entries(entries, dump.get("pg_config")), *_progress(dump.get("pg_status"))]
+    return [
+        *_entries(entries, dump.get("pg_config")),
+        *_progress(dump.get("pg_status")),
+        *([SendsUnrecorded()] if _may_send_unseen(entries[-MOST_ENTRIES:]) else []),
+    ]
 
 
 def _from_json(data: bytes) -> Any:
@@ -84,12 +94,22 @@ def _from_json(data: bytes) -> Any:
         raise NotADump(f"it is neither a pickle nor JSON that can be read ({error})") from None
 
 
+def _may_send_unseen(entries: Any) -> bool:
+    """gloo records no sends and recvs; a group without any record may be one of a pipeline."""
+    found = [each for each in entries if isinstance(each, dict)]
+    if not any(str(each.get("profiling_name")).startswith("gloo:") for each in found):
+        return False
+    numbers = {n for each in found if (n := _whole(each.get("pg_id"))) is not None and n >= 0}
+    return bool(numbers) and len(numbers) <= max(numbers)
+
+
 def _entries(entries: Any, config: Any) -> Iterator[Fact]:
     members = _members(config)
+    names = _shared_names(members)
     ends = _ends_of_batches(entries)
     kept: dict[object, deque[RecordedCollective]] = defaultdict(lambda: deque(maxlen=LAST))
     for entry in entries[-MOST_ENTRIES:]:
-        fact = _entry(entry, members) if isinstance(entry, dict) else None
+        fact = _entry(entry, members, names) if isinstance(entry, dict) else None
         if fact is None:
             continue
         if fact.between is not None and (end := ends.get(_batch(entry))) is not None:
@@ -126,19 +146,18 @@ def _counted(group: list[RecordedCollective]) -> Iterator[RecordedCollective]:
         yield fact if fact.between is None else replace(fact, seq=number)
 
 
-def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> RecordedCollective | None:
+def _entry(
+    entry: dict[Any, Any], members: dict[str, tuple[int, ...]], names: dict[str, str]
+) -> RecordedCollective | None:
     name = _name(entry)
     peers = _PEERS.match(name)
     sequence = _whole(entry.get("p2p_seq_id" if peers else "collective_seq_id", entry.get("seq_id")))
-    if sequence is None or not name or (entry.get("is_p2p") and not peers):
+    if sequence is None or not name or (not peers and (entry.get("is_p2p") or _is_batch_of_old(entry, name))):
         return None
     group = entry.get("process_group")
-    parts = (
-        [_text(p, 200) for p in group[:4]]
-        if isinstance(group, (list, tuple)) and group
-        else [_text(entry.get("pg_id", 0), 200)]
-    )
-    ranks = members.get(parts[0], members.get("", ()) if len(members) == 1 else ())
+    named = [_text(p, 200) for p in group[:4]] if isinstance(group, (list, tuple)) else []
+    parts = named or [_text(entry.get("pg_id", 0), 200)]
+    ranks = members.get(parts[0], members.get("", ()) if len(members) == 1 and _is_whole(parts) else ())
     between = _between(peers, ranks, parts) if peers else None
     if peers and between is None:
         return None
@@ -146,7 +165,10 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
         ranks = between
         name = f"send {between[0]}->{between[1]}" if peers["op"] == "send" else f"recv {between[1]}<-{between[0]}"
     return RecordedCollective(
-        group=":".join(dict.fromkeys(p for p in parts if p and p != "undefined")) or "default",
+        group=":".join(dict.fromkeys(p for p in parts if p and p != "undefined")) or "default"
+        if named or _is_whole(parts) or not ranks
+        else names[parts[0]],
+        own_name=not named and not ranks and not _is_whole(parts),
         seq=sequence,
         op=name[:200],
         between=between,
@@ -157,6 +179,16 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
         world=len(ranks) or None,
         members=ranks,
     )
+
+
+def _is_batch_of_old(entry: dict[Any, Any], name: str) -> bool:
+    """Before torch 2.4, nothing says whether a batch holds collectives, or sends and recvs with a number of their own."""
+    return "is_p2p" not in entry and name.endswith("coalesced")
+
+
+def _is_whole(parts: list[str]) -> bool:
+    """Whether it is the group of all ranks."""
+    return "default_pg" in parts or parts[0] in ("0", "")
 
 
 def _name(entry: dict[Any, Any]) -> str:
@@ -171,13 +203,14 @@ def _between(peers: re.Match[str], ranks: tuple[int, ...], parts: list[str]) -> 
     if ranks:
         ordered = sorted(ranks)
         return (ordered[pair[0]], ordered[pair[1]]) if max(pair) < len(ordered) else None
-    return pair if "default_pg" in parts or parts[0] in ("0", "") else None
+    return pair if _is_whole(parts) else None
 
 
 def _state(entry: dict[Any, Any]) -> str:
-    """``retired`` entries are done, also where a backend (gloo) never updates their state."""
+    """``retired`` entries are done where a backend (gloo) never updates their state; those of NCCL may have failed."""
     state = entry.get("state")
-    done = entry.get("retired") is True or bool(entry.get("time_discovered_completed_ns"))
+    retired = entry.get("retired") is True and not str(entry.get("profiling_name")).startswith("nccl:")
+    done = retired or bool(entry.get("time_discovered_completed_ns"))
     return "completed" if done else state[:40] if isinstance(state, str) else "unknown"
 
 
@@ -242,22 +275,37 @@ def _frame(frames: Any) -> Frame | None:
 
 
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
-    """``pg_config``: ``{"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}``; old ones nest by rank."""
+    """``pg_config``: ``{"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}``, in torch 2.3 ``{0: [0, 1]}``.
+
+    It may be nested by rank.
+    """
     found: dict[str, tuple[int, ...]] = {}
     room = MOST_MEMBERS
-    if isinstance(config, dict):
-        for name, group in list(config.items())[:100_000]:
-            if isinstance(group, dict):
-                if "ranks" in group:
-                    ranks = group["ranks"]
-                    numbers = re.findall(r"[0-9]+", ranks[: 10 * room]) if isinstance(ranks, str) else ranks
-                    if isinstance(numbers, (list, tuple)) and room > 0:
-                        told = tuple(n for r in numbers[:room] if (n := _whole(r)) is not None)
-                        room -= len(told)
-                        found[_text(name, 200)] = told
-                else:
-                    found.update(_members(group) if len(found) < 100_000 and _flat(group) else {})
+    for name, group in list(config.items())[:100_000] if isinstance(config, dict) else ():
+        if isinstance(group, dict) and "ranks" not in group:
+            found.update(_members(group) if len(found) < 100_000 and _flat(group) else {})
+            continue
+        ranks = group["ranks"] if isinstance(group, dict) else group
+        numbers = re.findall(r"[0-9]+", ranks[: 10 * room]) if isinstance(ranks, str) else ranks
+        if isinstance(numbers, (list, tuple)) and room > 0:
+            told = tuple(n for r in numbers[:room] if (n := _whole(r)) is not None)
+            room -= len(told)
+            found[_text(name, 200)] = told
     return found
+
+
+def _shared_names(members: dict[str, tuple[int, ...]]) -> dict[str, str]:
+    """By a process's own number of a group, a name that all its members share.
+
+    Groups of the same ranks are made in the same order everywhere.
+    """
+    names: dict[str, str] = {}
+    alike: Counter[tuple[int, ...]] = Counter()
+    for number in sorted(members, key=lambda each: (whole(each) or 0, each)):
+        ranks = members[number]
+        alike[ranks] += 1
+        names[number] = f"of {say_ranks(ranks)}" + (f", number {alike[ranks]}" if alike[ranks] > 1 else "")
+    return names
 
 
 def _flat(group: dict[Any, Any]) -> bool:

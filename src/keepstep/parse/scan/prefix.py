@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.numbered import numbered
 from keepstep.parse.scan.writer import NOBODY, Writer, as_rank, identify
 
 _STRONG = (
@@ -40,6 +41,9 @@ _STRONG = (
 )
 
 _ANY_STRONG = lazy_pattern("|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in _STRONG))
+
+_RANK_ITSELF = lazy_pattern(r"\[rank|\[[^\]]*\](?:\[[^\]]*\])?<std")
+_ANY_MEMBER = lazy_pattern(r"\[(?:worker|node|agent|task|[Pp]roc|[Hh]ost)")
 
 _ANY_STRONG_RAW = lazy_pattern(_ANY_STRONG.pattern.encode())
 _DOUBTFUL = lazy_pattern(rb"\[(?:rank|default|trainer|worker|node|agent|task|pod/|[Pp]roc|[Hh]ost|[\d;]*m)|\]<std")
@@ -214,6 +218,8 @@ class Prefixes:
                     continue
                 self._weak = pattern
                 break
+        if self._weak is None:
+            self._weak = numbered(lines, lambda line: _is_marked(line) and _ANY_STRONG.search(line) is not None)
         self.in_use = self._weak is not None or _are_marked(lines)
         """Whether lines of this file say who wrote them."""
 
@@ -256,7 +262,7 @@ class Prefixes:
 
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
-        found = list(_ANY_STRONG.finditer(line)) if _is_marked(line) else []
+        found = _of_writers(list(_ANY_STRONG.finditer(line))) if _is_marked(line) else []
         following: int | None = None
         for strong in reversed(found):
             if strong.start() <= limit:
@@ -274,6 +280,13 @@ class Prefixes:
             return Writer(rank=as_rank(inside["rank"] or inside["id"])), line
         following = next((m.start() for m in found if m.start() >= best.end()), None)
         return _writer_of(best), line[best.end() : following]
+
+
+def _of_writers(found: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Without what a rank numbers inside its own line: ``[rank1]: [worker 3] boom``."""
+    if len(found) < 2 or not _RANK_ITSELF.match(found[0][0]):
+        return found
+    return [found[0], *(each for each in found[1:] if not _ANY_MEMBER.match(each[0]))]
 
 
 @lru_cache(maxsize=8192)

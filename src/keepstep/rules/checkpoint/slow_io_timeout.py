@@ -15,6 +15,11 @@ from keepstep.core.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.questions.timelines import LOADING, SAVING, Late, late
+
+MOST_BUSY = 2
+"""If more ranks than this are busy, none of them keeps the others waiting alone."""
 
 GATHERS = ("ALLGATHER", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST", "SCATTER", "SEND", "RECV")
 """A save that is itself stuck in one of these was not slow: some rank did not take part."""
@@ -58,6 +63,10 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     if slow and (waited or missing or seen.broken):
         yield _found(seen, (*slow[:3], *waited[:3]), None)
         return
+    busy = _busy(seen)
+    if busy and not waited:
+        yield _awaited(seen, busy)
+        return
     if not waited or len(waited) < len(seen.all(CollectiveTimeout)):
         return
     position = seen.position
@@ -75,6 +84,29 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     if any(e.origin.line != saving.origin.line for e in steps):
         return
     yield _found(seen, (saving, *waited[:6]), saving)
+
+
+def _busy(seen: EvidenceSet) -> list[Late]:
+    """The few ranks that are missing at a barrier, if the last that each of them says is that it saves or loads."""
+    missing = {rank for e in seen.all(RanksMissing) if not seen.survived(e) for rank in e.fact.missing}
+    found = [each for each in late(seen, set()) if each.rank in missing and each.doing in (SAVING, LOADING)]
+    return found if missing and len(missing) == len(found) <= MOST_BUSY else []
+
+
+def _awaited(seen: EvidenceSet, busy: list[Late]) -> Found:
+    ranks = tuple(each.rank for each in busy)
+    said = [e for e in seen.all(RanksMissing) if not seen.survived(e)]
+    return Found(
+        title=f"{say_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} still {busy[0].doing} "
+        "while all other ranks waited at a barrier",
+        because=f"{say_ranks(ranks)} did not come to the barrier, and its last line shows that work",
+        evidence=(*(each.evidence for each in busy), *said[:3]),
+        ranks=ranks,
+        fixes=(
+            Fix(do="look at the path between this host and the storage", command="dd if=CKPT_FILE of=/dev/null bs=64M"),
+            Fix(do="give the barrier a time limit, so one slow reader or writer ends the attempt"),
+        ),
+    )
 
 
 def _waits_for_the_dead(seen: EvidenceSet, slow: Evidence[SlowStorage]) -> bool:

@@ -33,6 +33,7 @@ A_DEVICE_EACH = (
         Cause.NETWORK_PORT_IN_USE,
         Cause.SYNC_COLLECTIVE_MISMATCH,
         Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.TPU_INITIALIZATION_FAILURE,
     ),
 )
 def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.accelerators import AcceleratorAsked, DevicesLeft, RanksPerNode
-from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.questions.accelerators import uses
 
 FEWEST = 2
@@ -34,7 +35,8 @@ def devices_unused(seen: EvidenceSet) -> Iterator[Found]:
     The number of ranks was set for another machine, or the trainer was not told to use the accelerator.
 
     ## How we know
-    The trainer says so; or the job's request and its launcher's command, both in the log, name different numbers.
+    The trainer says so; or the guard saw on which devices JAX's programs ran; or the job's request and its launcher's
+    command, both in the log, name different numbers.
 
     ## What to do
     Start one rank for each device, or ask for fewer devices.
@@ -43,6 +45,16 @@ def devices_unused(seen: EvidenceSet) -> Iterator[Found]:
     If each rank uses several devices (a model split by hand), or another program of the job uses the rest.
     """
     left = seen.all(DevicesLeft)
+    if left and left[0].fact.used is not None and left[0].fact.there:
+        fact, idle = left[0].fact, ranks_of(left)
+        yield Found(
+            title=f"{say_ranks(idle)} trained on {fact.used} of {fact.there} devices",
+            because=f"the guard saw no program run on the other {fact.what} devices, though the training was under way",
+            evidence=left[:4],
+            ranks=idle,
+            fixes=(Fix(do="build the mesh of all devices", command="jax.make_mesh((jax.device_count(),), ('data',))"),),
+        )
+        return
     if left:
         yield Found(
             title=f"the trainer left the {left[0].fact.what} of this machine unused",

@@ -11,11 +11,13 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
+from keepstep.rules.questions.too_late import came_too_late
 
 _LOOPBACK = lazy_pattern(
     r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",
@@ -144,6 +146,8 @@ def _all_called_themselves(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     world = set(everyone(seen.world_size or 0))
     if len(world) < 2 or set(said) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
         return ()
+    if any(e.who in world for e in seen.all(StepSeen)) or came_too_late(seen):
+        return ()  # they met there once, or were there at different times
     return tuple(said.values())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG115: the job needs a port that only root may listen on."""
+"""CFG115: the job needs a port on which this user may not listen."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from keepstep.core.rule import rule
 
 @rule(id="CFG115", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(PortPrivileged,))
 def port_privileged(seen: EvidenceSet) -> Iterator[Found]:
-    """The job has to listen on a port below 1024, which this user may not do.
+    """The job has to listen on a port that the kernel does not give to this user.
 
     ## What it looks like
     `Permission denied` or `Could not start gRPC server` at the start of the rank that listens.
 
     ## Why it happens
-    Ports below 1024 are reserved for root.
+    Ports below 1024 are reserved for root, unless the host's `net.ipv4.ip_unprivileged_port_start` says otherwise, as
+    it does in many containers. SELinux can refuse other ports as well.
 
     ## How we know
     The check tried to open the port, and the kernel refused.
 
     ## What to do
-    Use a port above 1024.
+    Use a port above 1024, or one that the host allows.
 
     ## When this is wrong
     The job runs as a different user than this check.
@@ -34,8 +35,8 @@ def port_privileged(seen: EvidenceSet) -> Iterator[Found]:
     for group in seen.groups(PortPrivileged, by=lambda fact: fact.port):
         port = group[0].fact.port
         yield Found(
-            title=f"only root may listen on port {port}, which {group[0].fact.variable} gives",
-            because="the kernel reserves ports below 1024 for root, so this rank could not listen",
+            title=f"this user may not listen on port {port}, which {group[0].fact.variable} gives",
+            because="the check tried to open the port, and the kernel refused",
             evidence=group,
             fixes=(Fix(do="use a port above 1024", command="export MASTER_PORT=29517"),),
         )

@@ -11,6 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.config import ProcessesStarted, WorldSeen
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
 NEAR = 400
@@ -66,7 +67,11 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
     The logs come from separate runs that were never meant to work together.
     """
     sized = tuple(e for e in seen.all(WorldSeen) if e.fact.size is not None)
-    if not sized or any((e.fact.size or 0) > 1 for e in seen.all(WorldSeen)):
+    meant = _meant_to_join(sized)
+    if meant:
+        yield _came_apart(meant)
+        return
+    if not sized or any((e.fact.size or 0) > 1 for e in sized):
         return
     writers = {(*_stream(e), e.fact.pid) for e in sized}
     started = max((e.fact.count for e in seen.all(ProcessesStarted)), default=0)
@@ -90,3 +95,42 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="start all of them through one launcher", command=f"keepstep run -n {count} -- python train.py"),
         ),
     )
+
+
+def _meant_to_join(sized: tuple[Evidence[WorldSeen], ...]) -> list[Evidence[WorldSeen]]:
+    """Where processes were given a place in a world, and all of them formed one of their own, by the framework's count.
+
+    For each: what it was given, and what it counted.
+    """
+    streams: dict[tuple[str, str], list[Evidence[WorldSeen]]] = {}
+    for each in sized:
+        streams.setdefault(_stream(each), []).append(each)
+    found: list[Evidence[WorldSeen]] = []
+    for said in streams.values():
+        last = said[-1]
+        if last.fact.size != 1:
+            return []
+        given = next((e for e in reversed(said) if (e.fact.size or 0) > 1 and e.fact.index is not None), None)
+        if given is not None and _COUNTED.search(last.quote):
+            found += [given, last]
+    return found
+
+
+def _came_apart(meant: list[Evidence[WorldSeen]]) -> Found:
+    size = max(e.fact.size or 0 for e in meant)
+    return Found(
+        title=f"processes that were given a place in a world of {size} each formed a world of one",
+        because="the framework counts one process, after the program had asked it to join the others",
+        evidence=tuple(meant[:8]),
+        fixes=(
+            Fix(
+                do="with JAX, join the processes before anything that uses a device: a backend that exists stays local",
+                command="jax.distributed.initialize()  # the first call to jax in the program",
+            ),
+            Fix(do="with PyTorch, form the process group before reading its size", command="dist.init_process_group()"),
+        ),
+    )
+
+
+_COUNTED = lazy_pattern(r"process_count|hvd\.size|get_world_size")
+"""Counts of the framework itself, not of the program's settings."""

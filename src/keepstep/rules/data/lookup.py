@@ -12,6 +12,7 @@ from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.wording import ranks
 
 F = TypeVar("F", bound=Fact)
 
@@ -50,8 +51,6 @@ def others_stopped(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
 
 
 def who(evidence: tuple[Evidence[F], ...]) -> str:
-    """``rank 3`` or ``a rank``, to begin or continue a title."""
+    """``rank 3``, ``ranks 4-7`` or ``a rank``, to begin or continue a title."""
     known = sorted({n for e in evidence if (n := e.who) is not None})
-    if not known:
-        return "a rank"
-    return f"rank {known[0]}" if len(known) == 1 else f"rank {known[0]} and {len(known) - 1} more"
+    return ranks(known) if known else "a rank"

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.environment import VersionConflict, VersionSeen
 from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line
 
 MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
-"""For these a difference alone is worth a warning; for other packages only if an exception names them."""
+"""For these any difference is worth a warning; for other packages only if every rank printed one version, most the same
+one, or if an exception names it."""
 _LACKS = lazy_pattern(
     r"module '(?P<of>\w{1,60})[\w.]*' has no attribute|cannot import name '\w{1,80}' from '(?P<in>\w{1,60})"
     r"|No module named '(?P<no>\w{1,60})\.|^(?P<call>\w{1,60})\.[\w.]{1,80}\(\) (?:got an unexpected|missing \d)"
@@ -46,7 +48,8 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     One side compared both versions and says so; or a rank misses a name in a package, and the ranks printed different
-    versions of that package. Framework versions that merely differ are a warning: they need not be the reason.
+    versions of that package. Versions that merely differ are a warning: they need not be the reason. Of packages
+    other than the frameworks we report this only if every rank printed its version, and most of them the same.
 
     ## What to do
     Use one image everywhere.
@@ -85,7 +88,8 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
         )
         return
     for component, versions in by_component.items():
-        if component not in MUST_AGREE:
+        own = _of_each_rank(seen, component)
+        if component not in MUST_AGREE and not _odd(own):
             continue
         places = {(e.origin.source, e.origin.stream, e.who) for e in versions.values()}
         if len(versions) > 1 and len(places) > 1:
@@ -93,10 +97,31 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
                 title=f"ranks run different versions of {component}: {', '.join(sorted(versions))}",
                 because="the ranks printed different versions, which may not work together",
                 evidence=tuple(versions.values()),
+                ranks=_odd(own),
                 severity=Severity.WARNING,
                 confidence=Confidence.HYPOTHESIS,
                 fixes=_FIXES,
             )
+
+
+def _of_each_rank(seen: EvidenceSet, component: str) -> dict[int, str]:
+    """The version that each rank printed, if every rank of the run printed it, and no rank two."""
+    found: dict[int, str] = {}
+    for each in seen.all(VersionSeen):
+        if each.fact.component != component:
+            continue
+        if each.who is None or found.setdefault(each.who, each.fact.version) != each.fact.version:
+            return {}
+    ranks = {e.who for e in seen.all(StreamEnded) if e.who is not None}
+    return found if ranks <= set(found) and len(found) > 1 else {}
+
+
+def _odd(own: dict[int, str]) -> tuple[int, ...]:
+    """The few ranks with another version than most."""
+    counts = Counter(own.values())
+    usual, most = counts.most_common(1)[0] if counts else ("", 0)
+    odd = tuple(sorted(rank for rank, version in own.items() if version != usual))
+    return odd if len(odd) < most else ()
 
 
 def _lacking(

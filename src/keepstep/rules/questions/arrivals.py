@@ -6,6 +6,7 @@ from __future__ import annotations
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.facts.members import RanksOnHost
 from keepstep.core.facts.process import StartedWith
 
 
@@ -19,6 +20,15 @@ def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
     return list(last.values())
 
 
+def missing_from(seen: EvidenceSet, waits: Evidence[RanksArriving]) -> tuple[int, ...]:
+    """The ranks that a waiting one misses. It sees its own host only: those that wait on another one did arrive."""
+    if not seen.all(RanksOnHost):
+        return waits.fact.missing
+    there = {rank for e in seen.all(RanksArriving) for rank in (*e.fact.arrived, e.fact.index)}
+    return tuple(rank for rank in waits.fact.missing if rank not in there)
+
+
 def ranks_started(seen: EvidenceSet) -> int | None:
-    """How many ranks `keepstep run -n` started; None if another launcher started them."""
-    return next((e.fact.ranks for e in seen.all(StartedWith) if e.fact.ranks is not None), None)
+    """How many ranks `keepstep run -n` started, on all hosts; None if another launcher started them."""
+    started = {e.origin.source: e.fact.ranks for e in seen.all(StartedWith) if e.fact.ranks is not None}
+    return sum(started.values()) if started else None

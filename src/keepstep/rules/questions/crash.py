@@ -22,7 +22,7 @@ from keepstep.core.facts.process import (
     StackDump,
     TracebackCut,
 )
-from keepstep.core.facts.sync import CollectiveProgress
+from keepstep.core.facts.sync import CollectiveProgress, StacksAtLimit
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, innermost_user, is_handler, whose
@@ -137,7 +137,11 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
         crash.add(fact.frames, crashed.origin.source)
         crash.extensions = crash.extensions or fact.extensions
         crash.library = crash.library or fact.library
+    # its own watchdog had given up: what it died of while its running threads were printed began nothing
+    over = {e.who for e in seen.all(StacksAtLimit) if e.who is not None and not seen.survived(e)}
     for ended in seen.all(ProcessExited):
+        if ended.who in over:
+            continue
         signal = ended.fact.signal or _EXITS.get(ended.fact.code or 0)
         if signal in ("SIGSEGV", "SIGFPE") and not _was_sent(seen, ended, signal):
             crash = crash_of(ended, ended.fact.pid)

@@ -10,9 +10,11 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StackDump
 from keepstep.core.facts.sync import GroupShutDown
 from keepstep.core.finding import ranks_of
+from keepstep.core.identity import HostPid
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.members import rank_of_exit
 from keepstep.core.wording import ranks
 
@@ -28,6 +30,7 @@ OF_A_DEAD_RANK = (
 )
 """What the other ranks see when one of them dies."""
 
+_CHILD = lazy_pattern(r"^pid \d+ \(child of (?P<parent>\d+)\)")
 _NUMBERS = {"SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15}
 
 
@@ -50,6 +53,15 @@ def ended_by(fact: ProcessExited, signal: str) -> bool:
     """Whether a signal ended a process, given as ``SIGKILL``, ``-9``, ``137`` or ``247``."""
     number = _NUMBERS[signal]
     return fact.signal == signal or (fact.signal is None and fact.code in (-number, 128 + number, 256 - number))
+
+
+def parent_of(stack: Evidence[StackDump]) -> int | None:
+    """The rank's process, if this is a stack of a child of one."""
+    named = _CHILD.search(stack.origin.source)
+    if named is None:
+        return None
+    pid = stack.fact.pid
+    return HostPid(int(named["parent"]), pid.host) if isinstance(pid, HostPid) else int(named["parent"])
 
 
 def rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, NameUnresolved, PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, TracebackCut
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
@@ -20,9 +21,14 @@ SILENT_TIMES, AT_ONCE_S = 20, 60.0
 """How many times longer than the run before it a silence must be; what is written this near the end belongs to it."""
 NEAR_THE_END = 3
 """Lines: a phase that was announced so near the end of a log was going on."""
+FEW_RANKS = 3
+"""With fewer ranks, neither of two lines is the odd one."""
 MOST_AHEAD = 50
 """Steps: ranks further apart than this count different things."""
 
+AT = "at"
+"""How a work begins that only its numbers describe."""
+SAVING, LOADING = "saving", "loading a model or checkpoint"
 _INSTALLING, _COMPILING, _LOCKED = "installing packages", "compiling", "waiting for a lock"
 _OF_A_MODEL = r"[^\n]{0,40}\b(?:checkpoint|ckpt|model|weights|state|snapshot|optimizer)"
 _DOING = (
@@ -47,10 +53,14 @@ _DOING = (
         ),
         "downloading or copying files",
     ),
-    (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), "saving"),
+    (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), SAVING),
     (
-        lazy_pattern(rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"),
-        "loading a model or checkpoint",
+        lazy_pattern(
+            rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"
+            r"|\b(?:reading|restoring)\b[^\n]{0,40}\b(?:tensorstore|orbax)"
+            r"|\b(?:tensorstore|orbax|checkpoint)\b[^\n]{0,40}\b(?:read|restore|load|deserializ\w+)\b"
+        ),
+        LOADING,
     ),
     (
         lazy_pattern(
@@ -78,6 +88,27 @@ _DONE = lazy_pattern(
     r"|(?:training|run|job|work|all)(?: is| was| has)? (?:done|finished|completed?|over)|exiting (?:normally|cleanly)"
     r"|good ?bye|reached max(?:imum)?[_ ]steps|no more (?:data|batches|samples)|end of (?:data|training))\b"
 )
+_LEFT = lazy_pattern(
+    r"(?i)\b(?:(?:target|goal|max\w* (?:steps?|epochs?)) (?:is |was |has been )?reached"
+    r"|nothing (?:left|more|else) to do)\b"
+    r"|\b(?:leaving|exiting|quitting|stopping)(?: now| here| early| the (?:loop|run|job|training))?\W*$"
+)
+"""A rank that decided by itself that it was done."""
+_WITH_TROUBLE = lazy_pattern(
+    r"(?i)error|exception|fail|fatal|could ?n.t|cannot|unable|invalid|missing|not found|no such|lost|abort|timed? ?out"
+    r"|signal|SIG[A-Z]|interrupt|preempt|terminat|kill|crash|nan\b|out of"
+)
+_COUNTED = lazy_pattern(
+    r"(?<![\w./-])(?P<done>\d{1,12}) ?(?:/|of|out of) ?(?P<all>\d{1,12})(?![\w./:-]*\d)(?: (?P<what>[a-z]{3,30})\b)?"
+)
+"""Work whose end is known, and not yet reached."""
+_OF_THE_RUN = lazy_pattern(
+    r"(?i)\b(?:ranks?|process(?:es)?|workers?|tasks?|nodes?|hosts?|members?|clients?|gpus?|devices?|attempts?|retr\w+|tr(?:y|ies)"
+    r"|epochs?|steps?|world)\b"
+)
+"""What is counted there is the run itself."""
+FEWEST_COUNTED = 10
+_NUMBERS = lazy_pattern(r"\d+")
 _CONTINUES = lazy_pattern(r"(?i)\bstill\b|\.\.\.\s*$|\d ?%|\b\d+(?:\.\d+)? ?(?:/|of) ?\d+|^\s*\[\d+/\d+\]|\d [KMGT]i?B")
 """A last line that goes on with what a line above it began."""
 _FAILED: tuple[type[Fact], ...] = (
@@ -109,12 +140,18 @@ def untroubled(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     """The end of the output of each rank that reports no failure of its own."""
     ends: dict[int, Evidence[StreamEnded]] = {}
     for each in seen.all(StreamEnded):
-        if each.who is not None:
+        known = ends.get(each.who) if each.who is not None else None
+        if each.who is not None and (known is None or not _ends_above(each, known)):
             ends[each.who] = each
     troubled = {e.who for kind in _FAILED for e in seen.all(kind) if not seen.survived(e)}
     troubled |= {e.who for e in seen.bad_exits if not _told_to(e.fact.signal, e.fact.code)}
     troubled |= {e.who for e in seen.all(ErrorSaid) if e.fact.loudness in (Loudness.ERROR, Loudness.FATAL)}
     return {rank: end for rank, end in ends.items() if rank not in troubled}
+
+
+def _ends_above(one: Evidence[StreamEnded], other: Evidence[StreamEnded]) -> bool:
+    """Whether one writer of a log stopped above another: the rank went on as the other."""
+    return one.origin.source == other.origin.source and (one.origin.line or 0) < (other.origin.line or 0)
 
 
 def late(seen: EvidenceSet, waiting: set[int]) -> list[Late]:
@@ -137,12 +174,36 @@ def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
     if said is not None:
         return said
     phases = seen.near(end, PhaseSeen, before=NEAR_THE_END)
-    return phases[-1].fact.phase.value if phases and _CONTINUES.search(last) else None
+    if phases and _CONTINUES.search(last):
+        return phases[-1].fact.phase.value
+    return _counting(last) if not any(e.who == end.who for e in seen.all(StepSeen)) else None
+
+
+def _counting(last: str) -> str | None:
+    """How far a rank had come that counts something before its first step."""
+    counted = _COUNTED.search(last)
+    if counted is None or _OF_THE_RUN.search(last) or not FEWEST_COUNTED <= int(counted["all"]) > int(counted["done"]):
+        return None
+    return f"{AT} {counted['done']} of {counted['all']}{' ' + counted['what'] if counted['what'] else ''}"
 
 
 def says_done(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     """The ranks whose last line says that their work was done, without any trouble."""
-    return {rank: end for rank, end in seen.once(untroubled).items() if _DONE.search(end.fact.last)}
+    return {rank: end for rank, end in seen.once(untroubled).items() if _is_done(end.fact.last)}
+
+
+def ever_done(seen: EvidenceSet) -> set[int | None]:
+    """The ranks of which a writer ended by saying that the work was done, whatever others wrote then."""
+    return {end.who for end in seen.all(StreamEnded) if _is_done(end.fact.last)}
+
+
+def _is_done(last: str) -> bool:
+    return bool(_DONE.search(last)) or says_it_leaves(last)
+
+
+def says_it_leaves(last: str) -> bool:
+    """Whether a last line says that the rank goes of its own accord, not because of some trouble."""
+    return bool(_LEFT.search(last)) and not _WITH_TROUBLE.search(last)
 
 
 def stood_still(seen: EvidenceSet, until: float | None) -> tuple[Evidence[Fact], float] | None:
@@ -183,6 +244,26 @@ def behind(seen: EvidenceSet) -> tuple[Evidence[StepSeen], ...]:
         return ()
     few = tuple(e for _, e in sorted(last.items()) if e.fact.step == steps[0])
     return few if len(few) * 2 < len(last) or (len(few), len(last)) == (1, 2) else ()
+
+
+def elsewhere(seen: EvidenceSet) -> tuple[Evidence[StreamEnded], ...]:
+    """The last line of the one rank that printed something else last than all others did, who printed the same.
+
+    Rank 0 often prints more than the others: its line counts only if it says what the rank was doing.
+    """
+    told = {(e.origin.source, e.origin.line) for kind in (Preempted, ErrorSaid) for e in seen.all(kind)}
+    last: dict[int, Evidence[StreamEnded]] = {}
+    for each in seen.all(StreamEnded):
+        if each.who is not None and (each.origin.source, each.origin.line) not in told:
+            last[each.who] = each
+    shapes: dict[str, list[int]] = {}
+    for rank, end in last.items():
+        shapes.setdefault(_NUMBERS.sub("#", end.fact.last), []).append(rank)
+    alone = [ranks[0] for ranks in shapes.values() if len(ranks) == 1]
+    if len(last) < FEW_RANKS or len(shapes) != 2 or len(alone) != 1:
+        return ()
+    odd = last[alone[0]]
+    return (odd,) if alone[0] != 0 or what_it_did(seen, odd) else ()
 
 
 def _told_to(signal: str | None, code: int | None) -> bool:

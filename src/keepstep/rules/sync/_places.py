@@ -11,7 +11,8 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import CoreDump, ExceptionRaised, FatalSignal, Frame, ProcessSeen
-from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.facts.sync import CollectiveTimeout, StacksAtLimit
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import base_name, innermost_user
 from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
@@ -35,6 +36,8 @@ class Place:
     """Innermost first."""
     wait: Wait | None
     waited: bool
+    limited: bool = False
+    """Its own watchdog found it there, in a step that took longer than any may."""
 
     @property
     def user(self) -> Frame | None:
@@ -42,7 +45,12 @@ class Place:
 
     @property
     def in_collective(self) -> bool:
-        return self.waited or (awaits_others(self.wait) and not self.leaving)
+        return self.waited or self.in_program or (awaits_others(self.wait) and not self.leaving)
+
+    @property
+    def in_program(self) -> bool:
+        """Whether it waited for its device until its own limit: for a program that others may have a part in."""
+        return self.limited and self.wait is not None and self.wait.kind is WaitKind.DEVICE
 
     @property
     def leaving(self) -> bool:
@@ -51,7 +59,7 @@ class Place:
     @property
     def sure(self) -> bool:
         """Whether being there means waiting for others, and not a long step."""
-        return self.waited or (self.wait is not None and not self.wait.vague)
+        return self.waited or self.limited or (self.wait is not None and not self.wait.vague)
 
     @property
     def op(self) -> str | None:
@@ -107,6 +115,7 @@ def _places(seen: EvidenceSet) -> dict[int, Place]:
             if raised.who is not None and raised.fact.place is None and raised.who not in found:
                 found[raised.who] = _of_exception(raised.who, raised, waited=True)
     limits = {e.who for e in timed}
+    limited = _limited(seen)
     aborted = {e.who for e in seen.all(FatalSignal)}
     for process in processes(seen):
         rank, wait = process.rank, process.wait
@@ -114,7 +123,7 @@ def _places(seen: EvidenceSet) -> dict[int, Place]:
             continue
         if rank in aborted and rank not in limits:
             return {}
-        found[rank] = Place(rank, process.shown, process.shown.fact.frames, wait, waited=False)
+        found[rank] = Place(rank, process.shown, process.shown.fact.frames, wait, waited=False, limited=rank in limited)
     for raised in _of_their_own(seen):
         rank = raised.who
         if rank is None or rank in found:
@@ -124,6 +133,12 @@ def _places(seen: EvidenceSet) -> dict[int, Place]:
         if timed:
             found[rank] = _of_exception(rank, raised, waited=False)
     return found
+
+
+def _limited(seen: EvidenceSet) -> set[int | None]:
+    """The ranks whose own watchdog struck after their first step, which may take long to compile."""
+    struck = {e.who for e in seen.all(StacksAtLimit) if not seen.survived(e)}
+    return struck & {e.who for e in seen.all(StepSeen)}
 
 
 def _has_limit(fact: CollectiveTimeout) -> bool:

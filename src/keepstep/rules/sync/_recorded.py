@@ -25,6 +25,8 @@ class Group:
     between: tuple[int, int] | None = None
     """Of the sends and recvs from one rank to another, which are numbered for themselves."""
     by_rank: dict[int, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
+    own_name: bool = False
+    """Whether every rank named it for itself: it may be several groups."""
 
     @property
     def key(self) -> str:
@@ -49,7 +51,7 @@ def groups(seen: EvidenceSet) -> list[Group]:
             continue
         fact = each.fact
         key = (fact.group, fact.members, fact.between)
-        group = found.setdefault(key, Group(fact.group, fact.members, fact.between))
+        group = found.setdefault(key, Group(fact.group, fact.members, fact.between, own_name=fact.own_name))
         group.by_rank[rank][fact.seq] = each
     _add_missing(list(found.values()), recorded(seen), seen.world_size or 0)
     return list(found.values())
@@ -91,7 +93,7 @@ def records(group: Group) -> GroupRecords:
         rank: {number: _REACHED.get(entry.fact.state, Reached.SCHEDULED) for number, entry in entries.items()}
         for rank, entries in group.by_rank.items()
     }
-    return GroupRecords(group.key, frozenset(group.members), reached)
+    return GroupRecords(group.key, frozenset(group.members), reached, axis="" if group.between else group.kind)
 
 
 _REACHED = {"completed": Reached.COMPLETED, "started": Reached.STARTED}

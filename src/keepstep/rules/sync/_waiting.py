@@ -107,7 +107,8 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
     groups: dict[str | None, GroupRecords] = {}
 
     def of(group: str | None, rank: int) -> dict[int, Reached]:
-        return groups.setdefault(group, GroupRecords(str(group))).by_rank.setdefault(rank, {})
+        axis = (group or "").partition(":")[2]
+        return groups.setdefault(group, GroupRecords(str(group), axis=axis)).by_rank.setdefault(rank, {})
 
     for each in seen.all(CollectiveProgress):
         rank, fact = who(each), each.fact
@@ -126,7 +127,8 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
             if group is not None and number is not None and not (records := of(group, rank)):
                 records[number] = Reached.SCHEDULED
     found = origins(groups.values())
-    return tuple(source.rank for source in found.sources), tuple(sorted({r for g in groups.values() for r in _came(g)}))
+    began = (found.astray,) if found.astray is not None else found.sources
+    return tuple(source.rank for source in began), tuple(sorted({r for g in groups.values() for r in _came(g)}))
 
 
 def _came(group: GroupRecords) -> Iterator[int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from keepstep.core import wording
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.facts.sync import RecordedCollective, SendsUnrecorded
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wait_graph import Collective, Source, Stuck, origins
@@ -38,27 +38,34 @@ def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
     ## How we know
     Every rank numbers the collectives of a group the same way. A rank that is in number n waits for the members
     that have not been handed n, or whose device has not begun it. We follow these waits through all groups to the
-    ranks that wait for nobody, and name only those.
+    ranks that wait for nobody, and name only those. A rank that left out a collective may wait later, in a circle:
+    then its counts, ahead along one axis of the mesh and behind along another, fit to no other rank's.
 
     ## What to do
     Look at what the named rank did after its last collective: its stack and its log.
 
     ## When this is wrong
-    The dumps were taken at different times, or their ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small.
+    The dumps were taken at different times, or their ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small. gloo
+    does not record sends and recvs: a rank that waits in one looks as if it waited for nobody.
     """
     found = groups(seen)
     by_name = {group.key: group for group in found}
     answer = origins([records(group) for group in found], recorded(seen))
+    if answer.astray is not None:
+        yield _went_on(found, by_name[answer.astray.at.group], answer.astray)
+    unsure = bool(seen.all(SendsUnrecorded)) and len(answer.sources) > 1
     for at, sources in _by_place(answer.sources):
-        yield _behind(by_name[at.group], at.number, sources)
+        if answer.astray is None or not unsure:
+            yield _behind(by_name[at.group], at.number, sources, unsure)
     if not answer.sources:
         for at, sources in _by_place(answer.absent):
             yield _absent(by_name[at.group], at.number, sources, unreadable(seen))
     for ranks in answer.circles:
-        yield _circle(found, ranks)
+        if answer.astray is None and not any(group.own_name for group in found):
+            yield _circle(found, ranks)
     for stuck in answer.stuck:
         group = by_name[stuck.at.group]
-        if len(stuck.unfinished) < len(group.by_rank):
+        if len(stuck.unfinished) < len(group.by_rank) and not group.own_name:
             yield _unfinished(group, stuck)
 
 
@@ -79,7 +86,7 @@ def _waited(group: Group, number: int, sources: list[Source]) -> tuple[list[int]
     return ahead, group.by_rank[ahead[0]][number]
 
 
-def _behind(group: Group, number: int, sources: list[Source]) -> Found:
+def _behind(group: Group, number: int, sources: list[Source], unsure: bool) -> Found:
     guilty = [source.rank for source in sources]
     ahead, waited = _waited(group, number, sources)
     last = [group.last(rank) for rank in guilty if group.by_rank.get(rank)]
@@ -96,14 +103,39 @@ def _behind(group: Group, number: int, sources: list[Source]) -> Found:
             f"in group {group.name}, {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}; "
             + (f"the last record of {wording.ranks(guilty)} is {state}" if state else _unrecorded(guilty))
             + follow
+            + ("; gloo does not record sends and recvs, so it may wait in one" if unsure else "")
+            + ("; the ranks number this group for themselves, so it may be several" if group.own_name else "")
         ),
         evidence=(*last, *(group.by_rank[r][number] for r in ahead[:MOST_SHOWN])),
         ranks=tuple(guilty),
+        confidence=Confidence.HYPOTHESIS if unsure or group.own_name else None,
         fixes=(
             Fix(do=f"look at what {wording.ranks(guilty)} did {after}: the log, and the stack while it is alive")
             if sources[0].how == "not scheduled"
             else Fix(do="look at the devices of these ranks", command="nvidia-smi -q; dmesg -T | grep -i xid"),
             Fix(do="compare the stacks of a live job", command="keepstep why --live"),
+        ),
+    )
+
+
+def _went_on(found: list[Group], group: Group, source: Source) -> Found:
+    """A rank left out a collective, and waits in a later one of another group."""
+    rank, number = source.rank, source.at.number
+    ahead, waited = _waited(group, number, [source])
+    later = [e for each in found if rank in each.by_rank and is_pending(e := each.last(rank))]
+    last = later[0] if later else group.last(rank)
+    return Found(
+        title=f"rank {rank} did not join {called(waited)}, in which {wording.ranks(ahead)} waited, and went on",
+        because=(
+            f"in group {group.name}, {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}; "
+            f"rank {rank} went on to {words(last)} of group {last.fact.group}, "
+            "and no other rank is ahead in one group and behind in another"
+        ),
+        evidence=(last, *(group.by_rank[r][number] for r in ahead[:MOST_SHOWN])),
+        ranks=(rank,),
+        fixes=(
+            Fix(do=f"look for the branch in which rank {rank} leaves out {words(waited)}"),
+            Fix(do="let every rank call the same collectives in the same order"),
         ),
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
+from keepstep.core.ends import clearly_after
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble
@@ -121,8 +122,17 @@ def _lost_afterwards(seen: EvidenceSet, events: list[Evidence[Fact]]) -> bool:
 
 
 def _has_reason(seen: EvidenceSet) -> bool:
-    """Whether the network explains a failed operation."""
-    return bool(seen.all(PeerLost)) or bool(seen.all(ConnectFailed)) or bool(seen.all(RdmaTrouble))
+    """Whether the network explains a failed operation. Who lost a rank after it had timed out only saw its end."""
+    first: dict[int, Evidence[Fact]] = {rank: events[0] for rank, events in waiting(seen).items() if events}
+    lost = [e for kind in (PeerLost, ConnectFailed) for e in seen.all(kind) if not seen.survived(e)]
+    told = {
+        (e.who, e.fact.peer_rank)
+        for e in lost
+        if isinstance(e.fact, PeerLost | ConnectFailed) and e.fact.peer_rank is not None
+    }
+    ended = {rank for rank, peer in told if peer in first} - {rank for rank, peer in told if peer not in first}
+    afterwards = [e for e in lost if e.who in ended and all(clearly_after(e, timed) for timed in first.values())]
+    return len(afterwards) < len(lost) or bool(seen.all(RdmaTrouble))
 
 
 def _certain(events: list[Evidence[Fact]]) -> bool:

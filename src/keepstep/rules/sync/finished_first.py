@@ -18,9 +18,11 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.trails import SCRIPTS
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import says_done
+from keepstep.rules.questions.timelines import ever_done, says_done, says_it_leaves
 
 Finished = dict[int, Evidence[Fact]]
+SEEN_LATER_S = 2.0
+"""How much later than the others whoever waits for a process, or its guard, may note its end."""
 
 
 @rule(
@@ -58,12 +60,12 @@ def finished_first(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The rank was right to be done, and the others hung or fell behind for a reason that left no trace.
     """
-    finished = _finished(seen)
+    finished, done = _finished(seen), ever_done(seen)
     failed = [
         e
         for kind in (PeerLost, CollectiveTimeout, GroupShutDown, RanksMissing, RendezvousTimeout)
         for e in seen.all(kind)
-        if e.who is not None and e.who not in finished and not seen.survived(e)
+        if e.who is not None and e.who not in finished and e.who not in done and not seen.survived(e)
     ]
     if not finished or not failed or any(not _before(seen, each, e) for each in finished.values() for e in failed):
         return
@@ -78,7 +80,7 @@ def finished_first(seen: EvidenceSet) -> Iterator[Found]:
     )
     yield Found(
         title=f"{say_ranks(ranks)} finished while {say_ranks(stayed)} still needed {_them(ranks)}",
-        because=missing or f"{say_ranks(ranks)} ended with status 0; then {say_ranks(stayed)} missed {_them(ranks)}",
+        because=missing or f"{_how(finished)}; then {say_ranks(stayed)} missed {_them(ranks)}",
         evidence=(*list(finished.values())[:3], *behind[:4], *failed[:3]),
         ranks=ranks if len(ranks) <= len(stayed) else stayed,
         confidence=Confidence.ESTABLISHED if behind else Confidence.SUPPORTED,
@@ -110,10 +112,12 @@ def _before(seen: EvidenceSet, finished: Evidence[Fact], failed: Evidence[Fact])
     """Whether it had finished by then, as far as times or lines show."""
     ended = failed.at or next((e.at for e in seen.all(RankEnded) if e.who == failed.who), None)
     if finished.at is not None and ended is not None:
-        return finished.at <= ended
+        return finished.at <= ended + (SEEN_LATER_S if not isinstance(finished.fact, StreamEnded) else 0.0)
+    if finished.origin.source != failed.origin.source:
+        # a rank that leaves early while the others still train; one that is done may have been slower than they
+        return isinstance(finished.fact, StreamEnded) and says_it_leaves(finished.fact.last)
     return (
-        finished.origin.source == failed.origin.source
-        and finished.origin.line is not None
+        finished.origin.line is not None
         and failed.origin.line is not None
         and finished.origin.line < failed.origin.line
     )
@@ -138,6 +142,13 @@ def _behind(seen: EvidenceSet, gone: tuple[int, ...], stayed: tuple[int, ...]) -
 
 def _steps(seen: EvidenceSet, rank: int) -> int | None:
     return next((e.fact.steps for e in seen.all(RankEnded) if e.who == rank), None)
+
+
+def _how(finished: Finished) -> str:
+    ranks = tuple(sorted(finished))
+    if any(isinstance(e.fact, StreamEnded) for e in finished.values()):
+        return f"the output of {say_ranks(ranks)} ends with a line that says so, and without an error"
+    return f"{say_ranks(ranks)} ended with status 0"
 
 
 def _them(ranks: tuple[int, ...]) -> str:

@@ -60,6 +60,7 @@ def flight_recorder_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     All ranks number the collectives of a group the same way; the recorder wrote operation, sizes and dtype.
+    Before torch 2.3, only the group of all ranks has the same name everywhere; others are not compared.
 
     ## What to do
     Compare the two named lines, and let all ranks call the same collectives with equal tensors.
@@ -68,7 +69,7 @@ def flight_recorder_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     An operation whose sizes may differ between ranks: we compare no sizes of all_to_all, gather and scatter.
     """
     for group in groups(seen):
-        if group.between is not None:
+        if group.between is not None or group.own_name:
             continue
         for sequence in sorted({s for entries in group.by_rank.values() for s in entries}):
             here = {r: entries[sequence] for r, entries in sorted(group.by_rank.items()) if sequence in entries}

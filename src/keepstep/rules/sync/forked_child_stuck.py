@@ -13,10 +13,10 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
+from keepstep.rules.questions.processes import parent_of
 
 _FORKED = lazy_pattern(r"multiprocessing/popen_fork\.py$")
 _ACQUIRES = lazy_pattern(r"^(?:lock_PyThread_acquire_lock|rlock_acquire|acquire_timed|PyThread_acquire_lock)")
-_CHILD = lazy_pattern(r"^pid \d+ \(child of (?P<parent>\d+)\)$")
 
 
 @rule(
@@ -50,8 +50,8 @@ def forked_child_stuck(seen: EvidenceSet) -> Iterator[Found]:
     """
     still = {e.fact.pid: e for e in seen.all(ProcessSeen) if e.fact.still and (e.fact.switches or 0) <= 2}
     for child in seen.all(StackDump):
-        named = _CHILD.match(child.origin.source)
-        parent = still.get(int(named["parent"])) if named else None
+        pid = parent_of(child)
+        parent = still.get(pid) if pid is not None else None
         if parent is not None and (_forked_into_framework(child) or _forked_with_lock(child)):
             yield _found(parent, child)
             return

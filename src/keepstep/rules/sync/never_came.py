@@ -15,7 +15,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.arrivals import ranks_started, still_waiting
+from keepstep.rules.questions.arrivals import missing_from, ranks_started, still_waiting
 
 STARTS_S = 20.0
 """How long the other ranks may wait for one that is still starting."""
@@ -48,9 +48,14 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
     The rank writes to another folder or host, and the ranks never met for another reason.
     """
     started = ranks_started(seen)
-    late = [e for e in still_waiting(seen) if e.fact.missing and not (e.fact.twice or e.fact.sizes or e.fact.elsewhere)]
+    late = [
+        e
+        for e in still_waiting(seen)
+        if missing_from(seen, e) and not (e.fact.twice or e.fact.sizes or e.fact.elsewhere)
+    ]
     if started is not None and late and late[0].fact.size <= started:
-        yield _started_and_did_not_come(max(late, key=lambda e: e.fact.seconds))
+        last = max(late, key=lambda e: e.fact.seconds)
+        yield _started_and_did_not_come(last, missing_from(seen, last))
         return
     ends = seen.once(ends_of)
     if is_supervised(seen) or not ends.missing or any(e.fact.size > 1 for e in seen.all(WorldFormed)):
@@ -78,8 +83,7 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _started_and_did_not_come(last: Evidence[RanksArriving]) -> Found:
-    missing = last.fact.missing
+def _started_and_did_not_come(last: Evidence[RanksArriving], missing: tuple[int, ...]) -> Found:
     return Found(
         title=(
             f"{say_ranks(missing)} did not arrive at {last.fact.at}, "

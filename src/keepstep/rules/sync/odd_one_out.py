@@ -17,6 +17,8 @@ from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
 from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
+from keepstep.rules.questions.processes import parent_of
+from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync._waiting import was
 
 BUSY = 0.5
@@ -104,7 +106,7 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
         mine = main.get(process.fact.pid)
         frames = mine.fact.frames if mine else ()
         wait = _named_better(waits_in(frames), others[process.fact.pid])
-        helpers = tuple(e for e in seen.all(StackDump) if e.origin.source.endswith(f"(child of {process.fact.pid})"))
+        helpers = tuple(e for e in seen.all(StackDump) if parent_of(e) == process.fact.pid)
         if wait is not None and wait.kind is WaitKind.INPUT:
             helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
         found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
@@ -201,7 +203,9 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
         elif len(waiting) < len(odd) and all(each.waits_for_device for each in odd):
             yield from _alone(waiting, odd)
         elif odd:
-            yield from _odd(odd, waiting)
+            awaited = by_guards(seen)
+            to_blame = [each for each in odd if awaited is not None and each.rank in awaited.ranks]
+            yield from _odd(to_blame or odd, waiting)
         else:
             yield from _all_wait(job)
 

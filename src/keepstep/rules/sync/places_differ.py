@@ -61,7 +61,7 @@ def places_differ(seen: EvidenceSet) -> Iterator[Found]:
     if not all(p.in_collective and p.sure and not p.point_to_point for p in here.values()) or _several_groups(seen):
         return
     sides = _sides(here)
-    if len(sides) < 2:
+    if len(sides) < 2 or all(p.in_program for p in here.values()):
         return
     odd = sides[-1] if len(sides[-1]) < len(sides[0]) else [p for side in sides for p in side]
     yield Found(
@@ -92,7 +92,7 @@ def _sides(here: dict[int, Place]) -> list[list[Place]]:
 def _certain(seen: EvidenceSet, sides: list[list[Place]]) -> bool:
     """Whether nobody can have left one of these before the others came, and all ranks take part in each."""
     first = [side[0] for side in sides]
-    if any(p.rooted or p.of_a_part or p.user is None for p in first):
+    if any(p.rooted or p.of_a_part or p.in_program or p.user is None for p in first):
         return False
     if len({p.op for p in first}) < len(first) and _numbers_agree(seen):
         return False

@@ -56,7 +56,7 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
         return
     others = [p for p in shown if p.main is not None and p not in waiting and not awaits_others(p.wait)]
     ranks = tuple(p.rank for p in others if p.rank is not None)
-    first = waiting[0]
+    first = min(waiting, key=lambda p: p.wait is not None and p.wait.vague)
     where = _where(first)
     sure = any(p.wait is not None and awaits_others(p.wait) and not p.wait.vague for p in waiting)
     yield Found(

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import behind, stood_still
+from keepstep.rules.questions.timelines import behind, elsewhere, stood_still
 
 
 @rule(
@@ -50,13 +51,15 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Iterator[Found]:
         if found is None:
             continue
         last, still = found
-        few = behind(seen)
+        slow = behind(seen)
+        few: tuple[Evidence[Fact], ...] = slow or elsewhere(seen)
         ranks = tuple(e.who for e in few if e.who is not None)
+        how = "got less far than the others" if slow else "printed something that no other rank did"
         what = "step" if isinstance(last.fact, StepSeen) else "line of output"
         yield Found(
             title=f"no {what} came for {duration(still)} before {ended.fact.by} ended the run",
             because=f"the last {what} came {duration(still)} before that; all earlier ones followed each other quickly"
-            + (f", and {say_ranks(ranks)} got less far than the others" if ranks else ""),
+            + (f", and {say_ranks(ranks)} {how}" if ranks else ""),
             evidence=(last, *few[:2], ended),
             ranks=ranks,
             confidence=Confidence.SUPPORTED if what == "step" else Confidence.HYPOTHESIS,

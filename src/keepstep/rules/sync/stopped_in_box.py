@@ -14,6 +14,7 @@ from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.sync._awaited import by_guards, by_steps
 from keepstep.rules.sync._waiting import was
 
 FLOOR_S = 60.0
@@ -41,7 +42,9 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     One rank is stuck in its input, in its own code or in another collective; the others wait for it.
 
     ## How we know
-    The black boxes show how long no step ended while the process was alive, and each rank's phase and step.
+    The black boxes show how long no step ended while the process was alive, and each rank's phase and step. Where
+    the guards noted the numbers of the collectives in each group, all waits are followed through the groups to the
+    ranks that wait for nobody.
 
     ## What to do
     Look at the named rank; `keepstep why --live` shows its line while it hangs.
@@ -62,18 +65,21 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
         return  # stacks show more than silence does
     if not told and (len(stopped) < len([e for e in ranks.values() if e.fact.phase != "end"]) or seen.broken):
         return
-    culprits = _odd(ranks)
-    evidence: tuple[Evidence[Fact], ...] = (*told[:4], *[ranks[each] for each in sorted(ranks)][:8])
+    awaited = by_guards(seen)
+    culprits = awaited.ranks if awaited is not None else by_steps(ranks) if len(ranks) > 1 else tuple(ranks)
+    shown = awaited.shown if awaited is not None else ()
+    evidence: tuple[Evidence[Fact], ...] = (*told[:4], *shown[:4], *[ranks[each] for each in sorted(ranks)][:8])
     if culprits:
-        first = ranks[culprits[0]]
-        doing = f" ({first.quote})" if first.quote else ""
+        first = ranks.get(culprits[0])
+        doing = f" ({first.quote})" if first is not None and first.quote else ""
         title = f"{say_ranks(culprits)} stopped{doing}, and the other ranks waited"
     else:
         title = "all ranks stopped at the same place"
     longest = max([e.fact.silent_s or 0.0 for e in stopped] + [e.fact.seconds for e in told])
     yield Found(
         title=title,
-        because=f"the black boxes show that no rank made progress for {longest:.0f} s",
+        because=f"the black boxes show that no rank made progress for {longest:.0f} s"
+        + (f"; {awaited.because}" if awaited is not None else ""),
         evidence=evidence,
         ranks=culprits,
         confidence=Confidence.SUPPORTED if culprits else Confidence.HYPOTHESIS,
@@ -104,19 +110,3 @@ def _stopped(fact: RankDoing) -> bool:
     if fact.phase in LONG_PHASES:
         return fact.silent_s > LONG_S
     return fact.steps > 0 and fact.silent_s > FLOOR_S + STEPS * (fact.usual_step_s or 0.0)
-
-
-def _odd(ranks: dict[int, Evidence[RankDoing]]) -> tuple[int, ...]:
-    """Ranks that are not where the others wait: behind in steps, or in another phase."""
-    if len(ranks) < 2:
-        return tuple(ranks)
-    at = {rank: (e.fact.steps, e.fact.phase) for rank, e in ranks.items()}
-    working = tuple(rank for rank, (_, phase) in at.items() if phase not in ("compute", "end"))
-    if working and len(working) < len(ranks):
-        return working
-    most = max(steps for steps, _ in at.values())
-    behind = tuple(rank for rank, (steps, _) in at.items() if steps < most)
-    if behind and len(behind) <= len(ranks) / 2:
-        return behind
-    done = tuple(rank for rank, (_, phase) in at.items() if phase == "end")
-    return done if done and len(done) < len(ranks) else ()

@@ -11,9 +11,13 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.waits import WaitKind
+from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
+
+OF_PARTS = lazy_pattern(r"send|recv", most=80)
 
 
 @rule(id="SYN054", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED)
@@ -29,7 +33,8 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
     made the ranks call different collectives, or the same ones in a different order.
 
     ## How we know
-    keepstep took the stacks of all processes several times. No rank moved, and their collectives differ.
+    keepstep took the stacks of all processes several times. No rank moved, and their collectives differ. Where the
+    guard ran, its record of every group shows whom all ranks wait for. Otherwise a rank is named only if it is alone.
 
     ## What to do
     Let every rank call the same collectives in the same order; let all ranks agree on which branch to take.
@@ -49,13 +54,17 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
         if len(groups) < 2:
             continue
         ordered = sorted(groups.values(), key=len)
-        odd = ordered[0] if len(ordered[0]) < len(ordered[-1]) else None
         sides = wording.listing(f"{names(group)} in {group[0].where}" for group in ordered[:3])
+        awaited = by_guards(seen)
         yield Found(
             title=f"ranks waited in different collectives: {sides}",
-            because="each of these ends only when all ranks have joined it, and no rank moved while we watched the job",
-            evidence=tuple(e for each in job for e in each.evidence),
-            ranks=tuple(each.rank for each in odd if each.rank is not None) if odd else None,
+            because=(
+                awaited.because
+                if awaited is not None
+                else "each of these ends only when all its ranks have joined it, and no rank moved while we watched"
+            ),
+            evidence=(*(awaited.shown[:4] if awaited is not None else ()), *(e for each in job for e in each.evidence)),
+            ranks=awaited.ranks if awaited is not None else _odd(ordered),
             fixes=(
                 Fix(
                     do="look at the branch between these lines, "
@@ -63,6 +72,19 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
                 ),
             ),
         )
+
+
+def _odd(sides: list[list[Seen]]) -> tuple[int, ...] | None:
+    """The smaller of two sides, where both may be in collectives of the same ranks; none if unknown, None: all of them.
+
+    On a mesh, ranks rightly are in collectives of several groups, and stacks do not show which group a rank is in.
+    """
+    few, many = sides[0], sides[-1]
+    ops = [{each.wait.name for each in side if each.wait is not None} for side in (few, many)]
+    of_parts = any(OF_PARTS.search(op) for side in ops for op in side) or len(sides) > 2
+    if of_parts or (len(few) > 1 and ops[0] == ops[1]):
+        return ()
+    return tuple(each.rank for each in few if each.rank is not None) if len(few) < len(many) else None
 
 
 def _all_in_collectives(job: list[Seen]) -> bool:

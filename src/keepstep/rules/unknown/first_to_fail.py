@@ -150,7 +150,9 @@ def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] |
     ends = sorted(
         (e for e in seen.all(StreamEnded) if e.at is not None and e.who is not None), key=lambda e: e.at or 0.0
     )
-    if len(ends) < 2 or ends[0].at is None or ends[1].at is None or ends[1].at - ends[0].at < SILENT_S:
+    if len(ends) < 2 or ends[0].at is None or ends[1].at is None:
+        return None
+    if ends[1].at - ends[0].at < SILENT_S + sum(e.within_s for e in ends[:2]):
         return None
     gap = duration(ends[1].at - ends[0].at)
     return f"{_name(ends[0].who)} went silent {gap} before any other rank", ends[0], ends[0].who

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, ServerStarted
 from keepstep.core.facts.platform import ParameterServerLost
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.training import StepSeen
@@ -55,7 +56,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
         title=f"{name} was lost during training",
         because="an established connection to it broke, and it holds the variables",
         evidence=found[:8],
-        ranks=_ended(seen, found),
+        ranks=_ended(seen, found) or _at_its_address(seen, found),
         fixes=(
             Fix(do="read in the parameter server's own log why it exited"),
             Fix(
@@ -64,6 +65,14 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _at_its_address(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> tuple[int, ...]:
+    """The only process that had started a server at an address that those who lost the server cannot reach now."""
+    tellers = {e.who for e in told}
+    refused = {e.fact.peer for e in seen.all(ConnectFailed) if e.who in tellers and e.fact.peer}
+    ranks = {e.who for e in seen.all(ServerStarted) if e.fact.address in refused} - tellers
+    return tuple(who for who in ranks if who is not None) if len(ranks) == 1 else ()
 
 
 def _ended(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> tuple[int, ...]:

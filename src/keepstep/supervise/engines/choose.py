@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from keepstep.cluster.kubernetes import node_of
 from keepstep.errors import UserError
 from keepstep.supervise.engines.slurm_step import is_batch, is_step, not_by_srun
 from keepstep.supervise.engines.wanted import Wanted
@@ -14,7 +15,7 @@ from keepstep.supervise.engines.wanted import Wanted
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
-ENGINES = ("meet", "pipe", "slurm", "ssh")
+ENGINES = ("kubernetes", "meet", "pipe", "slurm", "ssh")
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:
@@ -35,6 +36,10 @@ def engine_of(wanted: Wanted, env: Mapping[str, str]) -> str | None:
         return wanted.on
     if wanted.hosts is not None:
         return "ssh"
+    if wanted.meet is not None and wanted.node_rank is not None:
+        return "meet"
+    if wanted.any and node_of(env) is not None:
+        return "kubernetes"
     if wanted.meet is not None or wanted.node_rank is not None:
         return "meet"
     if is_step(env):

@@ -32,9 +32,11 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     host, port = address.host, address.port
     if wanted.node_rank is None:
         raise UserError("which node is this?", hint="give --node-rank I, from 0 to one less than the number of nodes")
-    if not 0 <= wanted.node_rank < most:
+    if not 0 <= wanted.node_rank < most + wanted.spare_nodes:
+        spare = f" plus --spare-nodes {wanted.spare_nodes}" if wanted.spare_nodes else ""
         raise UserError(
-            f"--node-rank {wanted.node_rank} is not below --nodes {wanted.nodes}", hint="the first one is 0"
+            f"--node-rank {wanted.node_rank} is not below --nodes {wanted.nodes}{spare}",
+            hint="the first one is 0; with more agents than nodes, give --spare-nodes K on all of them",
         )
     found = secrets.find(env)
     if found is None:
@@ -53,7 +55,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         host=socket.gethostname(),
         least=least,
         most=most,
-        nodes=most,
+        nodes=most + wanted.spare_nodes,
         listens=(None, port) if leads else None,
         call=None if leads else call,
         address=host if leads else None,

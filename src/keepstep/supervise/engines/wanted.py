@@ -17,6 +17,7 @@ class Wanted:
     """The options that concern nodes, as given."""
 
     nodes: str | None = None
+    spare_nodes: int = 0
     node_rank: int | None = None
     meet: str | None = None
     hosts: str | None = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import select
 import shutil
@@ -14,17 +15,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from keepstep.core.private_files import open_private
 from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
+from keepstep.sources.files import GAPS
 from keepstep.sources.ports import free_ports
+from keepstep.store.reserve import Reserve
 from keepstep.supervise.attempt import Attempt
-from keepstep.supervise.ending import Exit, Reaper
+from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import Job, launches
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import Contact, Vitals, now
+from keepstep.supervise.nodes.exits import as_message
 from keepstep.supervise.nodes.link import Link
 from keepstep.supervise.nodes.messages import State
 from keepstep.supervise.nodes.office import Office
@@ -37,12 +42,13 @@ from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.told import forget_repeated
 
 IDLE_S = 0.25
-GIVE_UP_S = 60.0
-"""Without a leader for so long, with nothing left to run, an agent ends."""
+GIVE_UP_S = 90.0
+"""Without a leader for so long, with nothing left to run, an agent ends: longer than most cuts."""
 SEND_S = 20.0
 """For the evidence of one attempt."""
-MOST_BYTES = 64 << 20
-"""Of evidence of one attempt."""
+MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
+"""Of evidence of one attempt, at its end and while something is to be decided: redaction takes its time."""
+RELAY_BUSY_S, RELAY_IDLE_S, RELAY_S = 0.02, 0.2, 2.0
 LOST_STATUS = 1
 ELECTED = -1
 """Not a status: this node leads the run from now on."""
@@ -63,6 +69,7 @@ class Part:
     grace_s: float = 10.0
     hang_s: float | None = None
     give_up_s: float = GIVE_UP_S
+    """How long to look for a leader that is gone; 0: there is only the one connection."""
     office: Office | None = None
 
 
@@ -81,7 +88,9 @@ class Agent:
         self._terminal = terminal
         self._interrupts = interrupts
         self._told_signal = False
+        self._told_gaps = False
         self._room = Path(tempfile.mkdtemp(prefix="keepstep-node-"))
+        self._reserve = Reserve(self._room)
         self._reaper = Reaper(secrets.token_hex(12))
         self._reaper.remove(str(self._room))
         self._pool = Pool(start=self._reaper.start, say=terminal.say, on=part.spares and not part.job.as_given)
@@ -94,7 +103,7 @@ class Agent:
         self._status: int | None = None
         self._signal: int | None = None
         self._hurry = False
-        self._contact = Contact(call, hello, self._reaper.lease)
+        self._contact = Contact(call, hello, self._reaper.lease, anew=part.give_up_s > 0)
         terminal.send = lambda text: self._contact.send(said.Said(text=text))
 
     def run(self) -> int:
@@ -124,7 +133,6 @@ class Agent:
         elif (outcome := running.attempt.look()) is not None:
             running.outcome = outcome
             self._tell(running, outcome)
-        self._relay()
         if running is not None:
             self._contact.vitals = Vitals(
                 state=State.RUNS,
@@ -132,10 +140,13 @@ class Agent:
                 quiet_s=running.attempt.quiet_s,
             )
 
-    def _relay(self) -> None:
-        running = self._running
-        if running is not None and (keys := running.relay.new()):
-            self._contact.send(said.Put(attempt=running.number, keys=keys))
+    def _relay(self, running: _Running) -> None:
+        """Beside the watch: guards wait for each other's answers before their first step."""
+        busy = 0.0
+        while not running.over.wait(RELAY_BUSY_S if time.monotonic() - busy < RELAY_S else RELAY_IDLE_S):
+            if keys := running.relay.new():
+                busy = time.monotonic()
+                self._contact.send(said.Put(attempt=running.number, keys=keys))
 
     def _tell(self, running: _Running, outcome: Outcome) -> None:
         if outcome.happened is Happened.INTERRUPTED:
@@ -144,7 +155,7 @@ class Agent:
             attempt=running.number,
             what=outcome.happened.value,
             rank=outcome.rank,
-            exit=_gone(outcome.exit),
+            exit=as_message(outcome.exit),
             quiet_s=outcome.stop.quiet_s if outcome.stop is not None else None,
             proven=outcome.stop is not None and outcome.stop.proven,
             given_up=outcome.given_up,
@@ -210,8 +221,8 @@ class Agent:
             case _ if running is None or getattr(message, "attempt", None) != running.number:
                 if isinstance(message, said.End) and message.attempt == self._newest:
                     self._contact.send(said.Ended(attempt=self._newest))
-            case said.Collect(stacks=stacks):
-                self._collect(running, stacks)
+            case said.Collect():
+                self._collect(running, message)
             case said.Hold(seconds=seconds):
                 running.attempt.hold(seconds)
             case said.Put(keys=keys):
@@ -243,6 +254,7 @@ class Agent:
         try:
             self._running = self._prepared(start)
             self._running.attempt.begin()
+            threading.Thread(target=self._relay, args=(self._running,), daemon=True).start()
         except (UserError, OSError) as error:
             why = f"{self._part.host}: {error}"
             told = said.Happened(attempt=number, what=Happened.EXITED.value, given_up=why)
@@ -289,21 +301,23 @@ class Agent:
             hurry=lambda: self._hurry or (self._interrupts is not None and self._interrupts.again),
             grace_s=self._part.grace_s,
             hang_s=self._part.hang_s,
+            reserve=self._reserve,
             may_start_over=may_start_over,
         )
 
     # --- evidence
 
-    def _collect(self, running: _Running, stacks: bool) -> None:
+    def _collect(self, running: _Running, asked: said.Collect) -> None:
         """Beside the watch: taking stacks may take seconds."""
         if running.collecting is not None and running.collecting.is_alive():
             return
-        running.collecting = threading.Thread(target=self._collect_now, args=(running, stacks), daemon=True)
+        running.collecting = threading.Thread(target=self._collect_now, args=(running, asked), daemon=True)
         running.collecting.start()
 
-    def _collect_now(self, running: _Running, stacks: bool) -> None:
-        if stacks and running.told is None:
-            running.attempt.take_stacks()
+    def _collect_now(self, running: _Running, asked: said.Collect) -> None:
+        if asked.stacks and running.told is None:
+            with contextlib.suppress(Exception):  # whatever prevents the look: the rest is evidence too
+                (running.attempt.look_too if asked.long else running.attempt.take_stacks)()
         self._send_evidence(running)
         self._contact.send(said.Collected(attempt=running.number, known=_known(running)))
 
@@ -311,16 +325,30 @@ class Agent:
         folder, until = running.attempt.folder, time.monotonic() + SEND_S
         with contextlib.suppress(OSError), running.lock:
             forget_repeated(folder, folder / "guard")
-            for parcel in running.sender.parcels(most_bytes=MOST_BYTES, ended=ended):
+            if running.attempt.has_gaps:
+                self._tell_gaps(folder)
+            for parcel in running.sender.parcels(most_bytes=MOST_BYTES if ended else FIRST_BYTES, ended=ended):
                 if not self._contact.send_in_turn(parcel, until):
                     running.sender.again()
                     return
+
+    def _tell_gaps(self, folder: Path) -> None:
+        """What is missing must not be taken for health."""
+        with contextlib.suppress(OSError):
+            os.close(open_private(folder / GAPS, os.O_WRONLY))  # an empty file takes no room
+        if not self._told_gaps:
+            self._told_gaps = True
+            self._terminal.say(
+                f"the disk under {self._room.parent} is full: the recording has gaps; "
+                "the training itself is not affected"
+            )
 
     # --- the end of an attempt
 
     def _end(self, running: _Running, outcome: Outcome, rank: int | None = None) -> None:
         self._contact.vitals = replace(self._contact.vitals, state=State.ENDS)
         self._running = None
+        running.over.set()
         if rank is not None:
             outcome = replace(outcome, rank=rank)
         running.attempt.end(outcome)
@@ -361,14 +389,9 @@ class _Running:
         """What the leader was told, and is told again after a cut."""
         self.told_final = False
         self.collecting: threading.Thread | None = None
+        self.over = threading.Event()
         self.lock = threading.Lock()
         """Evidence is sent by one thread at a time."""
-
-
-def _gone(exit_: Exit | None) -> said.Gone | None:
-    if exit_ is None:
-        return None
-    return said.Gone(pid=exit_.pid, at=exit_.at, code=exit_.code, signal=exit_.signal, dumped=exit_.dumped)
 
 
 def _known(running: _Running) -> said.Known:

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from keepstep.supervise.nodes.lease import BEAT_S, Lease
-from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost
+from keepstep.supervise.nodes.lease import Lease
+from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
 from keepstep.supervise.nodes.messages import Heard, Hello, Message, Refused, Start, State, Welcome
 
 AGAIN_S = 0.5
@@ -43,8 +43,13 @@ class Contact:
         call: Callable[[], Link],
         hello: Callable[[int, State], Hello],
         hold: Callable[[float | None], None],
+        *,
+        anew: bool = True,
     ) -> None:
-        """``call`` reaches the leader; ``hold`` tells the reaper how long the ranks may run from now on."""
+        """``call`` reaches the leader; ``hold`` tells the reaper how long the ranks may run from now on.
+
+        ``anew``: a connection that has become deaf is made anew, which is quicker than to wait for it to recover.
+        """
         self.vitals = Vitals()
         self.inbox: deque[Message] = deque()
         self.handle = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -54,6 +59,7 @@ class Contact:
         self._call = call
         self._hello = hello
         self._hold = hold
+        self._anew = anew
         self._lease = Lease(now())
         self._lock = threading.Lock()
         """For the lease and the link: the agent asks and sends, too."""
@@ -131,6 +137,8 @@ class Contact:
                 self._listen()
             except LinkLost as lost:
                 self._drop(str(lost))
+            except Stranger as stranger:
+                self._deliver(Refused(why=str(stranger)))
             except CannotConnect as error:
                 self._drop(str(error))
                 self._over.wait(AGAIN_S)
@@ -160,8 +168,10 @@ class Contact:
 
     def _listen(self) -> None:
         assert self._link is not None
-        message = self._link.receive(BEAT_S / 2)
+        message = self._link.receive(self._wait_s())
         if message is None:
+            if self._anew and self._lease.is_deaf(now()):
+                raise LinkLost("the leader does not answer")
             return
         if isinstance(message, Heard):
             with self._lock:
@@ -171,10 +181,17 @@ class Contact:
             return
         if isinstance(message, Refused) and message.again:
             raise CannotConnect(message.why)
+        if isinstance(message, Welcome):
+            with self._lock:
+                self._lease.welcomed(message)
+        self._deliver(message)
+
+    def _wait_s(self) -> float:
+        with self._lock:
+            return self._lease.due_s(now())
+
+    def _deliver(self, message: Message) -> None:
         self.inbox.append(message)
         os.eventfd_write(self.handle, 1)
         if isinstance(message, Refused):
             self._over.set()
-        elif isinstance(message, Welcome):
-            with self._lock:
-                self._lease.welcomed(message)

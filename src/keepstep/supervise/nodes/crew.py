@@ -7,12 +7,14 @@ import contextlib
 import hashlib
 import platform
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keepstep import __version__
 from keepstep.core.wording import duration
+from keepstep.store import hosts
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Trial
 from keepstep.supervise.interrupts import Interrupts
@@ -20,7 +22,7 @@ from keepstep.supervise.launch import Job
 from keepstep.supervise.nodes.agent import GIVE_UP_S, Agent, Part
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
-from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
+from keepstep.supervise.nodes.gathering import AGAIN_S, FIRST_S, Gathering
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.links import CannotListen, Hub, Link
 from keepstep.supervise.nodes.membership import Membership
@@ -29,6 +31,7 @@ from keepstep.supervise.nodes.office import Inherited, Office, Term
 from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.world import World
+from keepstep.supervise.statuses import AS_IT_IS, Statuses
 from keepstep.supervise.terminal import Terminal
 
 LARGEST_SCRIPT = 64 << 20
@@ -66,6 +69,9 @@ class Station:
     """The newest attempt that this node knows of."""
     past: Inherited | None = None
     """What another process that led this run before has left."""
+    again_s: float = AGAIN_S
+    """How long to wait for a node that was lost."""
+    statuses: Statuses = AS_IT_IS
     first: bool = True
     """Nobody led this run before."""
     office: Office | None = None
@@ -96,7 +102,7 @@ def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:
         program=program_hash(job),
         per_node=station.per_node,
     )
-    return lambda attempt, state: replace(hello, attempt=attempt, state=state)
+    return lambda attempt, state: replace(hello, wall=time.time(), attempt=attempt, state=state)
 
 
 def program_hash(job: Job) -> str:
@@ -167,10 +173,12 @@ class Nodes:
             as_given=asked.job.as_given,
             grace_s=asked.grace_s,
             first_s=station.first_s,
+            again_s=station.again_s,
             tend=station.tend or (list[str]),
-            excluded=out,
+            taken_out=out,
         )
         self._thread: threading.Thread | None = None
+        self._folder: Path | None = None
         if station.ready is not None:
             station.ready(hub)
         if station.node is not None:
@@ -186,7 +194,7 @@ class Nodes:
         if (past := self._station.past) is not None:
             say(f"{past.lost.host}, which led the run, cannot be reached: {past.why}")
         longest = max(self._leader.blocking().values(), default=0.0)
-        say(f"waiting up to {duration(longest)} until nothing that the earlier leader started can run")
+        say(f"waiting up to {duration(longest)} until nothing that an earlier leader may have started can run")
         while interrupts.signal is None and self._leader.blocking():
             self._leader.end_others()
             self._leader.wait(SETTLE_S)
@@ -204,11 +212,13 @@ class Nodes:
 
     def attempt(self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool) -> Trial:
         """The next one, on all nodes or none. Guards meet in a folder on each node, so ``exchange`` is not used."""
+        self._folder = folder
         return World(
             number, folder, self._leader, self._gathering, applied, env=self._env, may_start_over=may_start_over
         )
 
     def close(self, status: int) -> None:
+        self._remember()
         if self._term is not None:
             self._term.end()
         self._leader.close(status)
@@ -216,3 +226,20 @@ class Nodes:
             self._thread.join(timeout=15.0)
         if self._station.over is not None:
             self._station.over()
+
+    def _remember(self) -> None:
+        """What this run says about its hosts, for `keepstep runs --hosts` and for the next run."""
+        if self._folder is None:
+            return
+        failures = self._gathering.failures
+        own = {host: [each for each in failures if host in each.blamed] for host in self._gathering.took_part.values()}
+        hosts.remember(
+            hosts.HostRun(
+                host=host,
+                run=self._folder.parent.name,
+                at=time.time(),
+                failures=len(each),
+                cause=each[-1].what if each else None,
+            )
+            for host, each in own.items()
+        )

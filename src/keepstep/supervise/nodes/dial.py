@@ -18,7 +18,7 @@ from keepstep.supervise.nodes.messages import Message
 from keepstep.supervise.nodes.queues import Inbox
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.tls import contexts
-from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, tune
+from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, keep_short, tune
 
 SHORTEST_TRY_S = 0.2
 
@@ -129,6 +129,7 @@ def _first_that_answers(addresses: list[Any], where: str, ends: float, timeout_s
             failed = failed or error
             continue
         try:
+            keep_short(connection)
             connection.settimeout(max(left, SHORTEST_TRY_S))
             connection.connect(address)
             return connection

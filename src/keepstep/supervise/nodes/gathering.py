@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from keepstep.core.wording import count, duration, listing
+from keepstep.supervise.nodes.contact import now as clock
+from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
 from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.lease import SAFE_S
 from keepstep.supervise.nodes.seating import Place, Roles
 
 FIRST_S = 600.0
@@ -43,9 +46,17 @@ class Gathering:
     again_s: float = AGAIN_S
     tend: Callable[[], list[str]] = list
     """Restarts agents that have ended; says why some are missing."""
-    excluded: Collection[str] = ()
-    """Hosts that take no part any more."""
+    taken_out: Collection[str] = ()
+    """Hosts that the engine no longer counts."""
+    failures: list[Failure] = field(default_factory=list)
+    """Of hosts, in this run."""
+    took_part: dict[int, str] = field(default_factory=dict)
+    """The nodes of all attempts so far, and their hosts."""
     _before: list[int] | None = None
+    _left_out: dict[str, Excluded] = field(default_factory=dict)
+    _needed: bool = False
+    """A host that was left out must take part again: there are not enough others."""
+    _spares: list[int] = field(default_factory=list)
 
     def gather(self) -> list[Place] | None:
         """The nodes of the next attempt; None if the user ended the run meanwhile. Raises :class:`TooFew`."""
@@ -56,8 +67,9 @@ class Gathering:
             usable = self._usable()
             now = time.monotonic()
             enough = (enough or now) if len(usable) >= self.least else None
-            if enough is not None and (len(usable) >= self.most or now - enough >= MORE_S) and not self._must_wait():
+            if enough is not None and self._is_complete(usable, now - enough) and not self._must_wait():
                 return self._chosen(usable)
+            self._let_in(now - began > MORE_S and enough is None)
             if len(usable) < self.least and (why := self._why_not()):
                 raise TooFew(why)
             if now - began > patience and enough is None:
@@ -68,8 +80,40 @@ class Gathering:
             self.leader.wait(0.1)
         return None
 
+    def failed(self, failure: Failure) -> None:
+        """An attempt ended because of hosts. A host with two such failures is left out from now on."""
+        self.failures.append(failure)
+        for each in excluded(self.failures):
+            if each.host not in self._left_out:
+                self._left_out[each.host] = each
+                self.say(each.words)
+
+    def spares(self, nodes: Collection[int]) -> list[int]:
+        """Who could take part besides these."""
+        return [node for node in self._usable() if node not in nodes]
+
     def _usable(self) -> list[int]:
-        return [node for node in self.leader.present() if self.leader.host(node) not in self.excluded]
+        present = [node for node in self.leader.present() if self.leader.host(node) not in self.taken_out]
+        return [node for node in present if self._needed or self.leader.host(node) not in self._left_out]
+
+    def _is_complete(self, usable: list[int], since_s: float) -> bool:
+        """Whether all are here who can be expected soon. ``since_s``: for how long there have been enough."""
+        if len(usable) >= self.most or since_s >= MORE_S:
+            return True
+        return self._before is not None and not any(self._may_come(node) for node in self._before if node not in usable)
+
+    def _may_come(self, node: int) -> bool:
+        """Whether a node that is not here was heard of a moment ago."""
+        member = self.leader.member(node)
+        left_out = self.leader.host(node) in self._left_out and not self._needed
+        return member is not None and not left_out and clock() - member.heard < SAFE_S
+
+    def _let_in(self, are_too_few: bool) -> None:
+        """There are not enough nodes without the hosts that were left out."""
+        here = [node for node in self.leader.present() if self.leader.host(node) in self._left_out]
+        if are_too_few and here and not self._needed:
+            self._needed = True
+            self.say(f"there are too few nodes without {self._named(here)}: it takes part again")
 
     def _must_wait(self) -> bool:
         """Whether an earlier attempt may still run somewhere."""
@@ -83,12 +127,22 @@ class Gathering:
         return None
 
     def _chosen(self, usable: list[int]) -> list[Place]:
-        """Those that took part before, then spares; in the order of their numbers."""
-        before = self._before or []
-        ordered = sorted(usable, key=lambda node: (node not in before, node))
-        chosen = sorted(ordered[: self.most])
-        self._tell_change(chosen)
-        self._before = chosen
+        """Those that took part before, in their places, then spares."""
+        here = {node: self.leader.host(node) for node in usable}
+        first = self.leader.member(usable[0])
+        world = next_world(
+            self._before or (),
+            here,
+            least=self.least,
+            most=self.most,
+            per_node=first.hello.per_node if first is not None else None,
+            names=self.took_part,
+        )
+        for words in world.words:
+            self.say(words)
+        chosen = self._before = list(world.nodes)
+        self.took_part.update({node: here[node] for node in chosen})
+        self.tell_spares([node for node in usable if node not in chosen])
         found = []
         for node in chosen:
             member = self.leader.member(node)
@@ -99,19 +153,11 @@ class Gathering:
             )
         return found
 
-    def _tell_change(self, chosen: list[int]) -> None:
-        before = self._before
-        if before is None or before == chosen:
-            return
-        gone, new = [n for n in before if n not in chosen], [n for n in chosen if n not in before]
-        parts = [f"without {self._named(gone)}"] if gone else []
-        parts += [f"with {self._named(new)}"] if new else []
-        words = f"the run goes on {' and '.join(parts)}: {count(len(chosen), 'node')} instead of {len(before)}"
-        if len(chosen) != len(before):
-            words += (
-                f"; the global batch changes by a factor of {len(chosen) / len(before):.3g} unless the script fixes it"
-            )
-        self.say(words if len(chosen) != len(before) else f"the run goes on {' and '.join(parts)}")
+    def tell_spares(self, spares: list[int]) -> None:
+        """Once for each change."""
+        if spares != self._spares:
+            self._spares = spares
+            self.say(f"spare: {self._named(spares)}" if spares else "no spare node is left")
 
     def _named(self, nodes: list[int]) -> str:
         return listing([self.leader.host(node) for node in nodes])
@@ -130,7 +176,7 @@ class Gathering:
 
     def _who_is_missing(self, patience: float) -> str:
         usable = self._usable()
-        missing = [node for node in range(max(self.most, len(usable))) if node not in usable]
+        missing = [node for node in self._before or range(self.most) if node not in usable]
         who = listing([self.leader.host(node) for node in missing[:8]])
         fewer = (
             f"; --nodes {len(usable)}:{self.most} would go on without" if usable and self._before is not None else ""

@@ -15,6 +15,9 @@ from keepstep.supervise.nodes.dial import plain_address
 from keepstep.supervise.nodes.link import (
     CLOSED_HERE,
     CLOSED_THERE,
+    CUT_OFF,
+    MOST_QUEUED,
+    NOT_READ,
     CannotListen,
     Event,
     Got,
@@ -31,12 +34,14 @@ from keepstep.supervise.nodes.messages import Message, decode
 from keepstep.supervise.nodes.queues import Inbox, Source
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.tls import contexts
-from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, tune
+from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, keep_short, tune
 
 BACKLOG = 1024
+MOST_AT_ONCE = 16
+"""New connections between two looks at the others."""
 GREET_S = 5.0
 """For a handshake. It takes milliseconds."""
-MOST_GREETED = 256
+MOST_GREETED = 512
 """Handshakes at once. One more, and the oldest ends: visitors who say nothing keep nobody out."""
 MOST_TURNED_AWAY = 100
 """So many are reported, in case somebody tries all day."""
@@ -62,6 +67,8 @@ class Hub:
         called with the number and the address of each new link, in the hub's thread, before any event.
         """
         self._context = contexts(secret)[0] if secret is not None else None
+        self._listener = _listen(host, port) if secret is not None else None
+        self.address: tuple[str, int] | None = self._listener.getsockname()[:2] if self._listener is not None else None
         self._on_link = on_link
         self._inbox: Inbox[Event] = Inbox()
         self._loop = Loop(self._inbox, "keepstep hub")
@@ -69,10 +76,7 @@ class Hub:
         self._locals: dict[int, _LocalEnd] = {}
         self._greeted: dict[Wire, TlsChannel] = {}
         self._turned_away = 0
-        self._listener = _listen(host, port) if secret is not None else None
-        self.address: tuple[str, int] | None = None
         if self._listener is not None:
-            self.address = self._listener.getsockname()[:2]
             self._loop.selector.register(self._listener, 1, self._accept)
         self._loop.start()
 
@@ -97,7 +101,9 @@ class Hub:
 
     def queued(self, link: int) -> int:
         """Bytes that wait to be sent."""
-        wire = self._loop.wires.get(link)
+        wire, local = self._loop.wires.get(link), self._locals.get(link)
+        if local is not None:
+            return local.link.unread
         return wire.queued if wire is not None else 0
 
     def fileno(self) -> int:
@@ -120,6 +126,8 @@ class Hub:
         for link in tuple(self._locals):
             self.end(link)
         self._loop.close(flush_s)
+        if self._listener is not None:
+            self._listener.close()
         self._inbox.close()
 
     def local(self, peer: str = LOCAL) -> MemoryLink:
@@ -143,7 +151,7 @@ class Hub:
 
     def _accept(self, events: int) -> None:
         assert self._listener is not None and self._context is not None
-        for _ in range(BACKLOG):
+        for _ in range(MOST_AT_ONCE):
             try:
                 connection, address = self._listener.accept()
             except (BlockingIOError, ConnectionError):
@@ -232,7 +240,11 @@ class _LocalEnd(Source):
         self._lock = threading.Lock()
 
     def send(self, message: Message) -> None:
-        self.link.arrive(encoded(message), evidence=evidence(message))
+        waiting = self.link.arrive(encoded(message), evidence=evidence(message))
+        if waiting > MOST_QUEUED:
+            self.link.part(CUT_OFF)
+            self.part(NOT_READ.format(waiting / 1e6))
+            raise LinkLost(CUT_OFF)
 
     def arrive(self, line: bytes, *, evidence: bool) -> int:
         self._inbox.put(self, Got(self.number, decode(line)), len(line), evidence=evidence)
@@ -263,5 +275,6 @@ def _listen(host: str | None, port: int | None) -> socket.socket:
         where = joined(host, port) or host or f"port {port}"
         said = error.strerror if isinstance(error, OSError) else str(error)
         raise CannotListen(f"the leader cannot listen at {where}: {said}") from None
+    keep_short(listener)
     listener.setblocking(False)
     return listener

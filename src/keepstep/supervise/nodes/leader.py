@@ -8,14 +8,13 @@ here until the supervisor asks for it.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from keepstep.core.private_files import write_whole
 from keepstep.supervise.crew import Superseded
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
@@ -23,11 +22,12 @@ from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.hub import LOCAL, Hub
 from keepstep.supervise.nodes.link import Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.membership import Member, Membership, News
-from keepstep.supervise.nodes.parcels import Receiver
+from keepstep.supervise.nodes.parcels import Receiver, write_node
 from keepstep.supervise.nodes.relay import audience
 
 ROUND_S = 0.25
-NODE = "node.json"
+CLOCKS_S = 1.0
+"""Clocks that differ by less count as the same: a hello takes a while to arrive."""
 LONGEST_WORDS = 2000
 Answer = TypeVar("Answer", bound=said.Message)
 
@@ -52,6 +52,8 @@ class Leader:
         self._nodes: dict[int, int] = {}
         """The node of each link."""
         self._peers: dict[int, str] = {}
+        self._ahead: dict[int, float] = {}
+        """How far the clock of each link's machine is ahead of ours."""
         self._attempt = said.NEVER
         self._layout = Layout()
         self._receivers: dict[int, Receiver] = {}
@@ -233,6 +235,7 @@ class Leader:
                 self._say(answer.why)
         else:
             self._nodes[link] = hello.node
+            self._ahead[link] = hello.wall - time.time() if hello.wall is not None else 0.0
             self._describe(hello.node)
         self._hub.send(link, answer)
         if isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
@@ -290,7 +293,14 @@ class Leader:
         """Which machine a node of this attempt is, for whoever reads the folder."""
         if self._folder is None or node not in self._receivers:
             return
-        about = {"node": node, "host": self._host(node), "address": self._address(node)}
+        member = self._membership.member(node)
+        ranks = (seat.rank for seat in self._layout.seats if seat.node == node and seat.member.trains)
+        ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
         with contextlib.suppress(OSError):
-            (self._folder / f"node{node}").mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._folder / f"node{node}" / NODE, json.dumps(about).encode())
+            write_node(
+                self._folder / f"node{node}",
+                host=self._host(node),
+                address=self._address(node),
+                ranks=ranks,
+                ahead_s=ahead if abs(ahead) > CLOCKS_S else 0.0,
+            )

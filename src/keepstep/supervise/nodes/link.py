@@ -12,6 +12,7 @@ MOST_QUEUED = 32 << 20
 """Bytes that may wait for the other side to read. One that lets more wait is cut off."""
 CLOSED_HERE = "it was closed on this side"
 CLOSED_THERE = "the other side closed the connection"
+CUT_OFF = "it was cut off, because it did not read"
 NOT_READ = "the other side does not read: {0:.0f} MB wait for it"
 
 

@@ -33,6 +33,8 @@ from keepstep.supervise.nodes.wire import Wire, words_for
 
 TURN = 256 << 10
 """Bytes of one connection at a time, so none makes the others wait."""
+MOST_TURNS = 64
+"""For the last words of one who takes none any more."""
 SMALL = 16 << 10
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -191,8 +193,9 @@ class Loop:
         self.soon(partial(self._read_rest, wire))
 
     def _read_rest(self, wire: Wire) -> None:
-        while not wire.gone and self._read(wire):
-            pass
+        for _ in range(MOST_TURNS):
+            if wire.gone or not self._read(wire):
+                break
         self.lose(wire, wire.why or CLOSED_HERE)
 
     def _read(self, wire: Wire) -> bool:
@@ -214,6 +217,8 @@ class Loop:
             elif not wire.ending:
                 found += wire.lines.feed(data)
                 why = wire.lines.wrong
+            if why is None and len(data) < SMALL // 2 and not wire.channel.pending():
+                break  # most likely a beat, and nothing after it; else the kernel says so
         for message, size in found:
             self.inbox.put(wire, Got(wire.number, message), size, evidence=evidence(message))
         if why is not None:
@@ -223,7 +228,7 @@ class Loop:
             self._paused.add(wire)
             self.watch(wire)
         elif left <= 0:
-            self._again.add(wire)  # TLS may hold more, which the kernel knows nothing about
+            self._again.add(wire)  # TLS may hold more, which the kernel does not know
         else:
             self._again.discard(wire)
         return left < TURN

@@ -106,7 +106,9 @@ class Membership:
         """From when on to accept connections."""
         self.newest_attempt = NEVER
         self._members: dict[int, Member] = {}
-        self._unknown = set() if first else set(range(nodes))
+        self._inherited = NEVER
+        """The newest attempt of an earlier leader, as far as agents have told."""
+        self._is_first = first
         self._first: Hello | None = None
         self._news: list[News] = []
         self._ticked = self._awake = now
@@ -133,7 +135,10 @@ class Membership:
         return True
 
     def leads(self, now: float) -> bool:
-        """Whether this process may still answer and start anything. Once it may not, it never may again."""
+        """Whether this process may still answer and start anything.
+
+        Once it may not, it never may again: if the engine still names this process, make a new :class:`Membership`.
+        """
         if self._term_s is not None and now >= self._confirmed + self._term_s:
             self._deposed = True
         return not self._deposed
@@ -146,12 +151,13 @@ class Membership:
             return Refused(why="the process there does not lead the run now", again=True)
         why = refusal(hello, run=self._run, version=self._version, nodes=self.nodes, first=self._first)
         member = self._members.get(node)
-        if why is None and member is not None and member.link is not None and now - member.heard <= SILENT_S:
-            why = taken(hello, member.hello, now - member.heard)
+        if why is None:
+            self._learn(hello.attempt)  # also of a second agent for a node: the first may know less
+            if member is not None and member.link is not None and now - member.heard <= SILENT_S:
+                why = taken(hello, member.hello, now - member.heard)
         if why is not None:
             return Refused(why=why)
         self._first = self._first or hello
-        self.newest_attempt = max(self.newest_attempt, hello.attempt)
         if member is None:
             member = Member(hello=hello, link=link, heard=now, state=hello.state, attempt=hello.attempt)
             self._members[node] = member
@@ -161,16 +167,13 @@ class Membership:
             # the start went to an earlier connection, perhaps to an earlier agent, whose lease these beats do not renew
             self._tell_vacant(node, member)
             member.renews = False
-        if hello.attempt != NEVER:
-            # an agent that has started one attempt itself found nothing of an earlier one on its node
-            self._unknown.discard(node)
         self._says(node, member, hello.attempt, hello.state, now)
         return Welcome(attempt=self.newest_attempt)
 
     def beat(self, node: int, beat: Beat, now: float, *, link: object) -> Heard | None:
         """A node lives. None: do not answer, because an answer would give it a lease."""
         member = self._members.get(node)
-        if member is None or member.link is not link or not self.leads(now):
+        if member is None or member.link != link or not self.leads(now):
             return None
         member.steps, member.quiet_s, member.leased = beat.steps, beat.quiet_s, True
         self._settle(node, member, now)
@@ -180,24 +183,29 @@ class Membership:
     def lost(self, node: int, why: str, now: float, *, link: object) -> None:
         """Its connection ended. The node itself may be well, and its ranks may run."""
         member = self._members.get(node)
-        if member is not None and member.link is link:
+        if member is not None and member.link == link:
             member.link, member.lost = None, why
 
     def ended(self, node: int, attempt: int, *, link: object) -> None:
         """Its agent says that no process of this attempt lives there any more (or none that could be killed)."""
         member = self._members.get(node)
-        if member is None or member.link is not link:
+        if member is None or member.link != link:
             return
         if member.open is not None and member.open <= attempt:
             self._close(node, member, attempt)
+
+    def _learn(self, attempt: int) -> None:
+        if attempt > self.newest_attempt:
+            self.newest_attempt = self._inherited = attempt
 
     def _says(self, node: int, member: Member, attempt: int, state: State, now: float) -> None:
         if member.silent:
             self._news.append(Returned(node=node, away_s=now - member.heard))
         member.silent = member.expired = False
         member.heard, member.state, member.attempt = now, state, attempt
-        self.newest_attempt = max(self.newest_attempt, attempt)
+        self._learn(attempt)
         if state is State.IDLE:
+            member.done = max(member.done, attempt)
             if member.open is not None and member.open <= attempt:
                 self._close(node, member, attempt)
         elif attempt > member.done and (member.open is None or member.open < attempt):
@@ -253,12 +261,23 @@ class Membership:
 
     def blocking(self, now: float) -> dict[int, float]:
         """The nodes that may still have processes of an attempt, each with the seconds until they cannot."""
-        unknown = self.opens + SAFE_S - now
-        found = {node: unknown for node in self._unknown} if unknown >= 0 else {}
+        found = self._may_have_inherited(now)
         for node, member in self._members.items():
             if member.open is not None and member.until >= now:
                 found[node] = max(member.until - now, found.get(node, 0.0))
         return found
+
+    def _may_have_inherited(self, now: float) -> dict[int, float]:
+        """The nodes that may run what an earlier leader started: all whose agent has not said that it is over there.
+
+        An agent that names no attempt, or an earlier one, may be a new process beside ranks of an old one.
+        """
+        left = self.opens + SAFE_S - now
+        if self._is_first or left < 0:
+            return {}
+        done = {node: member.done for node, member in self._members.items()}
+        over = max(self._inherited, NEVER + 1)
+        return {node: left for node in range(self.nodes) if done.get(node, NEVER) < over}
 
     def present(self, now: float) -> list[int]:
         """The nodes that can take part in an attempt: with a connection and a lease, and not busy ending ranks."""

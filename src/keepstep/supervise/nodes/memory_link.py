@@ -9,6 +9,7 @@ from typing import Protocol
 from keepstep.supervise.nodes.link import (
     CLOSED_HERE,
     CLOSED_THERE,
+    CUT_OFF,
     MOST_QUEUED,
     NOT_READ,
     LinkLost,
@@ -56,7 +57,7 @@ class MemoryLink:
             waiting = self.other.arrive(line, evidence=evidence(message))
         if waiting > MOST_QUEUED:
             why = NOT_READ.format(waiting / 1e6)
-            self.other.part("it was cut off, because it did not read")
+            self.other.part(CUT_OFF)
             self.part(why)
             raise LinkLost(why)
 

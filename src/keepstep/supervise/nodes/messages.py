@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from keepstep.core import foreign_json
 from keepstep.core.codec import build
-from keepstep.supervise.layout import Layout
+from keepstep.supervise.layout import Layout, Seat
 
 LARGEST = 4 << 20
 """Bytes of one message. Evidence travels in smaller pieces."""
@@ -57,6 +58,8 @@ class Hello(Message):
     program: str
     """A hash of the command and of the script: all nodes must run the same."""
     per_node: int | None
+    wall: float | None = None
+    """The time on its clock."""
     attempt: int = NEVER
     """The newest attempt that it knows of."""
     state: State = State.IDLE
@@ -210,10 +213,13 @@ class Start(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect(Message):
-    """Take the stacks of all ranks, and send all evidence of the attempt."""
+    """Send all evidence of the attempt."""
 
     attempt: int
     stacks: bool = True
+    """Take the stacks of all ranks first."""
+    long: bool = False
+    """... for long enough to see whether they move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,15 +268,49 @@ _KINDS = {
     )
 }
 
+_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(field.name for field in dataclasses.fields(kind))
+    for kind in (*_KINDS.values(), Gone, Known, Layout, Seat)
+}
+_as_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""Made once: an idle agent does little but encode beats."""
+
+
+_STATES = {state.value.encode(): state for state in State}
+_NUMBER = rb"(-?(?:0|[1-9][0-9]{0,17}))"
+_SECONDS = rb"(null|-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:e-[0-9]{1,3})?)"
+_BEAT = re.compile(
+    rb'{"kind":"beat","number":%b,"attempt":%b,"state":"([a-z]{1,9})","steps":%b,"quiet_s":%b}\n?'
+    % (_NUMBER, _NUMBER, _NUMBER, _SECONDS)
+)
+_HEARD = re.compile(rb'{"kind":"heard","number":%b}\n?' % _NUMBER)
+"""Beats and their answers as :func:`encode` writes them: nearly all messages of a large run are of these two."""
+
 
 def encode(message: Message) -> bytes:
     """One line of JSON."""
+    if type(message) is Heard:
+        return b'{"kind":"heard","number":%d}\n' % message.number
     found = {"kind": type(message).__name__.lower(), **_plain(message)}
-    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return _as_json(found).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
     """The message. Raises :class:`BadMessage`, and nothing else."""
+    if (beat := _BEAT.fullmatch(line)) is not None and (state := _STATES.get(beat[3])) is not None:
+        return Beat(
+            number=int(beat[1]),
+            attempt=int(beat[2]),
+            state=state,
+            steps=int(beat[4]),
+            quiet_s=None if beat[5] == b"null" else float(beat[5]),
+        )
+    if (heard := _HEARD.fullmatch(line)) is not None:
+        return Heard(number=int(heard[1]))
+    return _decode_any(line)
+
+
+def _decode_any(line: bytes) -> Message:
     try:
         if len(line) > LARGEST:
             raise ValueError(f"it has {len(line)} bytes")
@@ -285,8 +325,8 @@ def decode(line: bytes) -> Message:
 
 
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if (names := _FIELDS.get(type(value))) is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

@@ -15,22 +15,26 @@ import hashlib
 import json
 import os
 import re
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from keepstep.core import blackbox
-from keepstep.core.codec import to_dict
-from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.codec import from_dict, to_dict
+from keepstep.core.evidence import Coverage, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import GuardPart
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.identity import Rank
-from keepstep.core.private_files import open_private, open_regular, private_folder
+from keepstep.core.private_files import open_private, open_regular, private_folder, write_whole
 from keepstep.core.redact import redact, redacted
 from keepstep.core.wording import size as sized
 from keepstep.guard.box import open_box
 from keepstep.sources.arrivals import NAME as ARRIVALS
+from keepstep.sources.boxes import is_alive
 from keepstep.sources.files import GAPS
+from keepstep.sources.nodes import LIVING, LIVING_SCHEMA, NODE, NODE_SCHEMA
 from keepstep.supervise.nodes.messages import BadMessage, Parcel
 from keepstep.supervise.nodes.sent_log import HEAD, SLACK, TAIL, SentLog
 
@@ -41,8 +45,10 @@ MOST = 64 << 20
 FOR_LOGS = 40 << 20
 LARGEST_FILE = 16 << 20
 MOST_FILES = 10_000
-CORES, LEFT_OUT, EVENTS = "cores.jsonl", "left-out.jsonl", "events.jsonl"
-_RECORDS = ("start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl", EVENTS, "metrics.jsonl", "kernel.jsonl", GAPS)
+CORES, KERNEL, LEFT_OUT, EVENTS = "cores.jsonl", "kernel.jsonl", "left-out.jsonl", "events.jsonl"
+OURS = (CORES, KERNEL, LEFT_OUT, LIVING)
+"""Files that are only at the leader."""
+_RECORDS = ("start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl", EVENTS, "metrics.jsonl", GAPS)
 _LOG = re.compile(r"[a-z]{1,12}\d{0,7}\.log")
 _OF_GUARD = re.compile(
     r"(?:rank\d{1,7}|unranked|others)(?:-\d{1,10}){1,2}\.(?:box|notes\.jsonl)|\.[a-z0-9-]{1,40}\.exit"
@@ -54,7 +60,7 @@ def is_known(name: str) -> bool:
     """Whether a node may send a file of this name."""
     if name.startswith("guard/"):
         return _OF_GUARD.fullmatch(name.removeprefix("guard/")) is not None
-    return name in (*_RECORDS, ARRIVALS, CORES, LEFT_OUT) or _LOG.fullmatch(name) is not None
+    return name in (*_RECORDS, *OURS, ARRIVALS) or _LOG.fullmatch(name) is not None
 
 
 class Sender:
@@ -63,6 +69,7 @@ class Sender:
     def __init__(self, folder: Path, attempt: int) -> None:
         self._folder, self._attempt = folder, attempt
         self._cores: dict[str, list[Evidence[Fact]]] = {}
+        self._kernel: list[Evidence[Fact]] | None = None
         self.again()
 
     def again(self) -> None:
@@ -83,14 +90,17 @@ class Sender:
         """
         there = self._listed()
         left = most_bytes
-        for name in sorted(self._held.keys() - {*there, CORES, LEFT_OUT}):
+        for name in sorted(self._held.keys() - {*there, *OURS}):
             yield from self._forget(name)
         for name in there:
             if left > 0 and not _LOG.fullmatch(name) and name != ARRIVALS:
                 for parcel, size in self._file(name):
                     left -= size
                     yield parcel
+        yield from self._living(there)
         yield from self._virtual(CORES, (e for each in self._read_cores() for e in each))
+        if ended:
+            yield from self._virtual(KERNEL, self._of_kernel())
         logs = [name for name in there if _LOG.fullmatch(name)]
         for number, name in enumerate(logs):
             if left > 0:
@@ -218,23 +228,65 @@ class Sender:
                 index = identify(name.lower()).rank
                 rank = Rank(index=index) if index is not None else None
                 found, looked = read_core(self._folder / "cores" / name, f"cores/{name}", rank)
-                problems = [
-                    Evidence(
-                        fact=GuardPart(part=each.what, why=each.why, off=False),
-                        origin=Origin(source=CORES),
-                        rank=rank,
-                        quote=f"{each.what}: {each.why}",
-                    )
-                    for each in looked
-                    if each.why
-                ]
-                self._cores[name] = [*found, *problems]
+                self._cores[name] = [*found, *_as_evidence(looked, CORES, rank)]
         return self._cores.values()
+
+    def _of_kernel(self) -> list[Evidence[Fact]]:
+        """What this host's kernel says about ranks that ended badly; asked once."""
+        if self._kernel is None:
+            self._kernel = []
+            exits = self._bad_exits()
+            if exits:
+                from keepstep.analyze.kernel_window import said_about
+
+                found, looked = said_about(set(exits), max(exits.values()), broken=True)
+                self._kernel = [*found, *_as_evidence(looked, KERNEL, None)]
+        return self._kernel
+
+    def _bad_exits(self) -> dict[int, float]:
+        """The processes of this node that ended badly, and when."""
+        found: dict[int, float] = {}
+        with contextlib.suppress(OSError), open_regular(self._folder / "exits.jsonl", follow=False) as stream:
+            for line in stream.read(LARGEST_FILE).splitlines():
+                with contextlib.suppress(ValueError):
+                    each = from_dict(json.loads(line))
+                    fact = each.fact
+                    if isinstance(fact, ProcessExited) and fact.pid and each.at and (fact.code or fact.signal):
+                        found[fact.pid] = each.at
+        return found
+
+    def _living(self, there: list[str]) -> Iterator[Parcel]:
+        """Which processes live, and now, by this host's monotonic clock: at the leader neither can be known."""
+        boxes = [name for name in there if name.endswith(".box")]
+        if boxes:
+            pids = sorted({pid for name in boxes if (pid := _alive(self._folder / name)) is not None})
+            said = {"schema": LIVING_SCHEMA, "pids": pids, "now_ns": time.monotonic_ns()}
+            for parcel, _ in self._put(LIVING, json.dumps(said).encode()):
+                yield parcel
 
     def _words_on_left_out(self) -> Iterator[Evidence[Fact]]:
         for name, why in sorted(self._left_out.items()):
             fact = GuardPart(part=name, why=why, off=False)
             yield Evidence(fact=fact, origin=Origin(source=LEFT_OUT), quote=f"{name}: {why}")
+
+
+def _as_evidence(coverage: Iterable[Coverage], source: str, rank: Rank | None) -> Iterator[Evidence[Fact]]:
+    """What could not be looked at here."""
+    for each in coverage:
+        if each.why:
+            fact = GuardPart(part=each.what, why=each.why, off=False)
+            yield Evidence(fact=fact, origin=Origin(source=source), rank=rank, quote=f"{each.what}: {each.why}")
+
+
+def _alive(box: Path) -> int | None:
+    """The process that writes a box, if it lives."""
+    with contextlib.suppress(OSError, blackbox.NotABox, ValueError):
+        with open_box(box) as stream:
+            who = blackbox.identity(stream.read(blackbox.HEADER_SIZE))
+        pid = who.get("pid")
+        if isinstance(pid, int) and is_alive(who):
+            return pid
+    return None
 
 
 def _names(folder: Path) -> list[str]:
@@ -257,6 +309,14 @@ def _read_box(path: Path) -> bytes:
             blackbox.read(data)
             break
     return data
+
+
+def write_node(folder: Path, *, host: str, address: str | None, ranks: Iterable[int], ahead_s: float = 0.0) -> None:
+    """Say at the leader which host a folder (``nodeN``) is of, and how far its clock is ahead. Raises ``OSError``."""
+    private_folder(folder)
+    said = {"schema": NODE_SCHEMA, "node": int(folder.name.removeprefix("node")), "host": host, "address": address}
+    data = json.dumps({**said, "ranks": sorted(ranks), "ahead_s": round(ahead_s, 3)}).encode()
+    write_whole(folder / NODE, data)
 
 
 class Receiver:

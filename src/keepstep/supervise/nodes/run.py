@@ -31,7 +31,7 @@ def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
     """All of this node's part. Returns the run's status, on every node."""
     if station.office is None:
         return lead(station, asked, env) if station.call is None else serve(station, asked, env)
-    interrupts = Interrupts(_whisper, asked.grace_s)
+    interrupts = Interrupts(_whisper, asked.grace_s, preempted=station.statuses.preempted)
     with interrupts.listening():  # for the moments between two offices
         return _in_turns(station, station.office, asked, env, interrupts)
 
@@ -41,9 +41,12 @@ def lead(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
     most = asked.max_attempts if asked.max_attempts is not None else Settings().max_attempts
     past = partial(take_over, past=station.past, most=most) if station.past is not None else None
     try:
-        status = Supervisor(asked, env, make_crew=partial(Nodes, station), take_over=past).run()
+        crew = partial(Nodes, station)
+        status = Supervisor(asked, env, make_crew=crew, take_over=past, statuses=station.statuses).run()
     except CannotListen as error:
-        raise UserError(f"the leader cannot listen: {error}") from error
+        raise UserError(
+            str(error), hint="another run may use this port: give each run a port of its own with --meet HOST:PORT"
+        ) from error
     if station.at_end is not None:
         station.at_end(status)
     return status
@@ -60,7 +63,7 @@ def serve(
     """As an agent. ``out``: what ranks print goes to standard output (else to standard error)."""
     assert station.call is not None
     terminal = AgentTerminal(quiet=asked.quiet, out=None if out else sys.stderr)
-    interrupts = Interrupts(terminal.aloud, asked.grace_s)
+    interrupts = Interrupts(terminal.aloud, asked.grace_s, preempted=station.statuses.preempted)
     try:
         with interrupts.listening():
             hello = hello_of(station, asked.job)

@@ -75,7 +75,7 @@ def find(env: Mapping[str, str], *, file: Path | None = None) -> Secret | None:
             raise UserError(f"{VARIABLE} is not usable: {error}", hint=_HOW) from None
     if file is None and env.get(FILE_VARIABLE):
         file = Path(env[FILE_VARIABLE])
-    return _read(file) if file is not None else None
+    return _read(file, pod="KUBERNETES_SERVICE_HOST" in env) if file is not None else None
 
 
 def share(path: Path, secret: Secret) -> None:
@@ -119,7 +119,7 @@ class _NotYet(Exception):
     """The file is absent or incomplete."""
 
 
-def _read(path: Path, *, whole: bool = False) -> Secret:
+def _read(path: Path, *, whole: bool = False, pod: bool = False) -> Secret:
     try:
         with open_regular(path) as stream:
             info = os.fstat(stream.fileno())
@@ -130,10 +130,11 @@ def _read(path: Path, *, whole: bool = False) -> Secret:
         raise UserError(f"the file {path} with the run's secret does not exist") from error
     except OSError as error:
         raise UserError(f"the run's secret cannot be read from {path}: {error.strerror}") from error
-    if info.st_uid != os.geteuid():
+    given = pod and info.st_uid == 0 and not info.st_mode & 0o022 and _is_given_to_container(info.st_dev)
+    if info.st_uid != os.geteuid() and not given:
         hint = f"the agent must own it; or set {VARIABLE} in its environment"
         raise UserError(f"{path} with the run's secret belongs to user {info.st_uid}", hint=hint)
-    if stat.S_IMODE(info.st_mode) & 0o077:
+    if stat.S_IMODE(info.st_mode) & 0o077 and not given:
         raise UserError(f"other users may open {path} with the run's secret", hint=f"chmod 600 {path}")
     if whole and not text.endswith("\n"):
         raise _NotYet("it is incomplete")
@@ -141,6 +142,31 @@ def _read(path: Path, *, whole: bool = False) -> Secret:
         return Secret(text.strip())
     except ValueError as error:
         raise UserError(f"{path} holds no usable secret: {error}", hint=_HOW) from None
+
+
+def _is_given_to_container(device: int) -> bool:
+    """Whether a file lies in memory that was mounted here read-only, as the kubelet mounts a Secret into one container.
+
+    Such a file belongs to root and is usually readable for all, but only this container has it.
+    """
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
+            return any(_is_read_only_memory(line, f"{os.major(device)}:{os.minor(device)}") for line in stream)
+    except OSError:
+        return False
+
+
+def _is_read_only_memory(line: str, device: str) -> bool:
+    """``line``: of mountinfo (proc(5)). Every user of a machine can see its ordinary tmpfs, which can be written to."""
+    mount, _, system = line.partition(" - ")
+    fields = mount.split()
+    return (
+        len(fields) >= 6
+        and fields[2] == device
+        and fields[4] != "/"
+        and "ro" in fields[5].split(",")
+        and system.split()[:1] == ["tmpfs"]
+    )
 
 
 def _forget_absence(folder: Path) -> None:

@@ -8,10 +8,11 @@ import errno
 import os
 import socket
 import ssl
+import stat
 import threading
 from typing import Protocol
 
-from keepstep.supervise.nodes.link import CLOSED_THERE
+from keepstep.supervise.nodes.link import CLOSED_THERE, CannotConnect
 from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Hello, Message, Refused, Welcome, decode
 from keepstep.supervise.nodes.queues import Lanes, Source
 
@@ -22,6 +23,8 @@ SILENT_S = 8.0
 """For so long, data may stay unacknowledged. As long as a lease: after that the node's ranks end anyway."""
 UNSENT = 128 << 10
 """Bytes that the kernel takes beyond what is under way: a beat waits behind no more than these."""
+UNREAD = 256 << 10
+"""Bytes that the kernel holds for a process that is slow to read."""
 
 
 class Channel(Protocol):
@@ -35,6 +38,9 @@ class Channel(Protocol):
 
     def read(self) -> bytes | None:
         """What has come; empty at the end; None if nothing has come yet."""
+
+    def pending(self) -> int:
+        """Bytes that can be read although the kernel does not know of them."""
 
     def write(self, data: memoryview) -> int:
         """How many bytes were taken."""
@@ -50,7 +56,6 @@ class TlsChannel:
     def __init__(self, connection: ssl.SSLSocket) -> None:
         self._socket = connection
         self.read_fd = self.write_fd = connection.fileno()
-        self._ended = False
 
     def greet(self) -> bool | None:
         """Go on with the handshake. None: done; else whether it must write, rather than read, before it can go on."""
@@ -64,17 +69,31 @@ class TlsChannel:
 
     def read(self) -> bytes | None:
         try:
+            if not self.pending() and not self._peek():
+                return b""
             return self._socket.recv(PIECE)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return None
-        except ssl.SSLEOFError:
-            return b""
+
+    def pending(self) -> int:
+        return self._socket.pending()
 
     def write(self, data: memoryview) -> int:
+        with contextlib.suppress(BlockingIOError):
+            self._peek()
         try:
             return self._socket.send(data)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return 0
+        except ssl.SSLEOFError:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+
+    def _peek(self) -> bytes:
+        """Raises why the connection broke: ``ssl`` calls every failure of a system call the end (since Python 3.10).
+
+        SO_ERROR would not do: it has what TCP survives as well, such as a router's "unreachable".
+        """
+        return socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
 
     def end_writing(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)  # what is read from now on is not decrypted any more, nor looked at
@@ -87,6 +106,10 @@ class PipeChannel:
     """Two pipes, or one socket: what ssh gives a program as its stdin and stdout."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
+        for each in (read_fd, write_fd):
+            mode = os.fstat(each).st_mode
+            if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(each)):
+                raise CannotConnect("a link needs pipes as its stdin and stdout, not files or /dev/null")
         self.read_fd, self.write_fd = read_fd, write_fd
         self._open = {read_fd, write_fd}
         for each in self._open:
@@ -97,6 +120,9 @@ class PipeChannel:
             return os.read(self.read_fd, PIECE)
         except BlockingIOError:
             return None
+
+    def pending(self) -> int:
+        return 0
 
     def write(self, data: memoryview) -> int:
         try:
@@ -144,6 +170,7 @@ class Lines:
             if message is not None:
                 found.append((message, len(line)))
         if self._may_stray and self._skipped + len(self._rest) > MOST_STRAY:
+            self._keep(bytes(self._rest[:400]))
             self.wrong = f"no agent answered within {MOST_STRAY >> 10} KiB of other text{self._said()}"
         return found
 
@@ -177,7 +204,7 @@ class Lines:
 
     def _said(self) -> str:
         words = " ".join(self._stray.decode("utf-8", "replace").split())
-        return f"; it printed: {words[-200:]}" if words else ""
+        return f"; it printed: {words[-200:].strip()}" if words else ""
 
 
 class Wire(Source):
@@ -235,6 +262,11 @@ def words_for(error: OSError) -> str:
         errno.ENETUNREACH: "there is no way to the other side's network any more",
     }
     return known.get(error.errno or 0) or (error.strerror or type(error).__name__)
+
+
+def keep_short(endpoint: socket.socket) -> None:
+    """Before it connects or listens: let no megabytes of evidence wait in the kernel, before a beat that follows."""
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD)
 
 
 def tune(connection: socket.socket) -> None:

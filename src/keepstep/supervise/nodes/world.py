@@ -12,15 +12,20 @@ from pathlib import Path
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.identity import Rank
 from keepstep.core.report import Report
 from keepstep.core.wording import count, listing, ranks
 from keepstep.store.evidence import append
 from keepstep.supervise.crew import Applied
-from keepstep.supervise.ending import Exit
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.blame import failure_of
+from keepstep.supervise.nodes.contact import now as clock
+from keepstep.supervise.nodes.exits import as_exit
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
+from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Told
+from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
 from keepstep.supervise.progress import Progress
@@ -36,6 +41,8 @@ SETTLE_S = 4.0
 END_MORE_S = 15.0
 """Besides the grace period: for the kernel to end the processes, and for the last evidence to arrive."""
 AGAIN_S = 2.0
+LOST_S = SILENT_S + 1.0
+"""A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
 STOPS = (Happened.STOPPED, Happened.SUSPECTED)
 LOST = "nodes.jsonl"
 
@@ -70,6 +77,8 @@ class World:
         self._lost_at: dict[int, float] = {}
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
+        self._growing: Growing | None = None
+        self._judged: tuple[Outcome, Report] | None = None
         self._began = time.time()
 
     # --- the beginning
@@ -106,6 +115,7 @@ class World:
             may_start_over=self._may_start_over,
         )
         leader.tell(self._nodes, start)
+        self._growing = Growing(leader, self._gathering, self.number, self._nodes)
         self._began = time.time()
 
     def _answered(self, kind: type[Answer], nodes: Iterable[int], seconds: float) -> dict[int, Answer]:
@@ -119,8 +129,12 @@ class World:
             self._leader.wait(LOOK_S / 2)
 
     def _reachable(self, nodes: Iterable[int]) -> list[int]:
-        members = {node: self._leader.member(node) for node in nodes}
-        return [node for node, member in members.items() if member is not None and member.link is not None]
+        """Those whose agent can answer: heard of late and, once ranks are started, the very agent that started them."""
+        heard = {node: member for node in nodes if (member := self._leader.member(node)) is not None}
+        here = {n: each for n, each in heard.items() if each.link is not None and clock() - each.heard <= SILENT_S}
+        if self._leader.newest_attempt < self.number:
+            return list(here)
+        return [node for node, member in here.items() if member.open == self.number and member.renews]
 
     # --- watching
 
@@ -135,6 +149,8 @@ class World:
             for each in self._leader.news():
                 if (outcome := self._take(each)) is not None:
                     return outcome
+            if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
+                return Outcome(Happened.GROWS)
             self._leader.wait(LOOK_S)
 
     def _take(self, each: object) -> Outcome | None:
@@ -151,7 +167,7 @@ class World:
             case Expired(node=node) if node in self._nodes and node not in self._well:
                 return self._gone(node)
             case Vacant(node=node, attempt=attempt) if attempt == self.number and node in self._nodes:
-                return self._gone(node) if node not in self._leader.answers(said.Ended, self.number) else None
+                return self._gone(node)
             case _:
                 pass
         return None
@@ -163,15 +179,15 @@ class World:
         if happened is Happened.ENDED_WELL:
             self._well.add(node)
             return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
-        exit_ = _exit(told.exit)
+        exit_ = as_exit(told.exit)
         if exit_ is not None and told.rank is not None:
             self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
-            return self._collected(outcome)
+            return self._collected(self._or_lost(node, outcome))
         if not self._all_stand_still(node):
             return None  # others make progress: what this node waits for may come
-        outcome = self._collected(outcome)
+        outcome = self._collected(outcome, long=True)
         known, at = self._known.get(node, said.Known()), time.monotonic()
         quiet = known.stopped_s if known.stopped_s is not None else told.quiet_s or 0.0
         suspicion = Suspicion(
@@ -213,28 +229,60 @@ class World:
         self._gathering.interrupt(signal_)
         return self._collected(Outcome(Happened.INTERRUPTED))
 
-    def _collected(self, outcome: Outcome, *, stacks: bool = True) -> Outcome:
+    def _collected(self, outcome: Outcome, *, stacks: bool = True, long: bool = False) -> Outcome:
         """The stacks and the state of all ranks on all nodes, before anything is ended."""
         self._leader.forget(said.Collected)
-        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks))
+        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long))
         for node, each in self._answered(said.Collected, self._nodes, COLLECT_S).items():
             self._known[node] = each.known
+        for node in set(self._nodes) - set(self._reachable(self._nodes)) - self._lost.keys() - self._well:
+            member = self._leader.member(node)
+            if member is not None:
+                self._silent(node, clock() - member.heard, member.lost)
         return outcome
 
     # --- lost nodes
+
+    def _or_lost(self, first: int, outcome: Outcome) -> Outcome:
+        """A rank failed. If another node is going silent just now, that is why: ranks lose their peers at once."""
+        until = time.monotonic() + LOST_S
+        while time.monotonic() < until and not self._lost and any(self._may_be_lost(node) for node in self._nodes):
+            self._see_the_silent()
+            self._leader.wait(LOOK_S / 2)
+        lost = next((fact for node, fact in self._lost.items() if node != first), None)
+        if lost is None:
+            return outcome
+        return replace(outcome, happened=Happened.NODE_LOST, rank=lost.ranks[0] if lost.ranks else None)
+
+    def _see_the_silent(self) -> None:
+        for each in self._leader.news():
+            if isinstance(each, Silent | Returned) and each.node in self._nodes:
+                self._take(each)
+            elif isinstance(each, Told) and each.happened.what == Happened.INTERRUPTED.value:
+                self._gathering.interrupt(each.happened.signal)
+
+    def _may_be_lost(self, node: int) -> bool:
+        member = self._leader.member(node)
+        return member is not None and (member.link is None or clock() - member.heard > 2 * BEAT_S)
 
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
         self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
         how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
-        whom = f", with {ranks(seats)}" if seats else ""
+        whom = f", with {ranks(seats)}," if seats else ""
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
         self._lost_at[node] = time.time() - since_s
         self._note(self._lost[node])
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
-            self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
+            member = self._leader.member(node)
+            why = (
+                "another agent has taken its place: it was started again"
+                if member is not None and not member.renews
+                else "its ranks were ended there, because its agent had lost touch with the leader"
+            )
+            self._silent(node, 0.0, why)
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
@@ -242,7 +290,9 @@ class World:
         at, how = self._lost_at[fact.node], fact.why or "nothing arrives from it"
         quote = f"{fact.host} (node {fact.node}) has been silent for {time.time() - at:.1f} s: {how}"
         with contextlib.suppress(OSError):
-            append(self.folder / LOST, [Evidence(fact=fact, origin=Origin(source=LOST), at=at, quote=quote)])
+            rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.number) if fact.ranks else None
+            found = Evidence(fact=fact, origin=Origin(source=LOST), rank=rank, at=at, quote=quote)
+            append(self.folder / LOST, [found])
 
     # --- after a decision
 
@@ -279,7 +329,20 @@ class World:
             self._note(fact)
 
     def close(self) -> None:
-        pass
+        """Remember what this attempt says about its hosts."""
+        if self._judged is None or not self._nodes:
+            return
+        outcome, report = self._judged
+        failure = failure_of(
+            self.number,
+            outcome.happened,
+            report,
+            lost=[fact.host for fact in self._lost.values()],
+            machines=[self._host(node) for node in self._nodes],
+            layout=self._layout,
+        )
+        if failure is not None:
+            self._gathering.failed(failure)
 
     # --- what is known
 
@@ -304,6 +367,7 @@ class World:
         self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
     ) -> Situation:
         """What the policy decides upon: of all nodes together."""
+        self._judged = outcome, report
         known, exit_, stop = list(self._known.values()), outcome.exit, outcome.stop
         named = report.root.ranks if stop is not None and report.root is not None else ()
         awaited = [self._known[node] for node in self._nodes_of(named) if node in self._known]
@@ -347,9 +411,3 @@ class World:
 
     def _hosts(self, nodes: Sequence[int]) -> str:
         return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
-
-
-def _exit(gone: said.Gone | None) -> Exit | None:
-    if gone is None:
-        return None
-    return Exit(pid=gone.pid, at=gone.at, code=gone.code, signal=gone.signal, dumped=gone.dumped)

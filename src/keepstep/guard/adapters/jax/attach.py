@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.guard.adapters.jax import input, posthook, saves, world
 from keepstep.guard.adapters.jax.apart import Apart
 from keepstep.guard.adapters.jax.contracts import Programs
+from keepstep.guard.adapters.jax.idle import Idle
 from keepstep.guard.adapters.jax.lockstep import Lockstep
 from keepstep.guard.adapters.jax.posthook import PART
 from keepstep.guard.adapters.jax.recompiles import Recompiles
@@ -57,6 +58,7 @@ def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple
     session.pulse.every(0.2, "ranks out of step", lockstep.look)
     session.pulse.every(0.5, "results of JAX's steps", runs.results.look)
     session.pulse.every(0.5, "exchanges between JAX's processes", Apart(session, runs, lockstep, _world).look)
+    session.pulse.every(0.5, "devices that JAX does not use", Idle(session, programs, module, _world).look)
     runs.leaves = module.tree_util.tree_leaves
     runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
     replicated.__call__ = runs.around(replicated.__call__)

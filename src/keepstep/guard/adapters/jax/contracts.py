@@ -64,6 +64,8 @@ class Programs:
         self._agreed: set[str] = set()
         self._compared: set[str] = set()
         self.process = 0
+        self.used: set[int] = set()
+        """The devices that any of the user's programs ran on; JAX's own comparisons run on all."""
         self.before_step: Callable[[Program, tuple[Any, ...]], None] = lambda program, args: None
         """Sees the batch of a program that trains."""
 
@@ -104,6 +106,8 @@ class Programs:
         program.internal = program.name in self._own_names
         program.shardings = list(executable.in_handler.in_shardings)
         program.devices = _devices([*program.shardings, *executable.out_handler.out_shardings])
+        if not program.internal and program.name not in OWN:
+            self.used |= {device.id for device in program.devices}
         program.processes = tuple(sorted({device.process_index for device in program.devices}))
         program.spans = len(program.processes) > 1
         program.kept = sorted(executable.kept_var_idx)

@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from keepstep.core.trails import Issued as Trail
 from keepstep.core.wording import called
 from keepstep.guard.adapters.torch import recorder
-from keepstep.guard.adapters.torch.compare import BACKWARD, COLLECTIVE, FORWARD, Op, Word
+from keepstep.guard.adapters.torch.compare import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, Word
+from keepstep.guard.adapters.torch.recorder import Recorded
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.guard.stack_of import calls
 
@@ -33,6 +34,13 @@ BUFFERS = (
 """DDP's functions that broadcast something other than gradients."""
 
 
+class Group(NamedTuple):
+    members: tuple[int, ...]
+    default: bool
+    axis: str
+    """Its description, which groups along one axis of a mesh share."""
+
+
 class Position:
     """Asked by the guard's thread."""
 
@@ -44,7 +52,7 @@ class Position:
         self._cpu = (0, 0)
         self.idle = False
         """Whether the training's thread hardly used the processor between the last two looks."""
-        self._trails: tuple[dict[str, int], dict[str, tuple[Trail, ...]]] = ({}, {})
+        self._recorded: tuple[dict[str, int], dict[str, Recorded]] = ({}, {})
 
     def look(self) -> None:
         self.idle = self._is_idle()
@@ -71,21 +79,28 @@ class Position:
             ends=tuple(state.ends)[-16:],
             batches=state.loaders.length,
             turns=state.loaders.turns,
-            trails=self.trails(sequences) if still >= max(READ_S, 2 * usual) else {},
+            trails={name: each.issued for name, each in self.recorded(sequences).items()}
+            if still >= max(READ_S, 2 * usual)
+            else {},
         )
 
-    def trails(self, sequences: dict[str, int]) -> dict[str, tuple[Trail, ...]]:
+    def recorded(self, sequences: dict[str, int]) -> dict[str, Recorded]:
         """All that was issued, from torch's own record, with the script's lines; read once per standstill."""
-        if self._trails[0] != sequences and not self._session.is_off("flight recorder"):
-            found: dict[str, tuple[Trail, ...]] = {}
+        if self._recorded[0] != sequences and not self._session.is_off("flight recorder"):
+            found: dict[str, Recorded] = {}
             with self._session.part("flight recorder"):
                 found = {
-                    name: self._with_lines(name, trail)
-                    for name, trail in recorder.read(self._state).items()
+                    name: each._replace(issued=self._with_lines(name, each.issued))
+                    for name, each in recorder.read(self._state).items()
                     if name in sequences
                 }
-            self._trails = (dict(sequences), found)
-        return self._trails[1]
+            self._recorded = (dict(sequences), found)
+        return self._recorded[1]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the training's thread waits for other ranks."""
+        return self.idle and self.where()[0] in WAITS
 
     def _with_lines(self, group: str, trail: tuple[Trail, ...]) -> tuple[Trail, ...]:
         own: dict[int, Issued] = {}
@@ -113,25 +128,28 @@ class Position:
                     found[name] = state.sequence(group)
             return found
 
-    def groups(self) -> dict[str, tuple[tuple[int, ...], bool]]:
-        """The members of each group, and whether it is the default one."""
+    def groups(self) -> dict[str, Group]:
         state = self._state
         with state.lock:
             default = state.default_group()
             if state.closed or default is None:
                 return {}
             return {
-                name: (tuple(int(rank) for rank in state.c10d.get_process_group_ranks(group)), group is default)
+                name: Group(
+                    tuple(int(rank) for rank in state.c10d.get_process_group_ranks(group)),
+                    group is default,
+                    _axis(group),
+                )
                 for group, name in list(state.c10d._world.pg_names.items())[:MOST_GROUPS]
             }
 
     def is_first_of_a_group(self) -> bool:
         rank = self._state.rank()
-        return any(len(members) > 1 and min(members) == rank for members, _ in self.groups().values())
+        return any(len(each.members) > 1 and min(each.members) == rank for each in self.groups().values())
 
     def is_in_a_group_of_others(self) -> bool:
         """Whether a group of this rank does not begin with rank 0."""
-        return any(len(members) > 1 and min(members) for members, _ in self.groups().values())
+        return any(len(each.members) > 1 and min(each.members) for each in self.groups().values())
 
     def _is_idle(self) -> bool:
         """Whether the training's thread has hardly used the processor since the last look."""
@@ -156,6 +174,11 @@ class Position:
                 if sys.prefix not in path and not path.startswith(os.path.dirname(os.__file__)):
                     break
         return doing, line
+
+
+def _axis(group: object) -> str:
+    found = getattr(group, "group_desc", "")
+    return found[:80] if isinstance(found, str) and found != "undefined" else ""
 
 
 def _doing(path: str, name: str) -> str:

@@ -11,7 +11,7 @@ import io
 import math
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keepstep.core import trails
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -31,6 +31,13 @@ TYPES = {
     "Float": "float32", "Double": "float64", "Bool": "bool", "BFloat16": "bfloat16", "ComplexFloat": "complex64",
     "ComplexDouble": "complex128",
 }  # fmt: skip
+
+
+class Recorded(NamedTuple):
+    """The last collectives of one group, oldest first, and the last number that has ended (None: none of them)."""
+
+    issued: tuple[Issued, ...]
+    done: int | None
 
 
 class _Plain(pickle.Unpickler):
@@ -77,10 +84,11 @@ def is_kept(state: Torch) -> bool:
     return not issued or bool(_entries(state))
 
 
-def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
-    """The last collectives of each group, oldest first, without groups in which ranks also send to each other."""
+def read(state: Torch) -> dict[str, Recorded]:
+    """By group, without groups in which ranks also send to each other."""
     entries = _entries(state) or []
     found: dict[str, dict[int, Issued]] = {}
+    done: dict[str, int] = {}
     between_two: set[str] = set()
     for each in entries[-MOST * 8 :]:
         name = str(each["process_group"][0])
@@ -89,6 +97,8 @@ def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
             continue
         number, issued = int(each["collective_seq_id"]), found.setdefault(name, {})
         operation, dtype, shape = _operation(each)
+        if _has_ended(each):
+            done[name] = max(number, done.get(name, number))
         one = Issued(
             number,
             trails.key(operation, dtype, math.prod(shape)),
@@ -100,7 +110,17 @@ def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
             if before is None
             else Issued(number, f"{before.key}+{one.key}"[:200], f"{before.words} + {one.words}"[:200])
         )
-    return {name: tuple(list(issued.values())[-MOST:]) for name, issued in found.items() if name not in between_two}
+    return {
+        name: Recorded(tuple(list(issued.values())[-MOST:]), done.get(name))
+        for name, issued in found.items()
+        if name not in between_two
+    }
+
+
+def _has_ended(entry: dict[str, Any]) -> bool:
+    """gloo never updates the state of what has ended; NCCL also retires what it gave up."""
+    retired = bool(entry.get("retired")) and not str(entry["profiling_name"]).startswith("nccl:")
+    return retired or entry.get("state") == "completed"
 
 
 def _operation(entry: dict[str, Any]) -> tuple[str, str, list[int]]:

@@ -145,12 +145,12 @@ class Watch:
         words = {rank: word for rank, text in said.items() if (word := _read(text)) is not None}
         words[self._state.rank()] = self.word(sequences, still)
         found = False
-        for name, (members, default) in self._position.groups().items():
-            complete = last or all(rank in words and words[rank].line for rank in members)
+        for name, group in self._position.groups().items():
+            complete = last or all(rank in words and words[rank].line for rank in group.members)
             if (
                 complete
-                and self._state.rank() in members
-                and (told := mismatch(words, name, members, default)) is not None
+                and self._state.rank() in group.members
+                and (told := mismatch(words, name, group.members, group.default)) is not None
             ):
                 self.tell(told, words)
                 found = True
@@ -246,9 +246,18 @@ class Watch:
         if self._trails_told >= MOST_TRAILS_TOLD or self._state.world < 2:
             return
         self._trails_told += 1
-        for name, trail in list(self._position.trails(sequences).items())[:MOST_GROUPS]:
-            fields = {"group": name, "issued": [tuple(each) for each in trail[-NOTED:]], "steps": self._session.steps}
-            last = trail[-1]
+        waits, groups = self._position.waits, self._position.groups()
+        for name, record in list(self._position.recorded(sequences).items())[:MOST_GROUPS]:
+            fields = {
+                "group": name,
+                "issued": [tuple(each) for each in record.issued[-NOTED:]],
+                "steps": self._session.steps,
+                "done": record.done,
+                "waits": waits,
+            }
+            if name in groups:
+                fields |= {"members": groups[name].members, "axis": groups[name].axis}
+            last = record.issued[-1]
             self._session.note(
                 "CollectivesIssued",
                 fields,

@@ -30,8 +30,9 @@ SCENARIOS = (
         fault="skipped_exchange",
         hang=True,
         args=("--timeout", "120"),
-        note="Rank 5 leaves out the exchange of gradients with rank 1. In the end all wait for each other in a circle.",
-        **on_rank_5,
+        note="Rank 5 leaves out the exchange of gradients with rank 1. In the end all wait for each other in a circle; "
+        "only their numbers in each group show who began it.",
+        **{**on_rank_5, "root_ranks": None, "inside_ranks": (5,)},
     ),
     mesh(
         "torch_mesh_killed",

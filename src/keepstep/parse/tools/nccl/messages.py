@@ -37,7 +37,8 @@ from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import Signature, by_hand, signature
 from keepstep.parse.tools.network.sockets import why
 
-_ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
+_ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?<\d+>|(?=[\w.:%\[\]]{0,60}\d)\[?[\w%]*[.:][\w.:%]+\]?)"
+"""``node2<40108>``, or an address: the next word of a sentence is neither."""
 _INTERFACE = lazy_pattern(
     r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
 )
@@ -258,7 +259,7 @@ SIGNATURES = (
         final=False,
     ),
     signature(r"Net ?: error encountered when getting address info", NameUnresolved),
-    signature(r"Connection closed by remote peer(?: (?P<peer>\S+))?", PeerLost, how="connection closed"),
+    signature(rf"Connection closed by remote peer(?: {_ADDR})?", PeerLost, how="connection closed"),
     signature(
         r"Call to (?:recv from|send to|recv|send|read|write)(?: " + _ADDR + r")? failed ?: (?P<how>[A-Z][\w ]+)",
         lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),

@@ -24,7 +24,8 @@ from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 
-_PEER = r"\[?(?P<peer>[\w.:%]+)\]?(?::\d+)?"
+_PEER = r"\[?(?P<peer>(?<=\[)[\w.:%\-]+|(?=[\w.:%]{0,60}\d)[\w%]*[.:][\w.:%]+)\]?(?::\d+)?"
+"""An address, or any name in brackets: the next word of a sentence is neither."""
 
 
 def _mesh(match: re.Match[str]) -> Fact:

@@ -39,11 +39,23 @@ SIGNATURES = (
     signature(
         rf"\b[Rr]estarting {_RUN}\(?(?:attempt |restart )?#?(?P<attempt>\d{{1,3}}) ?(?:/|of) ?\d{{1,3}}\b", _numbered
     ),
+    signature(
+        r"\b[Aa]ttempt[ #:=]{1,3}(?P<attempt>\d{1,3})(?: is| was)? (?:starting|started|begins|begun|launched)\b",
+        _numbered,
+    ),
+    # Kubernetes, on one container, when it happens; the counts of a description say nothing about when
+    signature(
+        r"\b[Rr]estart(?:ed|ing)\b[^\n]{0,60}\brestart[_ ]?[Cc]ount['\"]?[=: ]{1,2}(?P<restarts>[1-9]\d{0,3})\b",
+        LifeBegan,
+        by="Kubernetes",
+    ),
     # ended in order to be started again
     signature(r"\*\*\* [^\n]{0,200}DUE TO JOB REQUEUE", LifeEnded, by="Slurm"),
     signature(r"; will restart worker group", LifeEnded, by="torchrun"),
     signature(r"\b[Rr]equeued (?:exp|SLURM job:?) \d", LifeEnded, by="Lightning"),
-    signature(r"\b[Rr]equeu(?:e?ing|ed) (?:the |this )?(?:Slurm |SLURM )?job\b", LifeEnded, by="the script"),
+    signature(
+        r"\b[Rr]equeu(?:e?ing|ed) (?:the |this )?(?:Slurm |SLURM )?(?:job|gang|task)\b", LifeEnded, by="the script"
+    ),
     signature(
         r"\b(?:exit(?:ed)? (?:with )?(?:code|status) \d{1,3}|crashed|got signal \d{1,2})[^\n]{0,60}[;,.:( ](?:[Rr]estarting|[Rr]elaunching|will (?:be )?restart)",
         LifeEnded,

@@ -140,6 +140,16 @@ SIGNATURES = (
         r"^#SBATCH (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b",
         lambda match: ProcessesStarted(count=int(match["count"]), by="Slurm"),
     ),
+    # submitting job x resources: tpu=v6e-32 replicas=1
+    signature(
+        r"\b(?:[Ss]ubmitt(?:ing|ed)|[Ll]aunch(?:ing|ed)|[Ss]chedul(?:ing|ed)) (?:the |a |this )?(?:job|gang|workload|[Jj]ob[Ss]et)\b"
+        r"[^\n]{0,160}?\b(?:replicas|num_tasks|n_?tasks|num_hosts)['\"]?[=:] ?(?P<count>\d{1,5})\b",
+        lambda match: ProcessesStarted(count=int(match["count"]), by="the scheduler"),
+        anchors=by_hand(
+            "words for a start are on many lines",
+            *(f"{what}{sign}" for what in ("replicas", "tasks", "hosts") for sign in ("=", ":", '"', "'")),
+        ),
+    ),
     signature(r"MPI startup\(\): (?P<last>(?P<count>[1-9]\d{0,4})) +\d+ +\S+", _started),
     signature(rf"\bMPI(?:\.COMM_WORLD\.Get_size\(\)|[ _](?:world )?size){_IS}(?P<count>\d{{1,5}})\b", _started),
 )

@@ -7,7 +7,7 @@ torch_xla, because libtpu words it. The out-of-memory texts of GPUs are elsewher
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.environment import SymbolMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
@@ -106,7 +106,8 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>Failed to establish SliceBuilder grpc channel[^\n]{0,120})", TpuInitFailed),
     signature(r"(?P<what>Invalid --\w*slice_builder_worker_addresses[^\n]{0,160})", TpuInitFailed),
-    signature(r"(?P<what>Expected \d+ worker addresses, got \d+)", TpuInitFailed),
+    # libtpu, on a list of addresses in its variables (TPU_PROCESS_ADDRESSES) that does not fit the slice
+    signature(r"(?P<detail>Expected \d+ worker addresses, got \d+)", ClusterSpecInvalid),
     signature(r"(?P<what>[Uu]nexpected worker (?:hostname|address)[^\n]{0,160})", TpuInitFailed),
     signature(r"(?P<what>TPU cores on each host is not same)", TpuInitFailed),
     signature(r"(?P<what>No TPU devices? (?:were|was) found)", TpuInitFailed),

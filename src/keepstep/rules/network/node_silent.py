@@ -17,6 +17,7 @@ from keepstep.core.wording import ranks
     id="NET060",
     cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
     needs=(NodeLost,),
+    confidence=Confidence.SUPPORTED,
     explains=(
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
         Cause.NETWORK_TIMEOUT_SLOW,
@@ -24,7 +25,7 @@ from keepstep.core.wording import ranks
         Cause.WORKER_PARAMETER_SERVER_LOST,
     ),
 )
-def node_lost(seen: EvidenceSet) -> Iterator[Found]:
+def node_silent(seen: EvidenceSet) -> Iterator[Found]:
     """A node of the run fell silent, and did not come back in time.
 
     ## What it looks like
@@ -32,13 +33,11 @@ def node_lost(seen: EvidenceSet) -> Iterator[Found]:
     lose their connections, or wait.
 
     ## Why it happens
-    Nothing arrives any more: the machine is down, or the network between it and the leader drops packets. If its
-    connection was closed instead, the machine lives, and somebody killed the agent there (an administrator, the
-    scheduler, or the kernel for want of memory); the agent's ranks are killed with it.
+    The machine is down, or the network between it and the leader drops packets.
 
     ## How we know
     Every agent says twice a second that it lives. The leader heard nothing from this one for longer than a node may be
-    silent, and what the other ranks report came later.
+    silent, and its connection was not closed, as it is when only the agent ends.
 
     ## What to do
     See whether the machine is up, and whether it can be reached from the leader. `keepstep check network` between the
@@ -49,24 +48,13 @@ def node_lost(seen: EvidenceSet) -> Iterator[Found]:
     """
     for lost in seen.groups(NodeLost, by=lambda fact: fact.node):
         fact = lost[-1].fact
-        whom = f", with {ranks(fact.ranks)}" if fact.ranks else ""
-        if fact.closed:
-            yield Found(
-                title=f"the agent on {fact.host}{whom} was killed or crashed",
-                because=f"its connection ended ({fact.why}), and it did not come back",
-                evidence=lost,
-                ranks=fact.ranks,
-                cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-                confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do=f"see on {fact.host} what ended it", command=f"ssh {fact.host} 'dmesg -T | tail -50'"),),
-            )
-        else:
+        if not fact.closed:
+            whom = f", with {ranks(fact.ranks)}," if fact.ranks else ""
             yield Found(
                 title=f"{fact.host}{whom} went silent",
                 because="nothing has arrived from it any more: the machine is down, or the network drops its packets",
                 evidence=lost,
                 ranks=fact.ranks,
-                confidence=Confidence.SUPPORTED,
                 fixes=(
                     Fix(
                         do="see whether the machine is up, and whether it can be reached from the leader",

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow runs whose messages do not say what began them: who was late, who left, who came again."""
+
+from __future__ import annotations
+
+from keepstep.lab.scenarios.tensorflow.parts import LEGACY, LONG, fit, mwms, on_worker_1, ps
+
+HANG = "sync.deadlock_or_hang_waiting_rank"
+LOST = "network.connection_reset_peer_died"
+
+SCENARIOS = (
+    mwms(
+        "tf_late_start",
+        cause=HANG,
+        fault="late_start",
+        strike_ranks=(0,),
+        root_ranks=(0,),
+        args=("--register-timeout", "8"),
+        limit=75,
+        note="Worker 0 prepares its data for longer than worker 1 waits for it; then it waits for worker 1.",
+    ),
+    mwms(
+        "tf_sleeping_worker",
+        cause=HANG,
+        fault="sleep_long",
+        args=("--timeout", "8"),
+        limit=60,
+        note="Worker 1 stops for minutes at step 30 in silence; worker 0's collective times out after 8 s.",
+        **on_worker_1,
+    ),
+    fit(
+        "tf_fit_leaves_early",
+        cause="sync.collective_mismatch",
+        also_accept=("data.sharding_uneven_or_empty",),
+        fault="leaves_early",
+        env=LEGACY,
+        limit=60,
+        note="A callback of worker 1 ends it with 0 at step 30 of `fit`; worker 0 loses it.",
+        **on_worker_1,
+    ),
+    mwms(
+        "tf_second_life",
+        cause="user.code_exception",
+        earlier=(LOST, "resource.host_oom_killed", "unknown.not_established"),
+        fault="second_life",
+        mark="step 20 loss",
+        args=LONG,
+        limit=120,
+        note="Worker 1 is killed, the job is started again into the same logs, and there worker 1 raises KeyError.",
+        **on_worker_1,
+    ),
+    mwms(
+        "tf_old_process",
+        cause="network.port_in_use",
+        fault="old_process",
+        root_ranks=(0,),
+        mark="step 20 loss",
+        args=("--register-timeout", "10", *LONG),
+        limit=75,
+        note="The job was started again while its old worker 0 still holds the port; both lives are in the same logs.",
+    ),
+    ps(
+        "tf_ps_worker_restarted",
+        later="run",
+        cause="worker.restarted_or_incarnation_mismatch",
+        also_accept=(LOST, "resource.host_oom_killed", "unknown.not_established"),
+        fault="restart_rank",
+        mark="step 60",
+        ranks=4,
+        roles=("chief", "worker", "worker", "ps"),
+        strike_ranks=(2,),
+        root_ranks=(2,),
+        args=("--steps", "4000"),
+        limit=90,
+        note="One of two workers is killed and started again; the chief goes on with the other and takes it back.",
+    ),
+    mwms(
+        "tf_home_segfault",
+        cause="user.native_crash",
+        also_accept=("framework.bug_segfault",),
+        fault="native_segfault",
+        launcher="home",
+        limit=75,
+        note="Worker 1 dies of SIGSEGV in silence; only a home-made launcher says so, worker 0 loses it.",
+        **on_worker_1,
+    ),
+    mwms(
+        "tf_home_watchdog",
+        cause=HANG,
+        fault="sleep_long",
+        launcher="home-watchdog",
+        strike_ranks=(1,),
+        strike_step=30,
+        note="Worker 1 sleeps; a home-made launcher sees no progress and ends both workers.",
+    ),
+    mwms(
+        "tf_two_stacks",
+        cause=HANG,
+        also_accept=("sync.collective_mismatch",),
+        fault="chief_evaluates",
+        root_ranks=(0, 1),
+        args=("--evaluate", "40", "--watchdog", "15", *LONG),
+        note="Only the chief evaluates, in a collective; worker 1 waits for its file. Watchdogs print stacks.",
+    ),
+    mwms(
+        "tf_older_package",
+        cause="env.version_mismatch_between_nodes",
+        fault="older_package",
+        ranks=3,
+        note="Worker 1's host has an older version of a small package, which works and computes something else.",
+        **on_worker_1,
+    ),
+    fit(
+        "tf_no_gpu",
+        cause="env.framework_cuda_mismatch",
+        fault="no_gpu",
+        env=LEGACY,
+        note="The workers were given GPUs, and train on the CPU because TensorFlow reaches none.",
+    ),
+)

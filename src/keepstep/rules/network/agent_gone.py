@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET061: the agent of a node ended before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks
+
+
+@rule(
+    id="NET061",
+    cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    needs=(NodeLost,),
+    confidence=Confidence.SUPPORTED,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+    ),
+)
+def agent_gone(seen: EvidenceSet) -> Iterator[Found]:
+    """The agent of a node ended, and the ranks of that node with it.
+
+    ## What it looks like
+    `keepstep run` on several nodes says `host-b, with ranks 4-7, has been silent for 2.1 s: its agent is gone`. Ranks
+    of other nodes then lose their connections.
+
+    ## Why it happens
+    Somebody killed the agent: an administrator, the scheduler, or the kernel for want of memory. Or the agent broke. If
+    it only lost touch with the leader, it has ended its ranks itself, so that another attempt could start.
+
+    ## How we know
+    The connection was closed by the other machine, which therefore lives, and no agent came back.
+
+    ## What to do
+    Look on that machine for what ended it: the kernel's log, the scheduler's log, the agent's own last words.
+
+    ## When this is wrong
+    When a proxy or a firewall between the two closes connections that live.
+    """
+    for lost in seen.groups(NodeLost, by=lambda fact: fact.node):
+        fact = lost[-1].fact
+        if fact.closed:
+            whom = f", with {ranks(fact.ranks)}," if fact.ranks else ""
+            yield Found(
+                title=f"the agent on {fact.host}{whom} is gone",
+                because=f"its connection ended ({fact.why}), and it did not come back",
+                evidence=lost,
+                ranks=fact.ranks,
+                fixes=(Fix(do=f"see on {fact.host} what ended it", command=f"ssh {fact.host} 'dmesg -T | tail -50'"),),
+            )

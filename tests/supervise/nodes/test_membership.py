@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's lease and the leader's view of it, step by step. test_one_attempt_at_once has them in a crowd."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from keepstep.supervise.layout import Layout
+from keepstep.supervise.nodes.lease import BEAT_S, KILL_S, LEASE_S, SAFE_S, Lease
+from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent, Vacant
+from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, Start, State, Welcome
+
+HELLO = Hello(
+    run="r", node=0, host="a", address=None, version="1", python="3.11.7", program="p", per_node=2, attempt=NEVER
+)
+
+
+def start(attempt: int) -> Start:
+    return Start(attempt=attempt, layout=Layout())
+
+
+def beat(number: int = 1, attempt: int = NEVER, state: State = State.IDLE) -> Beat:
+    return Beat(number=number, attempt=attempt, state=state)
+
+
+def hello(node: int, **other: object) -> Hello:
+    return dataclasses.replace(HELLO, **{"node": node, "host": f"h{node}", **other})  # type: ignore[arg-type]
+
+
+def two(*, first: bool = True) -> Membership:
+    """A leader with two nodes, each on the link that is its own number."""
+    members = Membership(run="r", version="1", nodes=3, now=0.0, first=first)
+    for node in (0, 1):
+        assert isinstance(members.hello(node, hello(node), 0.0, link=node), Welcome)
+        assert members.beat(node, beat(), 0.0, link=node) == Heard(number=1)
+    return members
+
+
+# --- the agent
+
+
+def test_a_node_without_a_lease_starts_nothing() -> None:
+    lease = Lease(0.0)
+    assert lease.is_over(0.0)
+    assert not lease.may_start(start(0), 0.0)
+
+
+def test_a_lease_counts_from_when_the_beat_was_sent() -> None:
+    lease = Lease(0.0)
+    first = lease.beat(0.0, state=State.IDLE)
+    assert first is not None and first.number == 1
+    assert lease.beat(BEAT_S / 2, state=State.IDLE) is None
+    lease.heard(Heard(number=1), 3.0)
+    assert lease.left_s(3.0) == LEASE_S - 3.0
+    assert lease.may_start(start(0), LEASE_S - 0.1)
+    assert lease.is_over(LEASE_S)
+
+
+def test_an_answer_to_a_beat_that_was_never_sent_gives_nothing() -> None:
+    lease = Lease(0.0)
+    lease.heard(Heard(number=1), 0.0)
+    assert lease.is_over(0.0)
+
+
+def test_an_answer_that_comes_after_a_lease_gives_nothing() -> None:
+    lease = Lease(0.0)
+    lease.beat(0.0, state=State.IDLE)
+    lease.heard(Heard(number=1), LEASE_S)
+    assert lease.until is None
+
+
+def test_an_attempt_starts_once_and_an_older_one_never() -> None:
+    lease = Lease(0.0)
+    lease.beat(0.0, state=State.IDLE)
+    lease.heard(Heard(number=1), 0.1)
+    assert lease.may_start(start(3), 0.2)
+    assert not lease.may_start(start(3), 0.2)
+    assert not lease.may_start(start(2), 0.2)
+    lease.welcomed(Welcome(attempt=5))
+    assert not lease.may_start(start(5), 0.2)
+    assert lease.may_start(start(6), 0.2)
+
+
+def test_a_new_connection_does_not_renew_the_lease() -> None:
+    lease = Lease(0.0)
+    lease.beat(0.0, state=State.IDLE)
+    lease.heard(Heard(number=1), 0.1)
+    lease.connected(5.0)
+    assert lease.left_s(5.0) == LEASE_S - 5.0
+    assert lease.beat(5.0, state=State.IDLE) is not None
+    assert not lease.is_deaf(6.9)
+    assert lease.is_deaf(7.1)
+
+
+# --- who may join
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"run": "s"}, "host h1 (node 1) belongs to another run: its run is s, this one is r"),
+        ({"version": "2"}, "host h1 (node 1) has keepstep 2, but the leader has keepstep 1"),
+        ({"python": "3.12.1"}, "host h1 (node 1) has Python 3.12.1, but host h0 (node 0) has Python 3.11.7"),
+        ({"program": "q"}, "host h1 (node 1) has another command or script than host h0 (node 0): its hash is q"),
+        ({"per_node": 4}, "host h1 (node 1) has --per-node 4, but host h0 (node 0) has --per-node 2"),
+        ({"per_node": None}, "host h1 (node 1) has no --per-node, but host h0 (node 0) has --per-node 2"),
+    ],
+)
+def test_an_agent_that_differs_is_refused_with_both_values(other: dict[str, object], says: str) -> None:
+    members = Membership(run="r", version="1", nodes=2, now=0.0, first=True)
+    members.hello(0, hello(0), 0.0, link=0)
+    answer = members.hello(1, hello(1, **other), 0.0, link=1)
+    assert isinstance(answer, Refused)
+    assert answer.why.startswith(says)
+    assert members.member(1) is None
+
+
+def test_another_patch_of_the_same_python_may_join() -> None:
+    members = two()
+    assert isinstance(members.hello(2, hello(2, python="3.11.9"), 0.0, link=2), Welcome)
+
+
+def test_a_number_that_the_run_does_not_have_is_refused() -> None:
+    answer = two().hello(3, hello(3), 0.0, link=3)
+    assert isinstance(answer, Refused)
+    assert "it has 3 nodes, numbered from 0" in answer.why
+
+
+def test_two_agents_for_one_node_are_refused_until_the_first_is_silent() -> None:
+    members = two()
+    answer = members.hello(1, hello(1, host="z"), 1.0, link="new")
+    assert isinstance(answer, Refused)
+    assert answer.why.startswith("host z wants to be node 1, but host h1 is node 1 already and was heard 1.0 s ago")
+    assert isinstance(members.hello(1, hello(1, host="z"), 2.5, link="new"), Welcome)
+    assert members.beat(1, beat(), 2.6, link=1) is None, "the first one gets no lease any more"
+
+
+# --- what may still run
+
+
+def test_a_started_node_blocks_until_it_says_that_it_ended() -> None:
+    members = two()
+    members.started(0, [0, 1], 0.1)
+    assert set(members.blocking(0.2)) == {0, 1}
+    members.ended(0, 0, link=0)
+    members.beat(1, beat(2, NEVER, State.IDLE), 0.5, link=1)
+    assert set(members.blocking(0.6)) == {1}, "idle, but it has not got the start yet"
+    members.beat(1, beat(3, 0, State.IDLE), 1.0, link=1)
+    assert not members.blocking(1.0)
+    assert members.tick(1.0) == [Vacant(node=0, attempt=0), Vacant(node=1, attempt=0)]
+
+
+def test_a_silent_node_is_named_once_and_blocks_until_its_lease_is_over_for_sure() -> None:
+    members = two()
+    members.started(0, [0, 1], 0.0)
+    told = []
+    for quarter in range(60):
+        now = quarter / 4
+        members.beat(0, beat(2 + quarter, 0, State.RUNS), now, link=0)
+        told += [(now, news) for news in members.tick(now)]
+        assert (1 in members.blocking(now)) == (now <= SAFE_S)
+    assert told == [
+        (2.25, Silent(node=1, since_s=2.25)),
+        (SAFE_S + 0.25, Expired(node=1)),
+        (SAFE_S + 0.25, Vacant(node=1, attempt=0)),
+    ]
+    members.hello(1, hello(1, attempt=0), 15.0, link="new")
+    assert members.tick(15.0) == [Returned(node=1, away_s=15.0)]
+    assert SAFE_S == LEASE_S + KILL_S
+
+
+def test_a_new_agent_on_a_node_does_not_prolong_what_the_old_one_may_run() -> None:
+    members = two()
+    members.started(0, [0, 1], 0.0)
+    members.lost(1, "reset", 1.0, link=1)
+    members.hello(1, hello(1), 1.5, link="new")
+    assert Vacant(node=1, attempt=0) in members.tick(1.5)
+    for half in range(3, 24):
+        members.beat(1, beat(half), half / 2, link="new")
+        members.beat(0, beat(half, 0, State.IDLE), half / 2, link=0)
+        assert (1 in members.blocking(half / 2)) == (half / 2 <= SAFE_S)
+
+
+def test_the_loss_of_an_old_connection_says_nothing_about_the_new_one() -> None:
+    members = two()
+    members.lost(1, "reset", 1.0, link=1)
+    assert members.missing() == [1, 2]
+    members.hello(1, hello(1), 1.5, link="new")
+    members.lost(1, "reset", 1.6, link=1)
+    assert members.missing() == [2]
+
+
+def test_a_node_is_present_only_with_a_lease_on_its_newest_connection() -> None:
+    members = two()
+    assert members.present(1.0) == [0, 1]
+    members.lost(1, "reset", 1.0, link=1)
+    assert members.present(1.0) == [0]
+    members.hello(1, hello(1), 1.5, link="new")
+    assert members.present(1.5) == [0]
+    members.beat(1, beat(2, 0, State.ENDS), 1.6, link="new")
+    assert members.present(1.6) == [0]
+    members.beat(1, beat(3, 0, State.IDLE), 1.7, link="new")
+    assert members.present(1.7) == [0, 1]
+    assert members.present(3.0) == [1]
+
+
+def test_a_start_that_could_make_two_attempts_is_an_error() -> None:
+    members = two()
+    members.started(0, [0, 1], 0.0)
+    with pytest.raises(ValueError, match="attempt 1 cannot start now"):
+        members.started(1, [0], 1.0)
+    members.ended(0, 0, link=0)
+    members.ended(1, 0, link=1)
+    with pytest.raises(ValueError, match="attempt 0 cannot start now"):
+        members.started(0, [0], 1.0)
+
+
+def test_a_node_outside_the_newest_attempt_is_the_spare() -> None:
+    members = two()
+    members.hello(2, hello(2), 0.0, link=2)
+    members.beat(2, beat(), 0.0, link=2)
+    members.started(0, [1, 2], 0.0)
+    for node in (1, 2):
+        members.beat(node, beat(2, 0, State.RUNS), 0.5, link=node)
+    assert members.spares(1.0, needed=2) == [0]
+
+
+# --- leaders
+
+
+def test_a_new_leader_waits_for_nodes_that_it_has_not_heard() -> None:
+    members = Membership(run="r", version="1", nodes=3, now=100.0)
+    assert members.blocking(100.0) == dict.fromkeys(range(3), SAFE_S)
+    members.hello(0, hello(0, attempt=4, state=State.IDLE), 101.0, link=0)
+    members.hello(1, hello(1, attempt=4, state=State.RUNS), 101.0, link=1)
+    assert members.newest_attempt == 4
+    assert members.blocking(101.0) == {1: SAFE_S, 2: SAFE_S - 1.0}
+    members.ended(1, 4, link=1)
+    assert members.blocking(100.0 + SAFE_S) == {2: 0.0}
+    assert not members.blocking(100.1 + SAFE_S)
+
+
+def test_an_agent_that_knows_of_no_attempt_does_not_speak_for_an_earlier_one() -> None:
+    members = Membership(run="r", version="1", nodes=1, now=100.0)
+    members.hello(0, hello(0), 101.0, link=0)
+    assert members.blocking(101.0) == {0: SAFE_S - 1.0}
+
+
+def test_an_agent_that_is_idle_does_not_speak_for_a_second_one_on_its_node() -> None:
+    """The simulation found it: the idle one said hello first, and a newer attempt ran under the other one."""
+    members = Membership(run="r", version="1", nodes=2, now=100.0)
+    members.hello(0, hello(0, attempt=0), 100.1, link="idle")
+    assert set(members.blocking(100.2)) == {1}
+    assert isinstance(members.hello(0, hello(0, attempt=1, state=State.RUNS), 100.3, link="runs"), Refused)
+    assert set(members.blocking(100.4)) == {0, 1}
+    assert members.newest_attempt == 1
+    assert not members.blocking(100.1 + SAFE_S)
+
+
+def test_the_first_leader_waits_for_nothing() -> None:
+    assert not two().blocking(0.0)
+
+
+def test_a_leader_whom_the_engine_names_no_longer_gives_no_leases() -> None:
+    members = Membership(run="r", version="1", nodes=1, now=0.0, first=True, term_s=4.0)
+    members.hello(0, hello(0), 0.0, link=0)
+    members.confirmed(1.0)
+    assert members.beat(0, beat(1), 4.9, link=0) is not None
+    assert members.beat(0, beat(2), 5.0, link=0) is None
+    members.confirmed(5.1)
+    assert not members.leads(5.1), "another may lead by now"
+    assert isinstance(members.hello(0, hello(0), 9.0, link=1), Refused)
+
+
+def test_a_leader_that_slept_does_not_call_the_others_silent() -> None:
+    members = two()
+    members.tick(0.5)
+    assert members.tick(6.0) == []
+    members.beat(0, beat(2), 6.1, link=0)
+    assert members.tick(7.9) == []
+    assert [type(news) for news in members.tick(8.2)] == [Silent, Silent]
