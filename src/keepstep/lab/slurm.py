@@ -14,11 +14,13 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from keepstep.lab import hosts as lab_hosts
+from keepstep.lab import sweeper
 from keepstep.lab.hosts import Hosts
 from keepstep.lab.sweeper import VARIABLE, carriers
 
@@ -72,6 +74,11 @@ class Slurm:
         self.env = {**os.environ, VARIABLE: self.token, "SLURM_CONF": str(folder / "slurm.conf")}
         self.nodes = tuple(lab_hosts.name(host) for host in range(1, count + 1))
         self._started: list[subprocess.Popen[bytes]] = []
+        self._sweeper = subprocess.Popen(
+            [sys.executable, sweeper.__file__, self.token, str(folder / "munge")],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
         self.hosts = Hosts(count + 1, folder, self.env)
         try:
             for each in ("state", "log"):
@@ -166,6 +173,9 @@ class Slurm:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 each.wait(5)
         self.hosts.close()
+        assert self._sweeper.stdin is not None
+        self._sweeper.stdin.close()
+        self._sweeper.wait(END_S)
 
     def _host(self, node: str) -> int:
         return self.nodes.index(node) + 1
