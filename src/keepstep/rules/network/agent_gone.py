@@ -34,7 +34,7 @@ def agent_gone(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     Somebody killed the agent: an administrator, the scheduler, or the kernel for want of memory. Or the agent broke. If
-    it only lost touch with the leader, it has ended its ranks itself, so that another attempt could start.
+    it only lost touch with the leader, it has ended its ranks itself, so another attempt could start.
 
     ## How we know
     The connection was closed by the other machine, which therefore lives, and no agent came back.

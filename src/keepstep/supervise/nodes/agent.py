@@ -59,7 +59,7 @@ class Part:
     node: int
     host: str
     job: Job
-    """What each rank runs here. Its members are told by the leader."""
+    """What each rank runs here. The leader says which members it has."""
     env: Mapping[str, str]
     spares: bool = True
     grace_s: float = 10.0
