@@ -364,7 +364,7 @@ class _Running:
         self.relay = relay
         self.outcome: Outcome | None = None
         self.told: said.Happened | None = None
-        """What the leader was told, and is told again after a cut."""
+        """What this node has reported to the leader, and reports again after a cut."""
         self.told_final = False
         self.collecting: threading.Thread | None = None
         self.lock = threading.Lock()
