@@ -126,7 +126,7 @@ def test_a_node_whose_agent_is_killed_is_named_and_done_without(nodes: Nodes):
     status, said = nodes.ended(0)
     assert status == 0, said
     assert "with rank 1, is gone" in said, said
-    assert "the global batch is 1/2 of what it was" in said
+    assert "the world shrinks from 2 to 1 nodes" in said
     assert not lives(int(path.read_text()))
 
 

@@ -8,8 +8,8 @@ import argparse
 from keepstep.cli.arguments import Parser, Verbs, add_verb
 
 DESCRIPTION = """\
-Start the ranks of a training job on this machine, watch them, say why they fail
-or hang, and restart the job when that can help.
+Start the ranks of a training job, on this machine or on several, watch them,
+say why they fail or hang, and restart the job when that can help.
 
   keepstep run -n 4 -- python train.py
       four ranks of an unmodified TensorFlow, PyTorch or JAX script
@@ -20,6 +20,11 @@ or hang, and restart the job when that can help.
       your own launcher or program, unchanged: keepstep sets no rank variables,
       finds its ranks through the guard, and restarts it only if you give
       --max-attempts
+
+  keepstep run --nodes 2 --node-rank 0 --meet HOST:PORT --per-node 4 -- CMD
+      on each of several nodes, with its own --node-rank; node 0 leads
+  keepstep run --hosts node-1,node-2 --per-node 4 -- python train.py
+      the same over ssh; this process leads and has no ranks
 
 With -n, every rank gets TF_CONFIG, RANK, MASTER_ADDR and the like, and JAX's
 coordinator. Nothing needs to be configured: keepstep learns what is normal

@@ -62,7 +62,7 @@ class Part:
     node: int
     host: str
     job: Job
-    """What each rank runs here. The leader says which members."""
+    """What each rank runs here. The leader says which members it has."""
     env: Mapping[str, str]
     spares: bool = True
     grace_s: float = 10.0
@@ -385,7 +385,7 @@ class _Running:
         self.relay = relay
         self.outcome: Outcome | None = None
         self.told: said.Happened | None = None
-        """What the leader knows from us. It hears it again after a cut."""
+        """What this node has reported to the leader, and reports again after a cut."""
         self.told_final = False
         self.collecting: threading.Thread | None = None
         self.over = threading.Event()

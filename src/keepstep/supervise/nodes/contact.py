@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's contact with the leader: a thread of its own. Beats go on whatever the agent is busy with."""
+"""An agent's contact with the leader: a thread of its own, so beats go on whatever the agent is busy with."""
 
 from __future__ import annotations
 

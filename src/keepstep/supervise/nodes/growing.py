@@ -28,10 +28,11 @@ class Growing:
         """The newest checkpoint of each node when the spare was first seen."""
 
     def is_time(self) -> bool:
-        """Whether to end this attempt now for a larger one. To be called often."""
+        """Whether to end this attempt now for a larger one. To be called often: it also sees to agents that ended."""
         if time.monotonic() < self._due:
             return False
         self._due = time.monotonic() + ASK_S
+        self._gathering.tend()
         more = self._gathering.spares(self._nodes)
         if self._gathering.as_given or len(self._nodes) >= self._gathering.most:
             self._gathering.tell_spares(more)
