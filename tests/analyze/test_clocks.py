@@ -35,7 +35,7 @@ def moved(recording: str, folder: Path, log: str, seconds: int) -> Report:
 
 def answer(report: Report) -> tuple[object, ...]:
     root = report.root
-    return report.verdict, root and root.cause, root and root.ranks, root and root.title
+    return report.verdict, root and root.cause, root and sorted(root.ranks), root and root.title
 
 
 @cache
