@@ -97,7 +97,8 @@ def _from_json(data: bytes) -> Any:
 def _may_send_unseen(entries: Any) -> bool:
     """gloo records no sends and recvs; a group without any record may be one of a pipeline."""
     found = [each for each in entries if isinstance(each, dict)]
-    if not any(str(each.get("profiling_name")).startswith("gloo:") for each in found):
+    names = (each.get("profiling_name") for each in found)
+    if not any(isinstance(name, str) and name.startswith("gloo:") for name in names):
         return False
     numbers = {n for each in found if (n := _whole(each.get("pg_id"))) is not None and n >= 0}
     return bool(numbers) and len(numbers) <= max(numbers)
