@@ -210,7 +210,7 @@ def _between(peers: re.Match[str], ranks: tuple[int, ...], parts: list[str]) -> 
 def _state(entry: dict[Any, Any]) -> str:
     """``retired`` entries are done where a backend (gloo) never updates their state; those of NCCL may have failed."""
     state = entry.get("state")
-    retired = entry.get("retired") is True and not str(entry.get("profiling_name")).startswith("nccl:")
+    retired = entry.get("retired") is True and not _text(entry.get("profiling_name"), 40).startswith("nccl:")
     done = retired or bool(entry.get("time_discovered_completed_ns"))
     return "completed" if done else state[:40] if isinstance(state, str) else "unknown"
 
