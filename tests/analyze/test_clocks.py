@@ -116,7 +116,7 @@ raise KeyError("label")
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("off", ("+300s", "+40s"))
+@pytest.mark.parametrize("off", ("+300s", pytest.param("+40s", marks=pytest.mark.long)))
 def test_two_gloo_ranks_of_which_one_has_a_wrong_clock(off: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)

@@ -92,6 +92,7 @@ def test_ctrl_c_at_the_leader_ends_the_run_on_all_nodes(machines: Machines, agai
     assert ended(machines, leader, other) == [130, 130]
 
 
+@pytest.mark.long
 def test_all_ranks_of_a_node_killed_come_back_with_the_others(machines: Machines):
     leader, other = two_agents(machines)
     killed = next(path for path in machines.ran(0, 2) if "node-1" in path.name)

@@ -60,6 +60,7 @@ def comeback(job: Job, since: float, attempt: int) -> float:
     return first - since
 
 
+@pytest.mark.long
 def test_a_rank_killed_on_the_second_node_is_named_with_its_host_and_comes_back(slurm: Slurm, tmp_path: Path) -> None:
     job = Job(slurm, tmp_path, "--per-node", "1", nodes=2, steps=20)
     job.reached(6)
