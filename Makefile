@@ -153,6 +153,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.guard
 	$(BIN)/python -m benchmarks.comeback
 	$(BIN)/python -m benchmarks.nodes
+	$(BIN)/python -m benchmarks.agents
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
