@@ -30,12 +30,12 @@ def run_verb(asked: argparse.Namespace) -> int:
         if value is not None and value < least:
             raise UserError(f"{name} must be at least {least}, not {value:g}")
     wanted = _wanted(asked, command)
-    station = station_of(wanted, os.environ)
+    station = station_of(wanted, os.environ) if asked.ranks is None or not wanted.any else None
+    if asked.ranks is not None and (station is not None or wanted.any):
+        raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
     if station is None:
         job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
         return Supervisor(_asked(asked, job)).run()
-    if asked.ranks is not None:
-        raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
     job = plan(command, ranks=station.per_node)
     job = replace(job, nodes=station.most, total=None if job.as_given else len(job.members) * station.most)
     from keepstep.supervise.nodes.run import run_on_nodes

@@ -18,3 +18,13 @@ class NodeLost(Fact):
     """Its connection was closed: the machine answers, but the agent is gone. Else nothing arrives from it any more."""
     why: str | None = None
     """Why its connection ended, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesMissing(Fact):
+    """Too few nodes could take part, and nothing was started."""
+
+    why: str
+    """In words: who is missing, and what is known about it."""
+    refused: bool = False
+    """They came, but with another program, version or option than the first one."""

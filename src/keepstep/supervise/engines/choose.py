@@ -15,7 +15,9 @@ from keepstep.supervise.engines.wanted import Wanted
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
-ENGINES = ("kubernetes", "meet", "pipe", "ray", "ray_agent", "slurm", "ssh")
+FOR_USERS = ("kubernetes", "meet", "ray", "slurm", "ssh")
+ENGINES = (*FOR_USERS, "pipe", "ray_agent")
+"""The last two are what ssh and Ray start on each node."""
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:
@@ -32,7 +34,7 @@ def engine_of(wanted: Wanted, env: Mapping[str, str]) -> str | None:
     """The engine's name."""
     if wanted.on is not None:
         if wanted.on not in ENGINES:
-            raise UserError(f"--on {wanted.on} is not known", hint=f"known: {', '.join(ENGINES)}")
+            raise UserError(f"--on {wanted.on} is not known", hint=f"known: {', '.join(FOR_USERS)}")
         return wanted.on
     if wanted.hosts is not None:
         return "ssh"

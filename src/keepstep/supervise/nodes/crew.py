@@ -108,10 +108,14 @@ def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:
 
 
 def program_hash(job: Job) -> str:
-    """The same on two nodes that would run the same command and script."""
+    """The same on two nodes that would run the same command and script.
+
+    Of the user's own launcher only the scripts count: its arguments differ from node to node (``--node-rank``).
+    """
     told = hashlib.sha256()
     for n, word in enumerate(job.command):
-        told.update((Path(word).name if n == 0 else word).encode("utf-8", "surrogateescape") + b"\0")
+        if not job.as_given:
+            told.update((Path(word).name if n == 0 else word).encode("utf-8", "surrogateescape") + b"\0")
         path = job.cwd / word
         if n and word.endswith(".py") and path.is_file() and path.stat().st_size < LARGEST_SCRIPT:
             told.update(hashlib.sha256(path.read_bytes()).digest())

@@ -26,6 +26,11 @@ TELL_S = 10.0
 class TooFew(Exception):
     """There are not enough nodes; the text says which are missing and what can be done."""
 
+    def __init__(self, words: str, *, refused: bool = False) -> None:
+        """``refused``: some came, but cannot take part."""
+        super().__init__(words)
+        self.refused = refused
+
 
 @dataclass
 class Gathering:
@@ -71,7 +76,7 @@ class Gathering:
                 return self._chosen(usable)
             self._let_in(now - began > MORE_S and enough is None)
             if len(usable) < self.least and (why := self._why_not()):
-                raise TooFew(why)
+                raise TooFew(why, refused=bool(self.leader.refused))
             if now - began > patience and enough is None:
                 raise TooFew(self._who_is_missing(patience))
             if now - told > TELL_S:

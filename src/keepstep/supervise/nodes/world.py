@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.nodes import NodeLost
+from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
@@ -96,6 +96,7 @@ class World:
                 return
             self._start(places)
         except TooFew as error:
+            self._write(NodesMissing(why=str(error), refused=error.refused), time.time(), str(error))
             self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
 
     def _start(self, places: Sequence[Place]) -> None:
