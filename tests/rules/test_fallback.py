@@ -33,3 +33,11 @@ def test_the_launchers_first_failure_is_named(tmp_path):
 @pytest.mark.parametrize("text", [STEPS, "hello\n", STEPS + "training finished after 20 steps\n"])
 def test_a_log_without_a_sign_of_failure_gives_nothing(tmp_path, text):
     assert findings(tmp_path, rank0=text) == ()
+
+
+def test_a_time_out_while_waiting_for_others_is_not_the_programs_own_exception(tmp_path):
+    log = "still waiting: 7/8 ranks arrived, missing: 5\nTimeoutError: barrier\n"
+    found = findings(tmp_path, log=log)[0]
+    assert (found.cause.value, found.ranks) == ("sync.deadlock_or_hang_waiting_rank", (5,))
+    alone = findings(tmp_path, log="step 10 loss 2.0\nTimeoutError: waited for the other ranks\n")[0]
+    assert alone.cause.value == "unknown.not_established"

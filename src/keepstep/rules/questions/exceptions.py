@@ -93,6 +93,10 @@ _PEER_WORDS = lazy_pattern(
     r"|Horovod has been shut down"
     r"|process \d+ terminated with (?:exit code|signal)|exited unexpectedly|Stop_waiting response|MPI_ABORT|Rendezvous"
 )
+_AWAITED = lazy_pattern(
+    r"(?i)\b(?:barrier|rendezvous|collective|all_?reduce|all_?gather|ranks?|peers?|other (?:processes|workers|hosts))\b"
+)
+"""What a rank that gave up waiting for others says it waited for."""
 _DIED_WORDS = lazy_pattern(
     r"^process \d+ terminated with (?:exit code|signal)"
     r"|^(?:[Pp]rocess|[Rr]ank|[Ww]orker|[Tt]ask) #?\d{1,3} (?:has )?(?:failed|died|crashed|exited)\b"
@@ -187,6 +191,8 @@ def is_of_peers(fact: ExceptionRaised) -> bool:
     if kind in _OF_PEERS:
         return True
     head = fact.message[:600]
+    if kind == "TimeoutError" and _AWAITED.search(head):
+        return True
     if kind == "XlaRuntimeError" or kind == "JaxRuntimeError":
         return bool(_PEER_STATUS.search(head[:80]))
     return kind in ("RuntimeError", "Exception", "TimeoutError", "InternalError", "UnknownError") and bool(

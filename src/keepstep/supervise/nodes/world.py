@@ -187,8 +187,6 @@ class World:
             self._well.add(node)
             return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
         exit_ = as_exit(told.exit)
-        if exit_ is not None and told.rank is not None:
-            self._say(f"rank {told.rank} on {self._host(node)} ended with {exit_.words}")
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
             return self._collected(self._or_lost(node, outcome))
