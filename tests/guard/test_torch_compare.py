@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
-from keepstep.core.trails import packed, unpacked
+from keepstep.core.trails import Issued, packed, unpacked
 from keepstep.guard.adapters.torch.collectives import FORMS
 from keepstep.guard.adapters.torch.compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
 from keepstep.guard.adapters.torch.compiling import what_changes
@@ -64,6 +65,17 @@ def test_another_operation_type_or_size_under_one_number_is_a_mismatch() -> None
         found(word(double), word(sums))
         == "#2 dtype: all_reduce float64[2] on rank 0 but all_reduce float32[2] on rank 1"
     )
+
+
+def test_the_rank_that_decides_who_deviated_is_waited_for_but_not_long() -> None:
+    alike = [Issued(number, "all_reduce float32x2", "all_reduce float32[2]") for number in range(1, 9)]
+    sums = Word(still_s=0.1, trails={"0": (*alike, Issued(9, "all_gather 8 bytes", "all_gather float32[2]"))})
+    gathers = Word(still_s=0.1, trails={"0": (*alike, Issued(9, "reduce float32x2", "reduce float32[2]"))})
+    behind = Word(still_s=0.1, trails={"0": tuple(alike)})
+    assert found(sums, gathers, behind) is None
+    third = found(sums, gathers, gathers)
+    assert third == "#9 operation: reduce float32[2] on ranks 1, 2 but all_gather float32[2] on rank 0"
+    assert found(replace(sums, still_s=2.0), replace(gathers, still_s=2.0), behind) is not None
 
 
 def test_a_rank_that_is_only_behind_is_none() -> None:

@@ -57,7 +57,12 @@ def test_optimizers_batches_and_epochs_that_differ_are_reported_while_the_traini
 def test_a_barrier_that_one_rank_enters_alone_is_named_while_all_hang(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "barrier", "--rank", "0", count=3) as run:
         run.wait_for(lambda: broken(run, "collective"))
-        assert broken(run, "collective")["operation"] == [("gradients of loss.backward()", [1, 2]), ("barrier", [0])]
+        told = dict(broken(run, "collective")["operation"])
+        assert told.pop("barrier") == [0]
+        # from the stacks, or from torch's own record of all collectives, which one of the others may not have sent yet
+        ((other, waiting),) = told.items()
+        assert other in ("gradients of loss.backward()", "all_reduce float32[420]")
+        assert waiting and set(waiting) <= {1, 2}
         assert seconds_until_told(run, 0) < NAMED_WITHIN_S
         assert all(process.poll() is None for process in run.processes)
         report = explain_paths([run.guard]).report

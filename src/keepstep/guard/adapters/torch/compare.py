@@ -19,6 +19,7 @@ COLLECTIVE = "collective"
 BELOW = {BACKWARD: "gradients of loss.backward()", FORWARD: "the broadcast of DDP's buffers in forward()"}
 """What DDP issues, which no Python function shows."""
 WAITS = (COLLECTIVE, BACKWARD, FORWARD)
+DECIDED_AFTER_S = 0.7
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], de
         return None
     found = _by_trails(spoken, group)
     if found is not None:
-        return found
+        return None if _undecided(found, spoken, members) else found
     found = _other_operation(spoken, group) or _python_against_below(spoken, group)
     return found or (_other_counts(spoken, group) if default else None)
 
@@ -92,6 +93,14 @@ def _by_trails(words: Mapping[int, Word], group: str) -> Mismatch | None:
             if rank not in places and word.sequences.get(group, 0) >= found.sequence and word.doing in BELOW:
                 places[rank] = f"{word.line}, {BELOW[word.doing]}"
     return replace(found, places=tuple(sorted(places.items())))
+
+
+def _undecided(found: Mismatch, words: Mapping[int, Word], members: tuple[int, ...]) -> bool:
+    """Whether a rank that has not said its side yet may decide who deviated. It is not waited for long."""
+    told = [rank for _, ranks in found.values for rank in ranks]
+    if found.odd or len(told) == len(members):
+        return False
+    return min(words[rank].still_s for rank in told) < DECIDED_AFTER_S
 
 
 def _other_operation(words: Mapping[int, Word], group: str) -> Mismatch | None:
