@@ -12,7 +12,7 @@ import importlib
 import sys
 
 from keepstep import __version__
-from keepstep.cli.arguments import check, completion, lab, rules, runs, why
+from keepstep.cli.arguments import check, check_code, completion, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
 from keepstep.core.visible import visible
 from keepstep.errors import KeepstepError
@@ -36,6 +36,7 @@ examples:
 VERBS = {
     "why": "keepstep.cli.why:why",
     "check": "keepstep.cli.check:check_verb",
+    "check-code": "keepstep.cli.check_code:check_code_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
     "rules": "keepstep.cli.rules:rules",
@@ -56,7 +57,7 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for each in (why, check, run_options, runs, rules, lab, completion):
+    for each in (why, check, check_code, run_options, runs, rules, lab, completion):
         each.add(verbs)
     return parser
 
@@ -71,10 +72,17 @@ def _with_seconds(arguments: list[str]) -> list[str]:
     ]
 
 
+def _with_part(arguments: list[str]) -> list[str]:
+    """`check code PATH...` has options of its own: everything after `code` is a path."""
+    if len(arguments) > 1 and arguments[0] == "check" and f"check-{arguments[1]}" in VERBS:
+        return [f"check-{arguments[1]}", *arguments[2:]]
+    return arguments
+
+
 def run(arguments: list[str]) -> int:
     """Parse the arguments and call the verb; a user's mistake never shows a traceback."""
     parser = build()
-    asked = parser.parse_args(_with_seconds(arguments))
+    asked = parser.parse_args(_with_part(_with_seconds(arguments)))
     if asked.verb is None:
         parser.print_help()
         return 0

@@ -34,6 +34,8 @@ class Rule:
     standing: Standing = Standing.MECHANISM
     explains: tuple[Cause, ...] = ()
     since: str = "0.1"
+    preview: bool = False
+    """Too often wrong, or a matter of taste: asked only if the user wants it."""
 
     @property
     def summary(self) -> str:
@@ -50,6 +52,7 @@ def rule(
     standing: Standing = Standing.MECHANISM,
     explains: tuple[Cause, ...] = (),
     since: str = "0.1",
+    preview: bool = False,
 ) -> Callable[[Find], Rule]:
     """Turn a function into a :class:`Rule`; name and documentation are the function's own."""
 
@@ -66,15 +69,22 @@ def rule(
             standing=standing,
             explains=explains,
             since=since,
+            preview=preview,
         )
 
     return make
 
 
-def rules_in(package: ModuleType) -> tuple[Rule, ...]:
-    """Every rule of a package, found by walking it: nothing to register."""
+def rules_in(package: ModuleType, without: str = "") -> tuple[Rule, ...]:
+    """Every rule of a package, less those of one inside it, found by walking it: nothing to register."""
     modules = [package]
-    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        modules.append(importlib.import_module(info.name))
+    pending = [(package.__path__, package.__name__)]
+    while pending:
+        path, name = pending.pop()
+        for info in pkgutil.iter_modules(path, name + "."):
+            if info.name != without:
+                modules.append(importlib.import_module(info.name))
+                if info.ispkg:
+                    pending.append((modules[-1].__path__, info.name))
     found = {r.id: r for m in modules for r in vars(m).values() if isinstance(r, Rule)}
     return tuple(found[key] for key in sorted(found))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The units of a project as evidence: facts with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from keepstep.check.code.project import Project
+from keepstep.check.code.traces import Divergence, Tracer
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.code import (
+    Argument,
+    Block,
+    CodeAssigned,
+    CodeCall,
+    CodeDiverges,
+    CodeFile,
+    CodeFunction,
+    Value,
+)
+from keepstep.parse.code.conditions import is_ranked
+from keepstep.parse.code.unit import BlockSeen, Unit, ValueSeen
+
+
+def evidence_of(project: Project) -> Iterator[Evidence[Fact]]:
+    """All facts, file by file. They are not quoted yet: only few of them become findings."""
+    given = _given(project)
+    for path, unit in project.units.items():
+        yield from _File(path, unit, project).evidence(given)
+    tracer = Tracer(project)
+    for function in project.functions.values():
+        path = project.file_of[function.name]
+        for found in tracer.divergences(function) if function.skeleton else ():
+            line = found.left.line if found.left else found.condition.line if found.how == "loop" else found.issued.line
+            yield _at(path, line, _diverges(found, function.name, project))
+
+
+def _given(project: Project) -> dict[str, tuple[str, ...]]:
+    """By function: the calls that it is an argument of."""
+    found: dict[str, dict[str, None]] = {}
+    for unit in project.units.values():
+        for call in unit.calls:
+            for _, value in call.arguments:
+                for made in (value.made, *value.parts):
+                    function = project.function(made, unit.module) if made.count(".") else None
+                    if function is not None:
+                        found.setdefault(function.name, {})[call.name] = None
+    return {name: tuple(calls) for name, calls in found.items()}
+
+
+class _File:
+    """One file's facts."""
+
+    def __init__(self, path: str, unit: Unit, project: Project) -> None:
+        self.path, self.unit, self.project = path, unit, project
+        self._blocks: dict[BlockSeen, Block] = {}
+
+    def evidence(self, given: Mapping[str, tuple[str, ...]]) -> Iterator[Evidence[Fact]]:
+        unit = self.unit
+        imports = tuple(sorted(set(unit.imports.values())))
+        yield self._at(1, CodeFile(module=unit.module, imports=imports, started=unit.started))
+        for each in unit.functions:
+            yield self._at(
+                each.line,
+                CodeFunction(
+                    name=each.name,
+                    parameters=each.parameters,
+                    decorators=each.decorators,
+                    bases=unit.classes.get(each.owner, ()),
+                    given_to=given.get(each.name, ()),
+                    end=each.end,
+                ),
+            )
+        for call in unit.calls:
+            yield self._at(
+                call.line,
+                CodeCall(
+                    name=call.name,
+                    function=call.function,
+                    on=self._value(call.on) if call.on is not None else None,
+                    arguments=tuple(Argument(name=name, value=self._value(value)) for name, value in call.arguments),
+                    assigned=call.assigned,
+                    within=tuple(self._block(each) for each in call.within),
+                    order=call.line * 1000 + min(call.column, 999),
+                    text=call.text,
+                ),
+            )
+        for each in unit.assigned:
+            yield self._at(
+                each.line,
+                CodeAssigned(
+                    target=each.target,
+                    value=self._value(each.value),
+                    function=each.function,
+                    on=self._value(each.on) if each.on is not None else None,
+                    operator=each.operator,
+                    within=tuple(self._block(block) for block in each.within),
+                    order=each.line * 1000 + min(each.column, 999),
+                ),
+            )
+
+    def _at(self, line: int, fact: Fact) -> Evidence[Fact]:
+        return _at(self.path, line, fact)
+
+    def _value(self, value: ValueSeen) -> Value:
+        return Value(
+            text=value.text,
+            made=value.made,
+            ranked=self.project.is_ranked(value.ranked, self.unit.module),
+            literal=value.literal,
+            parts=value.parts,
+        )
+
+    def _block(self, block: BlockSeen) -> Block:
+        if block not in self._blocks:
+            ranked = is_ranked(self.project.known(block.test, self.unit.module))
+            self._blocks[block] = Block(
+                kind=block.kind, line=block.line, text=block.text, made=block.made, ranked=ranked
+            )
+        return self._blocks[block]
+
+
+def _at(path: str, line: int, fact: Fact) -> Evidence[Fact]:
+    return Evidence(fact=fact, origin=Origin(source=path, line=line))
+
+
+def _diverges(found: Divergence, function: str, project: Project) -> CodeDiverges:
+    path = tuple(
+        f"{_short(name)}() at {project.file_of[name].rpartition('/')[2]}:{line}" for name, line in found.issued.path
+    )
+    other = found.left.how if found.left else found.instead.name if found.instead else ""
+    return CodeDiverges(
+        collective=found.issued.name,
+        kind=found.issued.kind,
+        how=found.how,
+        condition=found.condition.text,
+        condition_line=found.condition.line,
+        path=path,
+        other=other,
+        other_line=found.issued.line if found.left else found.instead.line if found.instead else None,
+        function=function,
+    )
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which files a program consists of: those asked for, and, of a script, the neighbours that it imports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LARGEST = 2 << 20
+MOST_FILES = 50_000
+SUFFIXES = (".py", ".ipynb")
+_NOT_OURS = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist", ".venv", ".git"})
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """A file to be read. ``module`` is its dotted name below what was asked for."""
+
+    path: Path
+    shown: str
+    module: str
+    is_package: bool = False
+    asked: bool = True
+    """Findings in it are wanted; else it only explains what others call."""
+
+
+@dataclass
+class Found:
+    """The files, and what is not read, with the reason."""
+
+    files: list[ProgramFile] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+def find(paths: Iterable[Path], exclude: tuple[str, ...] = ()) -> Found:
+    """All files below the paths, less the excluded names."""
+    found, known = Found(), set[str]()
+    for path in paths:
+        if path.is_dir():
+            for each in _walk(path, found, frozenset(exclude)):
+                _add(found, known, each, path)
+        elif path.exists():
+            _add(found, known, path, path.parent)
+        else:
+            found.left_out.append((str(path), "there is no such file or folder"))
+        if len(found.files) >= MOST_FILES:
+            found.left_out.append((str(path), f"more than {MOST_FILES:,} files; the rest was not read"))
+            break
+    return found
+
+
+def neighbour(module: str, near: ProgramFile) -> ProgramFile | None:
+    """The file of a module that a script imports from its own folder, or from one above."""
+    folder = near.path.parent
+    for _ in range(4):
+        target = folder.joinpath(*module.split("."))
+        for path, is_package in ((target.with_suffix(".py"), False), (target / "__init__.py", True)):
+            if path.is_file():
+                return ProgramFile(path, _shown(path), module, is_package, asked=False)
+        folder = folder.parent
+    return None
+
+
+def _walk(root: Path, found: Found, exclude: frozenset[str]) -> Iterator[Path]:
+    left_out = _NOT_OURS | exclude
+
+    def refused(error: OSError) -> None:
+        found.left_out.append((str(error.filename), error.strerror or "cannot be read"))
+
+    for folder, folders, names in os.walk(root, onerror=refused):
+        folders[:] = sorted(each for each in folders if each not in left_out and not each.startswith("."))
+        for name in sorted(names):
+            if name.endswith(SUFFIXES) and name not in exclude:
+                yield Path(folder, name)
+
+
+def _add(found: Found, known: set[str], path: Path, root: Path) -> None:
+    place = os.path.realpath(path)
+    if place in known or len(found.files) >= MOST_FILES:
+        return
+    known.add(place)
+    parts = list(path.relative_to(root).with_suffix("").parts)
+    is_package = parts[-1:] == ["__init__"]
+    module = ".".join(parts[:-1] if is_package else parts) or "__init__"
+    found.files.append(ProgramFile(path, _shown(path), module, is_package))
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a program together: which function a name in one file means in another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from keepstep.parse.code.conditions import is_ranked, rank_compared
+from keepstep.parse.code.unit import FunctionSeen, Test, Unit
+
+MOST_HOPS = 6
+"""Through re-exports and base classes."""
+
+
+@dataclass
+class Project:
+    """All units, by the path of their file as it is shown."""
+
+    units: Mapping[str, Unit]
+    _resolved: dict[tuple[str, str], FunctionSeen | None] = field(default_factory=dict)
+    _returned: dict[tuple[str, str, int], Test | None] = field(default_factory=dict)
+
+    @cached_property
+    def functions(self) -> dict[str, FunctionSeen]:
+        return {each.name: each for unit in self.units.values() for each in unit.functions}
+
+    @cached_property
+    def file_of(self) -> dict[str, str]:
+        """The file that each function is in."""
+        return {each.name: path for path, unit in self.units.items() for each in unit.functions}
+
+    @cached_property
+    def modules(self) -> dict[str, Unit]:
+        return {unit.module: unit for unit in self.units.values()}
+
+    @cached_property
+    def classes(self) -> dict[str, tuple[str, ...]]:
+        return {name: bases for unit in self.units.values() for name, bases in unit.classes.items()}
+
+    def function(self, name: str, module: str) -> FunctionSeen | None:
+        """The function that ``name`` means in a module: imported, inherited, or the ``__init__`` of a class."""
+        key = (name, module)
+        if key not in self._resolved:
+            self._resolved[key] = self._find(name, module, MOST_HOPS)
+        return self._resolved[key]
+
+    def _find(self, name: str, module: str, hops: int) -> FunctionSeen | None:
+        if hops == 0 or "." not in name:
+            return None
+        found = self.functions.get(name)
+        if found is not None:
+            return found
+        if name in self.classes:
+            return self._find(f"{name}.__init__", module, hops - 1)
+        owner, _, last = name.rpartition(".")
+        for base in self.classes.get(owner, ()):
+            inherited = self._find(f"{base}.{last}", module, hops - 1)
+            if inherited is not None:
+                return inherited
+        unit = self.modules.get(owner)
+        if unit is not None and last in unit.imports and unit.imports[last] != name:
+            return self._find(unit.imports[last], owner, hops - 1)
+        return self._beside(name, module, hops)
+
+    def _beside(self, name: str, module: str, hops: int) -> FunctionSeen | None:
+        """A script imports its neighbours by their bare names: look in its folder, then in those above."""
+        folder = module
+        while "." in folder:
+            folder = folder.rpartition(".")[0]
+            longer = f"{folder}.{name}"
+            owner = longer.rpartition(".")[0]
+            if longer in self.functions or owner in self.modules or owner in self.classes or longer in self.classes:
+                return self._find(longer, module, hops - 1)
+        return None
+
+    def returned(self, name: str, module: str, hops: int = MOST_HOPS) -> Test | None:
+        """What a function's result says about ranks: ``("rank",)`` if it is one, a test if it is one, else None."""
+        key = (name, module, hops)
+        if key not in self._returned:
+            self._returned[key] = None  # for functions that call each other in a circle
+            self._returned[key] = self._what_returns(name, module, hops)
+        return self._returned[key]
+
+    def _what_returns(self, name: str, module: str, hops: int) -> Test | None:
+        function = self.function(name, module) if hops else None
+        if function is None:
+            return None
+        inside = self.module_of(function)
+        for test, is_rank, functions in function.returns:
+            if is_rank:
+                return ("rank",)
+            if test is not None:
+                known = self.known(test, inside, hops - 1)
+                if is_ranked(known):
+                    return known
+            elif len(functions) == 1:
+                further = self.returned(functions[0], inside, hops - 1)
+                if further is not None:
+                    return further
+        return None
+
+    def module_of(self, function: FunctionSeen) -> str:
+        return self.units[self.file_of[function.name]].module
+
+    def known(self, test: Test, module: str, hops: int = MOST_HOPS) -> Test:
+        """The test with the calls in it answered."""
+        if test[0] == "call":
+            returned = self.returned(test[1], module, hops)
+            if returned is None:
+                return ("?",)
+            return compared(returned, test[2], test[3])
+        if test[0] in ("and", "or"):
+            return (test[0], tuple(self.known(each, module, hops) for each in test[1]))
+        return ("not", self.known(test[1], module, hops)) if test[0] == "not" else test
+
+    def is_ranked(self, ranked: bool | tuple[str, ...], module: str) -> bool:
+        """Whether a value differs by rank, if functions decide it."""
+        if isinstance(ranked, bool):
+            return ranked
+        return any(self.returned(name, module) is not None for name in ranked)
+
+
+def compared(value: Test, comparison: str, number: int) -> Test:
+    """A value of which ``("rank",)`` or a test is known, compared with a number or taken as a condition."""
+    if value[0] != "rank":
+        return value if not comparison else ("some",)
+    return rank_compared(comparison, number) if comparison else ("=", False, True)

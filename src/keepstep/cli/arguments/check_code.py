@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of ``keepstep check code``."""
+
+from __future__ import annotations
+
+import argparse
+
+from keepstep.cli.arguments import Verbs
+
+DESCRIPTION = """\
+Read training programs and name what would make ranks hang, differ or train on
+the wrong thing. Nothing is imported or run. Everything after `code` is a file
+or a folder; notebooks are read too.
+
+  keepstep check code train.py           a script, with what it imports
+                                         from beside it
+  keepstep check code .                  a project
+  keepstep check code . --format sarif   for code hosts and editors
+
+Switch a finding off on its line, with the reason:
+  dist.barrier()  # keepstep: ignore[COD001] only rank 0 gets here by design
+or in keepstep.toml:
+  [check.code]
+  ignore = ["COD105"]
+  exclude = ["third_party"]
+"""
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb. It is called `check code`; argparse knows only one word."""
+    code = verbs.add_parser(
+        "check-code",
+        description=DESCRIPTION,
+        usage="keepstep check code PATH... [options]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    code.add_argument("paths", nargs="*", metavar="PATH", help="a file or a folder")
+    code.add_argument(
+        "--format",
+        choices=("text", "json", "sarif", "github"),
+        default="text",
+        help="for people (default), keepstep.report/1, SARIF 2.1.0, or GitHub's workflow commands",
+    )
+    code.add_argument("--json", action="store_true", help="the same as --format json")
+    code.add_argument(
+        "--select", metavar="RULES", action="append", default=[], help="only these, by id or its beginning: COD1,COD201"
+    )
+    code.add_argument("--ignore", metavar="RULES", action="append", default=[], help="not these")
+    code.add_argument("--preview", action="store_true", help="also the rules that are more often wrong")

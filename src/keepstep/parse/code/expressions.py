@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions: where each value comes from, whether it differs by rank, and the calls made on the way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from keepstep.parse.code import conditions
+from keepstep.parse.code.scope import Known, Scope, State
+from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
+from keepstep.parse.code.vocabulary import (
+    ALONE_NAMES,
+    COLLECTIVE_METHODS,
+    COLLECTIVES,
+    COUNTED,
+    EXITS,
+    MAIN_NAMES,
+    OVER_A_GROUP,
+    RANK_CALLS,
+    RANK_NAMES,
+    RANK_VARIABLES,
+    SAME_OBJECT,
+    SAME_VALUE,
+    WORLD_NAMES,
+    canonical,
+)
+
+LONGEST_TEXT = 120
+LONGEST_PATH = 300
+NOTHING = Known()
+_LITERALS = (str, int, float, bool, type(None))
+_VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
+
+
+def path(made: str, more: str) -> str:
+    """A longer path, or none where it would grow without end, as for ``x = x.next`` in a loop."""
+    return f"{made}{more}" if made and len(made) < LONGEST_PATH else ""
+
+
+class Expressions:
+    """Reads expressions in a scope. ``value`` visits everything below, in the order in which Python evaluates it."""
+
+    def __init__(self, state: State, scope: Scope) -> None:
+        self.state, self.scope = state, scope
+        self.readers: dict[type[ast.expr], Callable[[Any], Known]] = {
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+            ast.Subscript: self._subscript,
+            ast.BinOp: self._operation,
+            ast.BoolOp: self._condition,
+            ast.Compare: self._condition,
+            ast.UnaryOp: self._unary,
+            ast.IfExp: self._choice,
+            ast.Lambda: self._lambda,
+            ast.NamedExpr: self._named,
+            ast.Await: lambda node: self.value(node.value),
+            ast.Starred: lambda node: self.value(node.value),
+        }
+
+    def value(self, node: ast.expr | None) -> Known:
+        if node is None:
+            return NOTHING
+        read = self.readers.get(type(node))
+        return read(node) if read is not None else self._others(node)
+
+    def seen(self, node: ast.expr, known: Known) -> ValueSeen:
+        """What is kept of a value."""
+        ranked: bool | tuple[str, ...] = known.ranked or (known.functions if known.functions else False)
+        return ValueSeen(self.state.text(node), known.made, ranked, known.literal, known.parts)
+
+    def test(self, node: ast.expr) -> Test:
+        """On which ranks a condition holds."""
+        if isinstance(node, ast.BoolOp):
+            tests = [self.test(each) for each in node.values]
+            return conditions.both(tests) if isinstance(node.op, ast.And) else conditions.either(tests)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return conditions.negated(self.test(node.operand))
+        if isinstance(node, ast.Compare):
+            return self._compared(node)
+        return self._truth(self.value(node), _last_name(node))
+
+    def _truth(self, known: Known, name: str) -> Test:
+        if known.test is not None:
+            return known.test
+        if known.rank:
+            return ("=", False, True)
+        if known.ranked:
+            return SOME
+        if name in ALONE_NAMES:
+            return conditions.ALWAYS
+        if known.parameter is not None:
+            return ("param", known.parameter, "", 0)
+        return ("call", known.functions[0], "", 0) if known.functions else UNKNOWN
+
+    def _compared(self, node: ast.Compare) -> Test:
+        left, names = self.value(node.left), _last_name(node.left)
+        rights = [self.value(each) for each in node.comparators]
+        if len(rights) != 1:
+            return SOME if left.ranked or any(right.ranked for right in rights) else UNKNOWN
+        right, comparison = rights[0], type(node.ops[0]).__name__
+        if right.rank and not left.rank and left.literal is not None:
+            left, right, comparison = right, left, conditions.turned(comparison)
+            names = _last_name(node.comparators[0])
+        if left.rank and comparison in ("In", "NotIn"):
+            return _among(node.comparators[0], comparison == "In")
+        number = _number(right.literal)
+        if left.rank:
+            return SOME if number is None else conditions.rank_compared(comparison, number)
+        if names in WORLD_NAMES and number is not None:
+            return conditions.world_compared(comparison, number)
+        if names in ("task_type", "job_name") and right.literal in ("'chief'", "'master'"):
+            return ("=", comparison == "Eq", comparison != "Eq")
+        if left.ranked or right.ranked:
+            return SOME
+        if left.test is not None and right.literal in ("True", "False"):
+            same = (comparison in ("Eq", "Is")) == (right.literal == "True")
+            return left.test if same else conditions.negated(left.test)
+        if number is not None and left.parameter is not None:
+            return ("param", left.parameter, comparison, number)
+        return ("call", left.functions[0], comparison, number) if number is not None and left.functions else UNKNOWN
+
+    def _constant(self, node: ast.Constant) -> Known:
+        literal = repr(node.value)[:LONGEST_TEXT] if isinstance(node.value, _LITERALS) else None
+        return Known(literal=literal)
+
+    def _name(self, node: ast.Name) -> Known:
+        found = self.scope.find(node.id)
+        if found is not None:
+            return found
+        made = canonical(self.state.imports[node.id]) if node.id in self.state.imports else node.id
+        return self._by_name(made, node.id)
+
+    def _by_name(self, made: str, name: str) -> Known:
+        """What a thing is, of which only the name is known."""
+        if name in RANK_NAMES:
+            return Known(made=made, ranked=True, rank=True)
+        if name in MAIN_NAMES:
+            return Known(made=made, ranked=True, test=conditions.FIRST_ONLY)
+        return Known(made=made)
+
+    def _attribute(self, node: ast.Attribute) -> Known:
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            found = self.scope.find(f"self.{node.attr}")
+            if found is not None:
+                return found
+            made = f"{self.scope.owner}.{node.attr}" if self.scope.owner else ""
+            return self._by_name(made, node.attr)
+        base = self.value(node.value)
+        made = canonical(path(base.made, f".{node.attr}"))
+        known = self._by_name(made, node.attr)
+        return known if known.ranked or not base.literal else Known(made=made, literal=None)
+
+    def _subscript(self, node: ast.Subscript) -> Known:
+        base, index = self.value(node.value), self.value(node.slice)
+        key = index.literal.strip("'\"") if index.literal else ""
+        made = path(base.made, f"[{key}]")
+        if key in RANK_VARIABLES or key in RANK_NAMES or made.endswith("[task][index]"):
+            return Known(made=made, ranked=True, rank=True)
+        return Known(made=made, ranked=base.ranked or index.ranked, functions=base.functions)
+
+    def _operation(self, node: ast.BinOp) -> Known:
+        left, right = self.value(node.left), self.value(node.right)
+        parts = tuple(each.made for each in (left, right) if each.made)
+        return Known(
+            ranked=left.ranked or right.ranked,
+            functions=(*left.functions, *right.functions),
+            parts=_parts(left, right, parts),
+        )
+
+    def _condition(self, node: ast.expr) -> Known:
+        test = self.test(node)
+        return Known(ranked=conditions.is_ranked(test), test=test, functions=conditions.functions_in(test))
+
+    def _unary(self, node: ast.UnaryOp) -> Known:
+        if isinstance(node.op, ast.Not):
+            return self._condition(node)
+        inner = self.value(node.operand)
+        if isinstance(node.op, ast.USub) and inner.literal:
+            return Known(literal=f"-{inner.literal}")
+        return Known(ranked=inner.ranked, functions=inner.functions)
+
+    def _choice(self, node: ast.IfExp) -> Known:
+        test = self.test(node.test)
+        then, otherwise = self.value(node.body), self.value(node.orelse)
+        ranked = conditions.is_ranked(test) or then.ranked or otherwise.ranked
+        return Known(
+            made=then.made or otherwise.made, ranked=ranked, rank=then.rank or otherwise.rank, functions=then.functions
+        )
+
+    def _lambda(self, node: ast.Lambda) -> Known:
+        return Known(made=self.state.later_lambda(node, self.scope))
+
+    def _named(self, node: ast.NamedExpr) -> Known:
+        known = self.value(node.value)
+        self.scope.set(node.target.id, known)
+        return known
+
+    def _others(self, node: ast.expr) -> Known:
+        """Lists, formats, comprehensions and the rest: what is in them."""
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            return self._comprehension(node)
+        inner = [self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        return Known(
+            ranked=any(each.ranked for each in inner),
+            functions=tuple(name for each in inner for name in each.functions)[:8],
+            parts=_parts(*inner, also=tuple(each.made for each in inner if each.made)),
+        )
+
+    def _comprehension(self, node: Any) -> Known:
+        iterated = [self.value(each.iter) for each in node.generators]
+        for each in node.generators:
+            for name in ast.walk(each.target):
+                if isinstance(name, ast.Name):
+                    self.scope.set(name.id, NOTHING)
+            for condition in each.ifs:
+                self.test(condition)
+        for part in ("elt", "key", "value"):
+            if hasattr(node, part):
+                self.value(getattr(node, part))
+        return Known(ranked=any(each.ranked for each in iterated))
+
+    def _call(self, node: ast.Call) -> Known:
+        callee = self._callee(node.func)
+        name, on = callee.name, callee.on
+        arguments = [("", each, self.value(each)) for each in node.args]
+        arguments += [(each.arg or "**", each.value, self.value(each.value)) for each in node.keywords]
+        self.state.calls.append(
+            CallSeen(
+                name,
+                self.scope.function,
+                on,
+                tuple((label, self.seen(given, known)) for label, given, known in arguments),
+                "",
+                tuple(self.scope.within),
+                node.lineno,
+                node.col_offset,
+                self.state.text(node),
+            )
+        )
+        self._keep(name, node, arguments)
+        return self._result(name, callee.known, arguments)
+
+    def _callee(self, node: ast.expr) -> Callee:
+        if isinstance(node, ast.Attribute):
+            is_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            base = Known(made=self.scope.owner) if is_self else self.value(node.value)
+            if is_self:
+                known = self._attribute(node)
+                # an attribute that holds an object is called; else it is a method of the class
+                name = path(known.made, ".__call__") if self.scope.find(f"self.{node.attr}") else known.made
+                return Callee(name or f"?.{node.attr}", ValueSeen("self", base.made, False, None, ()), known)
+            on = self.seen(node.value, base)
+            made = canonical(path(base.made, f".{node.attr}")) or f"?.{node.attr}"
+            if node.attr in SAME_OBJECT and not made.startswith("os."):
+                return Callee(made, on, base)
+            return Callee(made, on, self._by_name(made, node.attr))
+        known = self.value(node)
+        is_variable = isinstance(node, ast.Name) and self.scope.holds_object(node.id)
+        return Callee((path(known.made, ".__call__") if is_variable else known.made) or "?", None, known)
+
+    def _keep(self, name: str, node: ast.Call, arguments: list[tuple[str, ast.expr, Known]]) -> None:
+        """Add what matters for the order of collectives."""
+        kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(name.rpartition(".")[2], "")
+        if kind:
+            over = any(label in OVER_A_GROUP and known.literal != "None" for label, _, known in arguments)
+            self.scope.skeleton.append(("c", name, kind, node.lineno, over))
+        elif name in EXITS:
+            self.scope.skeleton.append(("exit", "exit", node.lineno))
+        elif self.state.may_be_ours(name):
+            ranked = tuple(
+                (label or position, known.test if known.test is not None else ("rank",) if known.rank else SOME)
+                for position, (label, _, known) in enumerate(arguments)
+                if known.ranked
+            )
+            self.scope.skeleton.append(("call", name, node.lineno, ranked))
+
+    def _result(self, name: str, callee: Known, arguments: list[tuple[str, ast.expr, Known]]) -> Known:
+        """What a call returns."""
+        if callee.rank or name in RANK_CALLS:
+            return Known(made=name, ranked=True, rank=True)
+        if callee.test is not None:
+            return Known(made=name, ranked=callee.ranked, test=callee.test)
+        given = [known for _, _, known in arguments]
+        if name in _VARIABLE_CALLS and given and given[0].literal:
+            variable = given[0].literal.strip("'\"")
+            is_rank = variable in RANK_VARIABLES
+            return Known(made=f"os.environ[{variable}]", ranked=is_rank, rank=is_rank)
+        if name in SAME_VALUE and given:
+            return given[0]
+        method = name.rpartition(".")[2]
+        if method in SAME_OBJECT and callee.made and not name.startswith("os."):
+            return callee
+        if name in COUNTED:
+            return Known(made=name, ranked=any(known.ranked for known in given))
+        return Known(made=name, functions=(name,) if self.state.may_be_ours(name) else ())
+
+
+class Callee:
+    """What is called. ``known`` is the function, or, for a method that returns its own object, that object."""
+
+    __slots__ = ("known", "name", "on")
+
+    def __init__(self, name: str, on: ValueSeen | None, known: Known) -> None:
+        self.name, self.on, self.known = name, on, known
+
+
+def _parts(*inner: Known, also: tuple[str, ...] = ()) -> tuple[str, ...]:
+    found = [part for each in inner if isinstance(each, Known) for part in each.parts]
+    return tuple(dict.fromkeys([*also, *found]))[:12]
+
+
+def _last_name(node: ast.expr) -> str:
+    """The last name in it: ``rank`` of ``args.rank``, ``get_rank`` of ``dist.get_rank()``."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _number(literal: str | None) -> int | None:
+    try:
+        return int(literal) if literal is not None and literal not in ("True", "False") else None
+    except ValueError:
+        return None
+
+
+def _among(node: ast.expr, inside: bool) -> Test:
+    if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return SOME
+    try:
+        numbers = [ast.literal_eval(each) for each in node.elts]
+    except (ValueError, TypeError, SyntaxError):
+        return SOME
+    return conditions.rank_among(numbers, inside) if all(isinstance(n, int) for n in numbers) else SOME

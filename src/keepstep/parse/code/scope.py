@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known while a file is read: names, the block one is in, and what is kept of it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from keepstep.parse.code.unit import AssignedSeen, BlockSeen, CallSeen, FunctionSeen, Skeleton, Test
+
+LONGEST_TEXT = 120
+_FOREIGN = frozenset(
+    """
+    torch tensorflow keras jax jaxlib numpy np scipy os sys math time datetime json re logging argparse random shutil
+    pathlib collections functools itertools typing types warnings copy pickle subprocess threading multiprocessing socket
+    tqdm wandb horovod deepspeed accelerate lightning transformers datasets flax optax orbax sklearn pandas PIL cv2 yaml
+    print len range int str float bool list dict set tuple enumerate zip isinstance getattr hasattr setattr super open min
+    max sum sorted map filter abs any all iter next round repr type vars id input reversed format ValueError RuntimeError
+    TypeError KeyError Exception NotImplementedError AssertionError ImportError StopIteration FileNotFoundError OSError
+    """.split()
+)
+"""Where a name starts that no file of the project defines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about a value."""
+
+    made: str = ""
+    ranked: bool = False
+    rank: bool = False
+    """It is a rank itself, so it can be compared with a number."""
+    test: Test | None = None
+    """It is a condition."""
+    literal: str | None = None
+    functions: tuple[str, ...] = ()
+    """Functions of the project that may make it differ by rank."""
+    parts: tuple[str, ...] = ()
+    parameter: int | None = None
+
+
+class Scope:
+    """A function, or the file itself: its names, and what is kept of its order."""
+
+    def __init__(self, function: str, owner: str = "", outer: Scope | None = None) -> None:
+        self.function, self.owner, self.outer = function, owner, outer
+        self.names: dict[str, Known] = {}
+        self.within: list[BlockSeen] = []
+        self.skeleton: Skeleton = []
+        self.returns: list[tuple[Test | None, bool, tuple[str, ...]]] = []
+        self._functions: set[str] = set()
+
+    def find(self, name: str) -> Known | None:
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.names.get(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return None
+
+    def set(self, name: str, known: Known) -> None:
+        self.names[name] = known
+        self._functions.discard(name)
+
+    def define(self, name: str, known: Known) -> None:
+        """A function or class of that name, not an object."""
+        self.names[name] = known
+        self._functions.add(name)
+
+    def holds_object(self, name: str) -> bool:
+        """Whether the name stands for something that was made, so that calling it calls the object."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return name not in scope._functions and bool(scope.names[name].made)
+            scope = scope.outer
+        return False
+
+
+@dataclass
+class State:
+    """One file while it is read."""
+
+    module: str
+    lines: list[bytes]
+    imports: dict[str, str] = field(default_factory=dict)
+    calls: list[CallSeen] = field(default_factory=list)
+    assigned: list[AssignedSeen] = field(default_factory=list)
+    functions: list[FunctionSeen] = field(default_factory=list)
+    classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    later: list[tuple[ast.AST, Scope, str, str]] = field(default_factory=list)
+    """Functions to be read when what is around them has been: node, scope around, name, class."""
+
+    def text(self, node: ast.expr) -> str:
+        """The expression as it is written, in one line."""
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        if first >= len(self.lines):
+            return ""
+        if first == last:
+            raw = self.lines[first][node.col_offset : node.end_col_offset]
+            return raw[:LONGEST_TEXT].decode("utf-8", "replace")
+        pieces = [self.lines[first][node.col_offset :], *self.lines[first + 1 : min(last, first + 6)]]
+        return b" ".join(piece.strip() for piece in pieces)[:LONGEST_TEXT].decode("utf-8", "replace")
+
+    def may_be_ours(self, name: str) -> bool:
+        """Whether a file of the project may define it."""
+        root = name.partition(".")[0].partition("[")[0]
+        return root not in _FOREIGN and not name.startswith("?")
+
+    def later_lambda(self, node: ast.Lambda, scope: Scope) -> str:
+        name = f"{scope.function}.<lambda:{node.lineno}>"
+        self.later.append((node, scope, name, scope.owner))
+        return name

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Findings in programs as SARIF 2.1.0, the form that code hosts and editors read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from keepstep.core.evidence import CoverageState, Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.core.finding import Finding, Severity
+from keepstep.core.redact import redacted
+from keepstep.core.report import Report
+from keepstep.core.rule import Rule
+from keepstep.render.json import dumps
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Severity.FATAL: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+
+
+def render_sarif(report: Report, rules: Iterable[Rule], version: str) -> str:
+    """The document, redacted, ending in a newline."""
+    report = redacted(report)
+    known = {each.id: each for each in rules}
+    used = sorted({each.rule for each in report.findings})
+    document = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "keepstep",
+                        "version": version,
+                        "rules": [_rule(known[each]) for each in used if each in known],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(each, used) for each in report.findings],
+                "invocations": [_invocation(report)],
+            }
+        ],
+    }
+    return dumps(document, indent=2) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.summary},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"cause": rule.cause.value, "preview": rule.preview},
+    }
+
+
+def _result(finding: Finding, used: list[str]) -> dict[str, Any]:
+    first, *others = finding.evidence
+    text = "; fix: ".join((f"{finding.title}: {finding.because}", *(fix.do for fix in finding.fixes)))
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": used.index(finding.rule),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": text},
+        "locations": [_location(first)],
+    }
+    if others:
+        result["relatedLocations"] = [_location(each) for each in others]
+    return result
+
+
+def _location(each: Evidence[Fact]) -> dict[str, Any]:
+    region: dict[str, Any] = {"startLine": each.origin.line or 1}
+    if each.quote:
+        region["snippet"] = {"text": each.quote}
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(each.origin.source.replace("\\", "/"))},
+            "region": region,
+        }
+    }
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    missing = [each for each in report.coverage if each.state is CoverageState.UNAVAILABLE]
+    told = [{"level": "warning", "message": {"text": f"not read: {each.what}: {each.why}"}} for each in missing]
+    told += [{"level": "error", "message": {"text": f"{each.rule} broke: {each.error}"}} for each in report.crashed]
+    found: dict[str, Any] = {"executionSuccessful": not report.crashed}
+    if told:
+        found["toolExecutionNotifications"] = told
+    return found

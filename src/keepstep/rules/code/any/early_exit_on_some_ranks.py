@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD002: some ranks leave before a collective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import diverging, reached_by, short
+
+
+@rule(id="COD002", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+def early_exit_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
+    """Some ranks leave a function or a loop before a collective that the others go on to issue.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+
+    def average(metric, rank):
+        if rank != 0:
+            return metric
+        dist.all_reduce(metric)
+        return metric / dist.get_world_size()
+    ```
+
+    ## Why it happens
+    The ranks that stay wait in the collective for those that have left. A `continue` or `break` that only some ranks take
+    does the same to a loop.
+
+    ## How we know
+    The order of collectives is followed on rank 0 and on another rank, through the functions that are called. Here the
+    two differ.
+
+    ## What to do
+    ```python
+    import torch.distributed as dist
+
+    def average(metric, rank):
+        dist.all_reduce(metric)
+        if rank != 0:
+            return metric
+        return metric / dist.get_world_size()
+    ```
+
+    ## When this is wrong
+    When the condition is the same on all ranks after all, or the ranks that leave issue the collective elsewhere.
+    """
+    for each in diverging(seen, ["collective", "forward", "backward", "save", "group"], ["exit"]):
+        fact = each.fact
+        yield Found(
+            title=f"some ranks leave before {short(fact.collective)}",
+            because=f"ranks for which `{fact.condition}` (line {fact.condition_line}) holds {fact.other} here; the others go on to"
+            f" {short(fact.collective)} (line {fact.other_line}{reached_by(fact)}) and wait for them",
+            evidence=(each,),
+            fixes=(Fix(do="let all ranks issue the collective before some of them leave"),),
+        )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD003: a loop around a collective depends on the rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import diverging, reached_by, short
+
+
+@rule(id="COD003", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+def loop_count_differs(seen: EvidenceSet) -> Iterator[Found]:
+    """A loop around a collective makes a number of turns that differs by rank.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+
+    def count_all(files, rank, world_size, total):
+        for name in files[rank::world_size]:
+            total += read(name)
+            dist.all_reduce(total)
+    ```
+
+    ## Why it happens
+    Where the share of one rank is longer, it issues collectives for which nobody else comes: it hangs in the last one,
+    or pairs it with another.
+
+    ## How we know
+    What the loop goes over is made from the rank, and its body issues a collective.
+
+    ## What to do
+    ```python
+    import torch.distributed as dist
+
+    def count_all(files, rank, world_size, total):
+        for name in files[rank::world_size]:
+            total += read(name)
+        dist.all_reduce(total)
+    ```
+
+    ## When this is wrong
+    When every rank's share has the same length by construction.
+    """
+    for each in diverging(seen, ["collective", "forward", "backward", "save", "group"], ["loop"]):
+        fact = each.fact
+        yield Found(
+            title=f"ranks go through this loop a different number of times, and it issues {short(fact.collective)}",
+            because=f"`{fact.condition}` is made from the rank; the rank with more turns waits in {short(fact.collective)}"
+            f" (line {fact.other_line}{reached_by(fact)}) for ranks that have left the loop",
+            evidence=(each,),
+            fixes=(Fix(do="issue the collective once after the loop, or give every rank the same number of turns"),),
+        )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD101: only some ranks take part in a collective save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import diverging, reached_by, short
+
+
+@rule(id="COD101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+def collective_save_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
+    """A save in which all ranks must take part is done by some of them.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+
+    def save(state, path):
+        if dist.get_rank() == 0:
+            dcp.save(state, checkpoint_id=path)
+    ```
+
+    ## Why it happens
+    The state of a sharded model (FSDP, DeepSpeed, DTensor) lies on all ranks. Collecting it is a collective: one rank
+    alone waits for the others for ever. torch.distributed.checkpoint, too, plans and writes with all ranks.
+
+    ## How we know
+    The order of collectives is followed on rank 0 and on another rank, through the functions that are called. Here the
+    two differ.
+
+    ## What to do
+    ```python
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+
+    def save(state, path):
+        dcp.save(state, checkpoint_id=path)
+    ```
+
+    ## When this is wrong
+    When the model was never sharded, or the group of the checkpoint has one rank.
+    """
+    for each in diverging(seen, ["save"], ["branch"]):
+        fact = each.fact
+        yield Found(
+            title=f"{short(fact.collective)} needs all ranks, and only some call it",
+            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            f" {short(fact.collective)}{reached_by(fact)}; it exchanges data with all of them",
+            evidence=(each,),
+            fixes=(Fix(do="let all ranks call it; restrict only what writes the file to rank 0"),),
+        )

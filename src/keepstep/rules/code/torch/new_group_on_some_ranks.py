@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD117: only some ranks make a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import diverging, reached_by, short
+
+
+@rule(id="COD117", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+def new_group_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
+    """A process group, a mesh or a wrapper is made by some ranks only.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+
+    def groups(rank):
+        if rank < 4:
+            return dist.new_group([0, 1, 2, 3])
+        return None
+    ```
+
+    ## Why it happens
+    Making a group is a collective of all ranks of the job, also of those that are not in the group. DDP and FSDP
+    exchange shapes and weights when they wrap a model.
+
+    ## How we know
+    The order of collectives is followed on rank 0 and on another rank, through the functions that are called. Here the
+    two differ.
+
+    ## What to do
+    ```python
+    import torch.distributed as dist
+
+    def groups(rank):
+        group = dist.new_group([0, 1, 2, 3])
+        return group if rank < 4 else None
+    ```
+
+    ## When this is wrong
+    When `use_local_synchronization=True` is given to `new_group`.
+    """
+    for each in diverging(seen, ["group"], ["branch"]):
+        fact = each.fact
+        yield Found(
+            title=f"{short(fact.collective)} is called by some ranks only",
+            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            f" {short(fact.collective)}{reached_by(fact)}; it needs all ranks of the job",
+            evidence=(each,),
+            fixes=(Fix(do="let all ranks make all groups, in the same order"),),
+        )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD102: only some ranks call the wrapped model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import diverging, reached_by, short
+
+
+@rule(id="COD102", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), severity=Severity.WARNING)
+def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
+    """Only some ranks call the model that DDP or FSDP wraps.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    def evaluate(net, loader, rank):
+        model = DistributedDataParallel(net)
+        if rank == 0:
+            for batch in loader:
+                model(batch)
+    ```
+
+    ## Why it happens
+    The wrapper's forward exchanges data: DDP broadcasts buffers (BatchNorm has some), FSDP gathers the parameters. The
+    ranks that call it alone wait, or pair it with the next step of the others.
+
+    ## How we know
+    The order of collectives is followed on rank 0 and on another rank, through the functions that are called. Here the
+    two differ.
+
+    ## What to do
+    ```python
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    def evaluate(net, loader, rank):
+        model = DistributedDataParallel(net)
+        if rank == 0:
+            for batch in loader:
+                model.module(batch)
+    ```
+
+    ## When this is wrong
+    With DDP, when the model has no buffers, or `broadcast_buffers=False`. With FSDP it never is.
+    """
+    for each in diverging(seen, ["forward", "backward"], ["branch"]):
+        fact = each.fact
+        yield Found(
+            title="only some ranks call the wrapped model",
+            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            f" the model's {fact.collective.rpartition('.')[2].strip('_')}{reached_by(fact)}; the wrapper exchanges data with all ranks there",
+            evidence=(each,),
+            fixes=(Fix(do="call `model.module` (DDP), or let all ranks evaluate their share of the data"),),
+        )
