@@ -28,12 +28,10 @@ def evidence_of(project: Project) -> Iterator[Evidence[Fact]]:
     given = _given(project)
     for path, unit in project.units.items():
         yield from _File(path, unit, project).evidence(given)
-    tracer = Tracer(project)
-    for function in project.functions.values():
-        path = project.file_of[function.name]
-        for found in tracer.divergences(function) if function.skeleton else ():
-            line = found.left.line if found.left else found.condition.line if found.how == "loop" else found.issued.line
-            yield _at(path, line, _diverges(found, function.name, project))
+    for function, found in Tracer(project).divergences():
+        line = found.condition.line if found.how in ("loop", "sides") else found.issued.line
+        line = found.left.line if found.left else line
+        yield _at(project.file_of[function.name], line, _diverges(found, function.name, project))
 
 
 def _given(project: Project) -> dict[str, tuple[str, ...]]:
@@ -138,7 +136,11 @@ def _diverges(found: Divergence, function: str, project: Project) -> CodeDiverge
         condition_line=found.condition.line,
         path=path,
         other=other,
-        other_line=found.issued.line if found.left else found.instead.line if found.instead else None,
+        other_line=found.issued.line
+        if found.left or found.how == "loop"
+        else found.instead.line
+        if found.instead
+        else None,
         function=function,
     )
 

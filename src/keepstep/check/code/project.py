@@ -55,6 +55,8 @@ class Project:
         if name in self.classes:
             return self._find(f"{name}.__init__", module, hops - 1)
         owner, _, last = name.rpartition(".")
+        if last == "__call__" and owner in self.classes:
+            return self._find(f"{owner}.forward", module, hops - 1) or self._find(f"{owner}.call", module, hops - 1)
         for base in self.classes.get(owner, ()):
             inherited = self._find(f"{base}.{last}", module, hops - 1)
             if inherited is not None:

@@ -14,8 +14,10 @@ from typing import Any
 
 from keepstep.check.code.project import Project, compared
 from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
+from keepstep.parse.code.vocabulary import COLLECTIVES, MAIN_DECORATORS
 
 FIRST, ANOTHER = 0, 1
+MOST_CALLERS = 4
 DEEPEST = 12
 """Calls within calls."""
 LONGEST = 400
@@ -48,7 +50,6 @@ class Issued:
 class Optional:
     """Two sides of which either may be taken, by all ranks alike; a loop has one."""
 
-    line: int
     sides: tuple[Trace, Trace]
 
 
@@ -84,13 +85,27 @@ class Tracer:
     _memory: dict[tuple[str, int, Bound], Trace] = field(default_factory=dict)
     _local: dict[str, list[Divergence]] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
+    _given: dict[str, set[Bound]] = field(default_factory=dict)
+    """By function: what its callers give it, where that says something."""
 
-    def divergences(self, function: FunctionSeen) -> list[Divergence]:
-        """All differences that begin in this function."""
-        self._local[function.name] = []
-        first = self.trace(function, FIRST, ())
-        another = self.trace(function, ANOTHER, ())
-        found = [*self._local.pop(function.name), *differences(first, another, function.name)]
+    def divergences(self) -> Iterator[tuple[FunctionSeen, Divergence]]:
+        """All differences, each in the function in which it begins."""
+        functions = [each for each in self.project.functions.values() if each.skeleton]
+        for function in functions:
+            self.trace(function, FIRST, ())
+        for function in functions:
+            for found in self._differing(function):
+                yield function, found
+
+    def _differing(self, function: FunctionSeen) -> list[Divergence]:
+        found: list[Divergence] = []
+        for bound in sorted(self._given.get(function.name, {()}), key=str)[:MOST_CALLERS]:
+            self._memory.pop((function.name, FIRST, bound), None)
+            self._local[function.name] = []
+            first = self.trace(function, FIRST, bound)
+            another = self.trace(function, ANOTHER, bound)
+            found += [*self._local.pop(function.name), *differences(first, another, function.name)]
+            found += _all_of_it(function, first)
         return list({(each.issued.line, each.how, each.condition.line): each for each in found}.values())
 
     def trace(self, function: FunctionSeen, world: int, bound: Bound) -> Trace:
@@ -123,6 +138,8 @@ class Tracer:
             return () if over_a_group else (Issued(name, kind, line, (), under),)
         if what == "call":
             return self._called(item, place, under)
+        if what == "on":
+            return self._on_argument(item, place, under)
         if what == "exit":
             return () if item[1] == "raise" else (Left(item[1], item[2], under),)
         if what == "if":
@@ -132,15 +149,27 @@ class Tracer:
         return self._follow(item[1], place, under)  # what is tried
 
     def _called(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
-        _, name, line, ranked = item
+        _, name, line, given = item
         callee = self.project.function(name, self.project.module_of(place.function))
         if callee is None:
             return ()
-        bound = tuple((callee.parameters.index(at) if at in callee.parameters else at, test) for at, test in ranked)
-        first = self.trace(callee, FIRST, bound)
-        # where the callee differs in itself, that is reported there
-        trace = first if signature(first) != signature(self.trace(callee, ANOTHER, bound)) else first
-        return tuple(_seen_from(each, callee.name, line, under) for each in trace if not _only_leaves(each))
+        names = callee.parameters
+        bound = dict(callee.defaults) | {names.index(at) if at in names else at: test for at, test in given}
+        told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))
+        self._given.setdefault(callee.name, set()).add(told)
+        # where the callee differs in itself, that is reported there: so it is followed for one rank only
+        trace = self.trace(callee, FIRST, tuple(sorted(bound.items(), key=str)))
+        return tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
+
+    def _on_argument(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
+        _, parameter, method, line = item
+        given = place.bound.get(parameter)
+        if given is None or given[0] != "made":
+            return ()
+        name = f"{given[1]}.{method}"
+        if name in COLLECTIVES:
+            return (Issued(name, COLLECTIVES[name], line, (), under),)
+        return self._called(("call", name, line, ()), place, under)
 
     def _branch(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, line, text, test, then, otherwise = item
@@ -149,24 +178,14 @@ class Tracer:
             # a path that ends with an exception is not one on which the run goes on
             return self._follow(otherwise if _raises(then) else then, place, under)
         condition = Condition(place.function.name, line, text)
-        if holds == "split":
-            return self._split(then, otherwise, place, condition)
+        if holds == "split":  # nobody knows which ranks: one takes this side, the other one that
+            return self._follow(otherwise if place.world else then, place, condition)
         if holds is None:
             elsewhere = self.holds(test, replace(place, world=1 - place.world))
             inner = under if elsewhere is None else condition
-            sides = (self._follow(then, place, inner), self._follow(otherwise, place, under))
-            return _optional(line, sides)
+            return _optional(self._follow(then, place, inner), self._follow(otherwise, place, under))
         differs = self.holds(test, replace(place, world=1 - place.world)) is not holds
         return self._follow(then if holds else otherwise, place, condition if differs else under)
-
-    def _split(self, then: Skeleton, otherwise: Skeleton, place: Place, condition: Condition) -> Trace:
-        """Ranks differ, but nobody knows which ones: both sides must issue the same."""
-        sides = (self._follow(then, place, condition), self._follow(otherwise, place, condition))
-        if signature(sides[0]) == signature(sides[1]):
-            return sides[0]
-        if place.function.name in self._local and place.world == FIRST:
-            self._local[place.function.name] += differences(*sides, place.function.name)
-        return ()
 
     def _loop(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, line, text, test, body = item
@@ -177,7 +196,7 @@ class Tracer:
             if inside is not None and place.function.name in self._local and place.world == FIRST:
                 self._local[place.function.name].append(Divergence(inside, "loop", condition))
             return ()
-        return _optional(line, (self._follow(body, place, under), ()))
+        return _optional(self._follow(body, place, under), ())
 
     def holds(self, test: Test, place: Place) -> bool | str | None:
         """Whether a condition holds in a world; None: that does not depend on it; ``split``: on some ranks."""
@@ -194,7 +213,7 @@ class Tracer:
             return None if returned is None else self.holds(compared(returned, test[2], test[3]), place)
         if what == "param":
             value = place.bound.get(test[1])
-            return None if value is None else self.holds(compared(value, test[2], test[3]), place)
+            return None if value is None or value[0] == "made" else self.holds(compared(value, test[2], test[3]), place)
         if what in ("and", "or"):
             inner = [self.holds(each, place) for each in test[1]]
             decides = what == "or"
@@ -222,7 +241,11 @@ def signature(trace: Trace) -> tuple[Any, ...]:
         if isinstance(each, Issued):
             found.append(each.name)
         elif isinstance(each, Optional):
-            found.append((each.line, signature(each.sides[0]), signature(each.sides[1])))
+            sides = (signature(each.sides[0]), signature(each.sides[1]))
+            if any(sides):
+                found.append(sides)
+        elif each.under is not None:
+            found.append(each.how)
     return tuple(found)
 
 
@@ -235,29 +258,40 @@ def differences(first: Trace, another: Trace, function: str) -> Iterator[Diverge
             continue
         ours = [each for _, item in mine[start:end] for each in issued_in((item,))]
         others = [each for _, item in theirs[other_start:other_end] for each in issued_in((item,))]
-        yield from _explained(ours, others, (first, another), function)
-        return
+        found = _explained(ours, others, (first, another), function)
+        if found is not None:
+            yield found
+            return
 
 
 def _explained(
     ours: list[Issued], others: list[Issued], traces: tuple[Trace, Trace], function: str
-) -> Iterator[Divergence]:
+) -> Divergence | None:
     under_ours = next((each for each in ours if each.under and each.under.function == function), None)
     under_others = next((each for each in others if each.under and each.under.function == function), None)
     if under_ours and under_others and under_ours.under and under_others.under:
-        if under_ours.under.line == under_others.under.line:
-            yield Divergence(under_ours, "sides", under_ours.under, instead=under_others)
-            return
+        if under_ours.under.line == under_others.under.line and under_ours.name != under_others.name:
+            return Divergence(under_ours, "sides", under_ours.under, instead=under_others)
     found = under_ours or under_others
     if found is not None and found.under is not None:
-        yield Divergence(found, "branch", found.under)
-        return
-    missing = next(iter([*ours, *others]), None)
-    for trace in traces:
-        left = next((each for each in _lefts(trace) if each.under and each.under.function == function), None)
-        if missing is not None and left is not None and left.under is not None:
-            yield Divergence(missing, "exit", left.under, left=left)
-            return
+        return Divergence(found, "branch", found.under)
+    for left in (each for trace in traces for each in _lefts(trace)):
+        if left.under is not None and left.under.function == function:
+            missed = [each for each in (*ours, *others) if each.line > left.line or left.how == "break"]
+            missed = missed or [each for each in issued_in(traces[0]) if each.line > left.line or left.how == "break"]
+            if missed:
+                return Divergence(missed[0], "exit", left.under, left=left)
+    return None
+
+
+def _all_of_it(function: FunctionSeen, trace: Trace) -> list[Divergence]:
+    """Where a decorator lets only the first rank run the function."""
+    for decorator in function.decorators:
+        name = decorator.rpartition(".")[2]
+        inside = next(issued_in(trace), None) if name in MAIN_DECORATORS else None
+        if inside is not None:
+            return [Divergence(inside, "branch", Condition(function.name, function.line, f"@{name}"))]
+    return []
 
 
 def issued_in(trace: Trace) -> Iterator[Issued]:
@@ -280,21 +314,17 @@ def _lefts(trace: Trace) -> Iterator[Left]:
 
 
 def _parts(trace: Trace) -> list[tuple[Any, Item]]:
-    return [(signature((each,)), each) for each in trace if not isinstance(each, Left)]
+    return [(key, each) for each in trace if (key := signature((each,)))]
 
 
-def _optional(line: int, sides: tuple[Trace, Trace]) -> Trace:
+def _optional(*sides: Trace) -> Trace:
     if signature(sides[0]) == signature(sides[1]) and not any(_lefts(sides[0])) and not any(_lefts(sides[1])):
         return sides[0]
-    return (Optional(line, sides),)
+    return (Optional(sides),)
 
 
 def _raises(skeleton: Skeleton) -> bool:
     return bool(skeleton) and skeleton[-1][:2] == ("exit", "raise")
-
-
-def _only_leaves(item: Item) -> bool:
-    return isinstance(item, Left)
 
 
 def _seen_from(item: Item, callee: str, line: int, under: Condition | None) -> Item:
@@ -303,8 +333,8 @@ def _seen_from(item: Item, callee: str, line: int, under: Condition | None) -> I
         return Issued(item.name, item.kind, line, ((callee, item.line), *item.path), under)
     if isinstance(item, Optional):
         sides = tuple(
-            tuple(_seen_from(each, callee, line, under) for each in side if not _only_leaves(each))
+            tuple(_seen_from(each, callee, line, under) for each in side if not isinstance(each, Left))
             for side in item.sides
         )
-        return Optional(item.line, (sides[0], sides[1]))
+        return Optional((sides[0], sides[1]))
     return item

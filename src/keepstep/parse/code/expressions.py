@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from keepstep.parse.code import conditions
@@ -23,13 +24,17 @@ from keepstep.parse.code.vocabulary import (
     RANK_VARIABLES,
     SAME_OBJECT,
     SAME_VALUE,
+    SHARDED,
     WORLD_NAMES,
+    WRAPPERS,
     canonical,
 )
 
 LONGEST_TEXT = 120
 LONGEST_PATH = 300
 NOTHING = Known()
+_OF_FSDP = "FullyShardedDataParallel.state_dict_type"
+_FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 _LITERALS = (str, int, float, bool, type(None))
 _VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
 
@@ -108,6 +113,8 @@ class Expressions:
         if left.rank and comparison in ("In", "NotIn"):
             return _among(node.comparators[0], comparison == "In")
         number = _number(right.literal)
+        if left.rank and right.literal is not None and number is None:  # whether it is given at all
+            return conditions.ALWAYS if comparison in ("NotEq", "IsNot") else conditions.NEVER
         if left.rank:
             return SOME if number is None else conditions.rank_compared(comparison, number)
         if names in WORLD_NAMES and number is not None:
@@ -136,7 +143,7 @@ class Expressions:
 
     def _by_name(self, made: str, name: str) -> Known:
         """What a thing is, of which only the name is known."""
-        if name in RANK_NAMES:
+        if name in RANK_NAMES or name.lower() in RANK_NAMES:
             return Known(made=made, ranked=True, rank=True)
         if name in MAIN_NAMES:
             return Known(made=made, ranked=True, test=conditions.FIRST_ONLY)
@@ -148,7 +155,9 @@ class Expressions:
             if found is not None:
                 return found
             made = f"{self.scope.owner}.{node.attr}" if self.scope.owner else ""
-            return self._by_name(made, node.attr)
+            known = self._by_name(made, node.attr)
+            # it may be a property
+            return known if known.ranked or not made else replace(known, functions=(made,))
         base = self.value(node.value)
         made = canonical(path(base.made, f".{node.attr}"))
         known = self._by_name(made, node.attr)
@@ -255,28 +264,48 @@ class Expressions:
                 return Callee(name or f"?.{node.attr}", ValueSeen("self", base.made, False, None, ()), known)
             on = self.seen(node.value, base)
             made = canonical(path(base.made, f".{node.attr}")) or f"?.{node.attr}"
+            if base.parameter is not None:
+                self._keep_unknown(base.parameter, node.attr, node.lineno)
             if node.attr in SAME_OBJECT and not made.startswith("os."):
                 return Callee(made, on, base)
-            return Callee(made, on, self._by_name(made, node.attr))
+            method = self._by_name(made, node.attr)
+            # what a value that differs by rank answers differs by rank: a path made from the rank exists or not
+            return Callee(made, on, replace(method, ranked=True) if base.ranked and not base.rank else method)
         known = self.value(node)
+        if known.parameter is not None:
+            self._keep_unknown(known.parameter, "__call__", node.lineno)
         is_variable = isinstance(node, ast.Name) and self.scope.holds_object(node.id)
         return Callee((path(known.made, ".__call__") if is_variable else known.made) or "?", None, known)
 
+    def _keep_unknown(self, parameter: int, method: str, line: int) -> None:
+        """A method of an argument: only the caller knows what that is."""
+        self.scope.skeleton.append(("on", parameter, method, line))
+
     def _keep(self, name: str, node: ast.Call, arguments: list[tuple[str, ast.expr, Known]]) -> None:
         """Add what matters for the order of collectives."""
-        kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(name.rpartition(".")[2], "")
+        method = name.rpartition(".")[2]
+        kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(method, "") or self._kind_by_place(name, method)
         if kind:
             over = any(label in OVER_A_GROUP and known.literal != "None" for label, _, known in arguments)
             self.scope.skeleton.append(("c", name, kind, node.lineno, over))
         elif name in EXITS:
             self.scope.skeleton.append(("exit", "exit", node.lineno))
         elif self.state.may_be_ours(name):
-            ranked = tuple(
-                (label or position, known.test if known.test is not None else ("rank",) if known.rank else SOME)
+            bound = tuple(
+                (label or position, _bound(known))
                 for position, (label, _, known) in enumerate(arguments)
-                if known.ranked
+                if known.ranked or known.literal in ("True", "False") or _is_told(known.made, self.state)
             )
-            self.scope.skeleton.append(("call", name, node.lineno, ranked))
+            self.scope.skeleton.append(("call", name, node.lineno, bound))
+
+    def _kind_by_place(self, name: str, method: str) -> str:
+        """Methods that are collectives because of what they stand in."""
+        if method == "state_dict" and any(_OF_FSDP in each.made for each in self.scope.within if each.kind == "with"):
+            return "save"
+        if method in ("all_gather", "barrier") and name.startswith(self.scope.owner or "?"):
+            bases = self.state.classes.get(self.scope.owner, ())
+            return "collective" if any(base.startswith("lightning.") for base in bases) else ""
+        return "collective" if name.endswith((".strategy.barrier", ".strategy.broadcast")) else ""
 
     def _result(self, name: str, callee: Known, arguments: list[tuple[str, ast.expr, Known]]) -> Known:
         """What a call returns."""
@@ -294,9 +323,22 @@ class Expressions:
         method = name.rpartition(".")[2]
         if method in SAME_OBJECT and callee.made and not name.startswith("os."):
             return callee
-        if name in COUNTED:
-            return Known(made=name, ranked=any(known.ranked for known in given))
+        if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
+            made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
+            return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given))
+        if callee.ranked:
+            return Known(made=name, ranked=True)
+        if name == _FULLY_SHARD and given:
+            self._now_sharded(arguments[0][1])
+            return Known(made=SHARDED)
         return Known(made=name, functions=(name,) if self.state.may_be_ours(name) else ())
+
+    def _now_sharded(self, node: ast.expr) -> None:
+        """``fully_shard(model)`` changes the model itself."""
+        if isinstance(node, ast.Name):
+            self.scope.set(node.id, Known(made=SHARDED))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            self.scope.set(f"self.{node.attr}", Known(made=SHARDED))
 
 
 class Callee:
@@ -320,6 +362,20 @@ def _last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return str(node.slice.value)
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _bound(known: Known) -> Test:
+    """What a function knows of an argument that decides something in it."""
+    if known.literal is not None:
+        return conditions.ALWAYS if known.literal == "True" else conditions.NEVER
+    if known.ranked:
+        return known.test if known.test is not None else ("rank",) if known.rank else SOME
+    return ("made", known.made)
+
+
+def _is_told(made: str, state: State) -> bool:
+    """Whether a function should know what it is given: a wrapped model, or an object of the project."""
+    return made in WRAPPERS or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
 
 
 def _number(literal: str | None) -> int | None:

@@ -26,11 +26,14 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
     reader.define_all(tree.body)
     reader.block(tree.body)
     state.functions.append(
-        FunctionSeen(whole.function, 1, len(state.lines), (), (), "", whole.skeleton, tuple(whole.returns))
+        FunctionSeen(whole.function, 1, len(state.lines), (), (), (), "", whole.skeleton, tuple(whole.returns))
     )
     while state.later:
         node, outer, name, owner = state.later.pop(0)
-        _read_function(node, state, outer, name, owner)
+        if isinstance(node, ast.ClassDef):
+            Statements(state, outer).read_class(node, name)
+        else:
+            _read_function(node, state, outer, name, owner)
     started = any(not isinstance(each, _DEFINITIONS) for each in tree.body)
     return Unit(
         module,
@@ -101,11 +104,25 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
             node.lineno,
             node.end_lineno or node.lineno,
             tuple(each.arg for each in named),
+            _defaults(given, [each.arg for each in named]),
             decorators,
             owner,
             scope.skeleton,
             tuple(scope.returns),
         )
+    )
+
+
+def _defaults(given: ast.arguments, names: list[str]) -> tuple[tuple[int, Test], ...]:
+    positional = [each.arg for each in (*given.posonlyargs, *given.args)]
+    pairs = [
+        *zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True),
+        *((each.arg, value) for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)),
+    ]
+    return tuple(
+        (names.index(name), conditions.ALWAYS if value.value else conditions.NEVER)
+        for name, value in pairs
+        if isinstance(value, ast.Constant) and isinstance(value.value, bool) and name in names
     )
 
 
@@ -128,12 +145,10 @@ class Statements(Expressions):
             inside = self.scope.function.removesuffix(".<module>")
             path = f"{inside}.{node.name}"
             self.scope.define(node.name, Known(made=path, functions=(path,)))
-            if isinstance(node, ast.ClassDef):
-                self._define_class(node, path)
-            else:
-                self.state.later.append((node, self.scope, path, ""))
+            self.state.later.append((node, self.scope, path, ""))
 
-    def _define_class(self, node: ast.ClassDef, path: str) -> None:
+    def read_class(self, node: ast.ClassDef, path: str) -> None:
+        """What its objects hold, which all methods know; then the methods."""
         self.state.classes[path] = tuple(self.value(base).made for base in node.bases)
         shared = Scope(path, path, self.scope)
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -174,6 +189,13 @@ class Statements(Expressions):
 
     def _Assign(self, node: ast.Assign) -> None:
         first = len(self.state.calls)
+        if isinstance(node.value, ast.Tuple) and all(_fits(each, node.value) for each in node.targets):
+            parts = [self.value(each) for each in node.value.elts]
+            for target in node.targets:
+                assert isinstance(target, ast.Tuple)
+                for each, part, given in zip(target.elts, parts, node.value.elts, strict=True):
+                    self._set(each, part, given, "")
+            return
         known = self.value(node.value)
         for target in node.targets:
             self._set(target, known, node.value, "")
@@ -192,12 +214,8 @@ class Statements(Expressions):
     def _set(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             for index, each in enumerate(target.elts):
-                given = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
-                made = path(known.made, f"[{index}]")
-                part = self.value(given) if given is not None else Known(made=made, functions=known.functions)
-                if isinstance(each, ast.Name) and given is None and each.id in RANK_NAMES:
-                    part = Known(made=made, ranked=True, rank=True)
-                self._set(each.value if isinstance(each, ast.Starred) else each, part, given or value, operator)
+                part = Known(made=path(known.made, f"[{index}]"), functions=known.functions)
+                self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):
             if target.id in RANK_NAMES and known.literal is None and not known.ranked:
@@ -302,6 +320,15 @@ class Statements(Expressions):
 
     def _exit(self, how: str, node: ast.stmt) -> None:
         self.scope.skeleton.append(("exit", how, node.lineno))
+
+
+def _fits(target: ast.expr, value: ast.Tuple) -> bool:
+    """Whether each element goes to a variable of its own."""
+    return (
+        isinstance(target, ast.Tuple)
+        and len(target.elts) == len(value.elts)
+        and not any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts))
+    )
 
 
 def _definitions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:

@@ -13,7 +13,9 @@ A *test* says on which ranks a condition holds, as far as the file itself shows 
 A *skeleton* is what is left of a function if only that is kept which decides about the order of collectives:
 
 - ``("c", name, kind, line, over_a_group)`` a collective
-- ``("call", function, line, arguments)`` a call of another function; ``arguments`` are those that differ by rank
+- ``("call", function, line, arguments)`` a call of another function; ``arguments``: those that say something: they
+  differ by rank, are True or False, or are ``("made", path)``
+- ``("on", parameter, method, line)`` a method of an argument, or the argument itself, is called
 - ``("if", line, text, test, then, otherwise)``
 - ``("loop", line, text, test, body)``
 - ``("try", body, handlers, finally)``
@@ -85,6 +87,8 @@ class FunctionSeen(NamedTuple):
     line: int
     end: int
     parameters: tuple[str, ...]
+    defaults: tuple[tuple[int, Test], ...]
+    """The parameters that are True or False if nothing else is given."""
     decorators: tuple[str, ...]
     owner: str
     """The class of a method."""

@@ -14,6 +14,7 @@ _PREFIXES = (
     ("torch.distributed.distributed_c10d.", "torch.distributed."),
     ("torch.distributed.fsdp.fully_sharded_data_parallel.", "torch.distributed.fsdp."),
     ("torch.distributed._composable.fsdp.", "torch.distributed.fsdp."),
+    ("torch.distributed._composable.fully_shard", "torch.distributed.fsdp.fully_shard"),
     ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
     ("torch.utils.data.distributed.", "torch.utils.data."),
     ("torch.utils.data.dataloader.", "torch.utils.data."),
@@ -187,7 +188,24 @@ _TORCH = {
         "scatter_object_list",
     )
 }
+SHARDED = "torch.distributed.fsdp.FSDPModule"
+"""What ``fully_shard`` makes of a model."""
+WRAPPERS = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "deepspeed.initialize[0]",
+        SHARDED,
+    }
+)
 COLLECTIVES: dict[str, str] = {
+    **{f"{SHARDED}.{name}": "forward" for name in ("__call__", "forward")},
+    **{f"{SHARDED}.{name}": "collective" for name in ("unshard", "reshard")},
+    **{
+        f"lightning.{library}.{name}": "collective"
+        for library in ("Fabric", "fabric.Fabric")
+        for name in ("barrier", "all_gather", "all_reduce", "broadcast")
+    },
     **{f"torch.distributed.{name}": kind for name, kind in _TORCH.items()},
     **{f"torch.distributed.nn.{name}": "collective" for name in ("all_reduce", "all_gather", "broadcast", "reduce")},
     **{
@@ -313,3 +331,24 @@ WORLD_NAMES = frozenset(
     }
 )
 """How many there are: more than one, in the case we look at."""
+MAIN_DECORATORS = frozenset(
+    {
+        "rank_zero_only",
+        "on_main_process",
+        "on_local_main_process",
+        "main_process_only",
+        "master_only",
+        "main_only",
+        "only_on_main",
+        "rank0_only",
+        "rank_zero",
+        "only_rank_zero",
+        "only_main_process",
+        "chief_only",
+        "only_main",
+        "run_on_main",
+        "on_main",
+        "host0_only",
+    }
+)
+"""Decorators of functions that only the first rank runs."""
