@@ -71,6 +71,7 @@ class _File:
                 ),
             )
         for call in unit.calls:
+            target = self.project.function(call.name, unit.module)
             yield self._at(
                 call.line,
                 CodeCall(
@@ -82,6 +83,7 @@ class _File:
                     within=tuple(self._block(each) for each in call.within),
                     order=call.line * 1000 + min(call.column, 999),
                     text=call.text,
+                    target=target.name if target is not None else "",
                 ),
             )
         for each in unit.assigned:

@@ -88,6 +88,8 @@ class CodeCall(Fact):
     order: int = 0
     """Its place in the file: of two calls in one function, the smaller comes first."""
     text: str = ""
+    target: str = ""
+    """The function of the project that it calls, if it is one."""
 
     def argument(self, name: str, position: int | None = None) -> Value | None:
         """The value of an argument, by its name, or else by its position."""

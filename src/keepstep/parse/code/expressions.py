@@ -318,6 +318,9 @@ class Expressions:
             variable = given[0].literal.strip("'\"")
             is_rank = variable in RANK_VARIABLES
             return Known(made=f"os.environ[{variable}]", ranked=is_rank, rank=is_rank)
+        if name == "torch.device" and given and given[0].literal and not any(known.ranked for known in given):
+            index = f":{given[1].literal}" if len(given) > 1 and given[1].literal else ""
+            return Known(made=f"torch.device[{given[0].literal[1:-1]}{index}]")
         if name in SAME_VALUE and given:
             return given[0]
         method = name.rpartition(".")[2]

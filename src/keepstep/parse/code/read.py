@@ -11,7 +11,7 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import NOTHING, Expressions, path
 from keepstep.parse.code.scope import Known, Scope, State
 from keepstep.parse.code.unit import SOME, UNKNOWN, AssignedSeen, BlockSeen, FunctionSeen, Skeleton, Test, Unit
-from keepstep.parse.code.vocabulary import MAIN_NAMES, RANK_NAMES, canonical
+from keepstep.parse.code.vocabulary import MAIN_NAMES, RANK_NAMES
 
 _IGNORED = re.compile(r"#\s*keepstep:\s*ignore(?:\[([A-Z0-9, ]*)\])?")
 

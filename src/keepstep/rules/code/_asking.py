@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import Any
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, CodeDiverges, CodeFile, CodeFunction
@@ -19,6 +20,7 @@ class Program:
     def __init__(self, seen: EvidenceSet) -> None:
         self._seen = seen
         self.all = seen.all(CodeCall)
+        self._families: dict[str, frozenset[str]] = {}
         self.files = {each.origin.source: each.fact for each in seen.all(CodeFile)}
 
     @cached_property
@@ -60,6 +62,69 @@ class Program:
     def assigned(self) -> tuple[Evidence[CodeAssigned], ...]:
         return self._seen.all(CodeAssigned)
 
+    @cached_property
+    def _imported(self) -> dict[str, set[str]]:
+        """By file: the files of the project that it imports."""
+        modules = {fact.module: path for path, fact in self.files.items()}
+        endings = defaultdict(list)
+        for module, path in modules.items():
+            parts = module.split(".")
+            for start in range(len(parts)):
+                endings[".".join(parts[start:])].append(path)
+        found: dict[str, set[str]] = {}
+        for path, fact in self.files.items():
+            names = {each for name in fact.imports for each in (name, name.rpartition(".")[0])}
+            found[path] = {there[0] for name in names if len(there := endings.get(name, ())) == 1} - {path}
+        return found
+
+    @cached_property
+    def _importers(self) -> dict[str, set[str]]:
+        found = defaultdict(set)
+        for path, others in self._imported.items():
+            for other in others:
+                found[other].add(path)
+        return found
+
+    def related(self, place: Evidence[Any]) -> frozenset[str]:
+        """The file, the files that import it, and what all of these import: they may run in one process."""
+        return self._related(place.origin.source)
+
+    def _related(self, path: str) -> frozenset[str]:
+        if path not in self._families:
+            above = _closure({path}, self._importers)
+            self._families[path] = frozenset(_closure(above, self._imported))
+        return self._families[path]
+
+    def among(self, place: Evidence[Any], *names: str) -> list[Call]:
+        """The calls of these names in the files that are related to that of ``place``."""
+        related = self.related(place)
+        return [each for each in self.calls(*names) if each.origin.source in related]
+
+    def methods_among(self, place: Evidence[Any], *names: str) -> list[Call]:
+        """The same for methods, whatever the object."""
+        related = self.related(place)
+        return [each for each in self.methods(*names) if each.origin.source in related]
+
+    def any_imports(self, place: Evidence[Any], *modules: str) -> bool:
+        """Whether a related file imports one of these modules, or something of them."""
+        return any(self._imports(path, modules) for path in self.related(place))
+
+    def _imports(self, path: str, modules: tuple[str, ...]) -> bool:
+        names = self.files[path].imports
+        return any(name == module or name.startswith(module + ".") for name in names for module in modules)
+
+    def callers(self, function: str) -> list[Call]:
+        """The calls of a function of the project."""
+        return self._by_target.get(function, [])
+
+    @cached_property
+    def _by_target(self) -> dict[str, list[Call]]:
+        found = defaultdict(list)
+        for each in self.all:
+            if each.fact.target:
+                found[each.fact.target].append(each)
+        return found
+
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of these names, in order of the files."""
         for name in names:
@@ -74,14 +139,27 @@ class Program:
         """The calls in a function, in order."""
         return self._by_function.get(function, [])
 
-    def in_file(self, place: Evidence[object] | Call) -> list[Call]:  # type: ignore[type-var]
+    def in_file(self, place: Evidence[Any]) -> list[Call]:
         """All calls of the file that something stands in."""
-        return self._by_file.get(place.origin.source, [])
+        return self.in_path(place.origin.source)
 
-    def imports(self, place: Call, *modules: str) -> bool:
+    def in_path(self, path: str) -> list[Call]:
+        """All calls of a file."""
+        return self._by_file.get(path, [])
+
+    def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""
-        names = self.files[place.origin.source].imports
-        return any(name == module or name.startswith(module + ".") for name in names for module in modules)
+        return self._imports(place.origin.source, modules)
+
+
+def _closure(start: set[str], edges: dict[str, set[str]]) -> set[str]:
+    found, pending = set(start), list(start)
+    while pending:
+        for other in edges.get(pending.pop(), ()):
+            if other not in found:
+                found.add(other)
+                pending.append(other)
+    return found
 
 
 def program(seen: EvidenceSet) -> Program:

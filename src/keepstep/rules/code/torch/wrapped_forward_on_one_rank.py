@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeDiverges
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import diverging, reached_by
 
 
 @rule(id="COD102", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), severity=Severity.WARNING)

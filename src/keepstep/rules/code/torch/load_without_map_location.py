@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD108: every rank loads a checkpoint to the GPU that saved it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import is_on_some_ranks, program
+from keepstep.rules.code.torch._torch import runs_several_processes, uses_cuda
+
+
+@rule(
+    id="COD108",
+    cause=Cause.RESOURCE_GPU_OOM,
+    needs=(CodeCall,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
+    """`torch.load` without `map_location` in a program that runs one process per GPU.
+
+    ## What it looks like
+    ```python
+    import torch
+    import torch.distributed as dist
+
+    def resume(model, path, local_rank):
+        torch.cuda.set_device(local_rank)
+        dist.init_process_group("nccl")
+        model.load_state_dict(torch.load(path))
+    ```
+
+    ## Why it happens
+    Tensors go back to the device that they were saved from, mostly `cuda:0`: every rank puts a copy on GPU 0, which
+    runs out of memory.
+
+    ## How we know
+    The program forms a process group and trains on GPUs, and the call says nothing about the device.
+
+    ## What to do
+    ```python
+    import torch
+    import torch.distributed as dist
+
+    def resume(model, path, local_rank):
+        torch.cuda.set_device(local_rank)
+        dist.init_process_group("nccl")
+        model.load_state_dict(torch.load(path, map_location="cpu"))
+    ```
+
+    ## When this is wrong
+    When the file holds no tensors, or only tensors that were on the CPU.
+    """
+    known = program(seen)
+    for each in known.calls("torch.load"):
+        names = {argument.name for argument in each.fact.arguments}
+        if each.fact.argument("map_location", 1) is not None or "**" in names or is_on_some_ranks(each):
+            continue
+        if not runs_several_processes(known, each) or not uses_cuda(known, each):
+            continue
+        yield Found(
+            title="torch.load without map_location puts every rank's copy on the GPU that saved it",
+            because="tensors return to the device they were saved from, so all ranks fill GPU 0",
+            evidence=(each,),
+            fixes=(Fix(do='give map_location="cpu", or the rank\'s own device'),),
+        )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD106: an NCCL group whose processes have no device of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import program
+from keepstep.rules.code.torch._torch import INIT, TRAINERS, backend_of, binds_a_device
+
+
+@rule(
+    id="COD106",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(CodeCall,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def nccl_without_device(seen: EvidenceSet) -> Iterator[Found]:
+    """`init_process_group("nccl")` is called, and no process is bound to a GPU of its own.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+
+    def setup():
+        dist.init_process_group("nccl")
+        dist.barrier()
+    ```
+
+    ## Why it happens
+    NCCL talks from GPU to GPU. Until a process has chosen its GPU, collectives without a tensor (barrier) and the
+    first allocations go to a guessed one, mostly GPU 0 for all: they hang, or fail with a duplicate GPU.
+
+    ## How we know
+    The backend is given as "nccl", without `device_id`, and no file of the program calls `torch.cuda.set_device` or
+    sets CUDA_VISIBLE_DEVICES.
+
+    ## What to do
+    ```python
+    import os
+    import torch
+    import torch.distributed as dist
+
+    def setup():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+        dist.barrier()
+    ```
+
+    ## When this is wrong
+    When the launcher gives each process one visible GPU.
+    """
+    known = program(seen)
+    for each in known.calls(INIT):
+        if backend_of(each) != "nccl" or each.fact.argument("device_id") is not None:
+            continue
+        if binds_a_device(known, each) or known.any_imports(each, *TRAINERS):
+            continue
+        yield Found(
+            title="NCCL is used, but no process is bound to its own GPU",
+            because="without set_device or device_id every process starts on GPU 0, and barrier guesses a GPU",
+            evidence=(each,),
+            fixes=(Fix(do="call torch.cuda.set_device(local_rank) first, and give device_id to init_process_group"),),
+        )

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD116: the last backward before the step is not synchronised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call, Program, blocks, program
+
+
+def _others(known: Program, backward: Call) -> bool:
+    """Whether a backward outside of no_sync, or an exchange by hand, comes before the step."""
+    inside = known.inside(backward.fact.function)
+    if not any(each.fact.method == "step" for each in inside):
+        return True
+    return any(
+        (each.fact.method == "backward" and not any(b.made.endswith(".no_sync") for b in each.fact.within))
+        or each.fact.name == "torch.distributed.all_reduce"
+        for each in inside
+    )
+
+
+@rule(id="COD116", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
+def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
+    """`no_sync` covers the backward pass right before the optimizer's step.
+
+    ## What it looks like
+    ```python
+    from torch.nn.parallel import DistributedDataParallel
+
+    def train(net, loader, optimizer):
+        model = DistributedDataParallel(net)
+        for number, batch in enumerate(loader):
+            with model.no_sync():
+                model(batch).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## Why it happens
+    Inside `no_sync` gradients stay on their rank. The step then applies each rank's own gradients, and the replicas
+    drift apart.
+
+    ## How we know
+    All backward passes of the loop stand in `no_sync`, or the condition that enters it is not the one of the step
+    turned round.
+
+    ## What to do
+    ```python
+    from torch.nn.parallel import DistributedDataParallel
+
+    def train(net, loader, optimizer):
+        model = DistributedDataParallel(net)
+        for first, second in loader:
+            with model.no_sync():
+                model(first).sum().backward()
+            model(second).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## When this is wrong
+    When the gradients are averaged by hand before the step.
+    """
+    known = program(seen)
+    for backward in known.methods("backward"):
+        entered = [each for each in blocks(backward, "with") if each.made.endswith(".no_sync")]
+        if not entered or _others(known, backward):
+            continue
+        yield Found(
+            title="the optimizer steps on gradients that were never averaged",
+            because=f"every backward of this loop stands in no_sync (line {entered[0].line}), so no gradient is exchanged",
+            evidence=(backward,),
+            fixes=(Fix(do="leave no_sync for the last backward before the step", safety=Safety.CHANGES_RESULTS),),
+        )

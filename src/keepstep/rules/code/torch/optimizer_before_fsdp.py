@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD112: the optimizer holds parameters that FSDP replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD
+
+
+def _optimizes(call: Call, model: str) -> bool:
+    given = call.fact.argument("params", 0)
+    return (
+        call.fact.name.startswith("torch.optim.")
+        and "lr_scheduler" not in call.fact.name
+        and given is not None
+        and given.text.startswith(f"{model}.parameters(")
+    )
+
+
+def _wrapping(known: Program) -> Iterator[Call]:
+    """The calls of functions that shard what they are given first."""
+    for shard in known.calls(FSDP, FULLY_SHARD):
+        function = known.functions.get(shard.fact.function)
+        model = shard.fact.argument("module", 0)
+        if function is not None and model is not None and function.fact.parameters[:1] == (model.text,):
+            yield from known.callers(shard.fact.function)
+
+
+@rule(id="COD112", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
+def optimizer_before_fsdp(seen: EvidenceSet) -> Iterator[Found]:
+    """The optimizer is made from the model's parameters before FSDP shards the model.
+
+    ## What it looks like
+    ```python
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+    def build(net):
+        optimizer = torch.optim.AdamW(net.parameters())
+        model = FSDP(net)
+        return model, optimizer
+    ```
+
+    ## Why it happens
+    FSDP replaces the parameters by shards. The optimizer keeps the old ones, which nobody uses any more: the loss
+    does not move.
+
+    ## How we know
+    The optimizer's line comes before the one that shards the same model.
+
+    ## What to do
+    ```python
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+    def build(net):
+        model = FSDP(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        return model, optimizer
+    ```
+
+    ## When this is wrong
+    When `use_orig_params=True` is given and the optimizer is changed afterwards.
+    """
+    known = program(seen)
+    for shard in (*known.calls(FSDP, FULLY_SHARD), *_wrapping(known)):
+        model = shard.fact.argument("module", 0)
+        if model is None:
+            continue
+        for each in known.inside(shard.fact.function):
+            if each.fact.order < shard.fact.order and _optimizes(each, model.text):
+                yield Found(
+                    title="the optimizer is made before FSDP shards the model",
+                    because=f"line {shard.origin.line} replaces the parameters of `{model.text}` by shards;"
+                    " the optimizer keeps the old ones, and nothing is trained",
+                    evidence=(each, shard),
+                    fixes=(Fix(do="make the optimizer after the model is sharded"),),
+                )
+                break

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD104: a DataLoader is given a sampler and shuffle=True."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import program
+from keepstep.rules.code.torch._torch import LOADER
+
+
+@rule(id="COD104", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(CodeCall,))
+def shuffle_with_sampler(seen: EvidenceSet) -> Iterator[Found]:
+    """A DataLoader is given a sampler and `shuffle=True` together.
+
+    ## What it looks like
+    ```python
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    def loader(data):
+        sampler = DistributedSampler(data)
+        return DataLoader(data, batch_size=32, sampler=sampler, shuffle=True)
+    ```
+
+    ## Why it happens
+    The sampler decides about the order, so PyTorch refuses both with `sampler option is mutually exclusive with
+    shuffle`.
+
+    ## How we know
+    Both arguments stand in the call, and the sampler is one that was made, not None.
+
+    ## What to do
+    ```python
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    def loader(data):
+        sampler = DistributedSampler(data, shuffle=True)
+        return DataLoader(data, batch_size=32, sampler=sampler)
+    ```
+
+    ## When this is wrong
+    When another library's class of the same name takes both.
+    """
+    for each in program(seen).calls(LOADER):
+        shuffle, sampler = each.fact.argument("shuffle", 2), each.fact.argument("sampler", 3)
+        if shuffle is None or shuffle.literal != "True" or sampler is None or "Sampler" not in sampler.made:
+            continue
+        if "if" in sampler.text.split():
+            continue
+        yield Found(
+            title="DataLoader is given both a sampler and shuffle=True",
+            because=f"PyTorch raises ValueError here: `{sampler.text}` already decides about the order",
+            evidence=(each,),
+            fixes=(Fix(do="leave out shuffle=True; give shuffle=True to the sampler"),),
+        )
