@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from keepstep.check.code.project import Project
@@ -17,6 +18,7 @@ from keepstep.core.facts.code import (
     CodeDiverges,
     CodeFile,
     CodeFunction,
+    CodeHandler,
     Value,
 )
 from keepstep.parse.code.conditions import is_ranked
@@ -53,6 +55,7 @@ class _File:
     def __init__(self, path: str, unit: Unit, project: Project) -> None:
         self.path, self.unit, self.project = path, unit, project
         self._blocks: dict[BlockSeen, Block] = {}
+        self._parameters = defaultdict(tuple[str, ...], {each.name: each.parameters for each in unit.functions})
 
     def evidence(self, given: Mapping[str, tuple[str, ...]]) -> Iterator[Evidence[Fact]]:
         unit = self.unit
@@ -80,7 +83,7 @@ class _File:
                     on=self._value(call.on) if call.on is not None else None,
                     arguments=tuple(Argument(name=name, value=self._value(value)) for name, value in call.arguments),
                     assigned=call.assigned,
-                    within=tuple(self._block(each) for each in call.within),
+                    within=tuple(self._block(each, call.function) for each in call.within),
                     order=call.line * 1000 + min(call.column, 999),
                     text=call.text,
                     target=target.name if target is not None else "",
@@ -95,8 +98,20 @@ class _File:
                     function=each.function,
                     on=self._value(each.on) if each.on is not None else None,
                     operator=each.operator,
-                    within=tuple(self._block(block) for block in each.within),
+                    within=tuple(self._block(block, each.function) for block in each.within),
                     order=each.line * 1000 + min(each.column, 999),
+                ),
+            )
+
+        for handler in unit.handlers:
+            yield self._at(
+                handler.line,
+                CodeHandler(
+                    caught=handler.caught,
+                    function=handler.function,
+                    tried=handler.tried,
+                    raises=handler.raises,
+                    within=tuple(self._block(block, handler.function) for block in handler.within),
                 ),
             )
 
@@ -112,9 +127,10 @@ class _File:
             parts=value.parts,
         )
 
-    def _block(self, block: BlockSeen) -> Block:
+    def _block(self, block: BlockSeen, function: str) -> Block:
         if block not in self._blocks:
-            ranked = is_ranked(self.project.known(block.test, self.unit.module))
+            known = self.project.known(block.test, self.unit.module, parameters=self._parameters[function])
+            ranked = is_ranked(known)
             self._blocks[block] = Block(
                 kind=block.kind, line=block.line, text=block.text, made=block.made, ranked=ranked
             )

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from keepstep.parse.code.conditions import is_ranked, rank_compared
+from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
+from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.unit import FunctionSeen, Test, Unit
+from keepstep.parse.code.vocabulary import MAIN_NAMES, is_rank_name
 
 MOST_HOPS = 6
 """Through re-exports and base classes."""
@@ -90,11 +92,13 @@ class Project:
         if function is None:
             return None
         inside = self.module_of(function)
-        for test, is_rank, functions in function.returns:
+        for test, is_rank, functions, differs in function.returns:
             if is_rank:
                 return ("rank",)
+            if differs and test is None:
+                return ("some",)
             if test is not None:
-                known = self.known(test, inside, hops - 1)
+                known = self.known(test, inside, hops - 1, function.parameters)
                 if is_ranked(known):
                     return known
             elif len(functions) == 1:
@@ -106,16 +110,18 @@ class Project:
     def module_of(self, function: FunctionSeen) -> str:
         return self.units[self.file_of[function.name]].module
 
-    def known(self, test: Test, module: str, hops: int = MOST_HOPS) -> Test:
-        """The test with the calls in it answered."""
+    def known(self, test: Test, module: str, hops: int = MOST_HOPS, parameters: tuple[str, ...] = ()) -> Test:
+        """The test with the calls in it answered, and parameters named like a rank taken for one."""
+        if test[0] == "param":
+            return compared(given, test[2], test[3]) if (given := of_its_name(test[1], parameters)) else ("?",)
         if test[0] == "call":
             returned = self.returned(test[1], module, hops)
             if returned is None:
                 return ("?",)
             return compared(returned, test[2], test[3])
         if test[0] in ("and", "or"):
-            return (test[0], tuple(self.known(each, module, hops) for each in test[1]))
-        return ("not", self.known(test[1], module, hops)) if test[0] == "not" else test
+            return (test[0], tuple(self.known(each, module, hops, parameters) for each in test[1]))
+        return ("not", self.known(test[1], module, hops, parameters)) if test[0] == "not" else test
 
     def is_ranked(self, ranked: bool | tuple[str, ...], module: str) -> bool:
         """Whether a value differs by rank, if functions decide it."""
@@ -124,8 +130,18 @@ class Project:
         return any(self.returned(name, module) is not None for name in ranked)
 
 
-def compared(value: Test, comparison: str, number: int) -> Test:
-    """A value of which ``("rank",)`` or a test is known, compared with a number or taken as a condition."""
+def of_its_name(parameter: int, parameters: tuple[str, ...]) -> Test | None:
+    """What a parameter holds if nothing else is known: a rank, if it is called so."""
+    name = parameters[parameter] if parameter < len(parameters) else ""
+    return ("rank",) if is_rank_name(name) else FIRST_ONLY if name in MAIN_NAMES else None
+
+
+def compared(value: Test, comparison: str, number: int | tuple[int, ...]) -> Test:
+    """A value of which ``("rank",)``, a number or a test is known, compared, or taken as a condition."""
+    if value[0] == "number":
+        return number_compared(comparison, value[1], number)
     if value[0] != "rank":
         return value if not comparison else ("some",)
+    if isinstance(number, tuple):
+        return rank_among(list(number), comparison == "In")
     return rank_compared(comparison, number) if comparison else ("=", False, True)

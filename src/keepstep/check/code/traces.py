@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from keepstep.check.code.project import Project, compared
+from keepstep.check.code.project import Project, compared, of_its_name
 from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
 from keepstep.parse.code.vocabulary import COLLECTIVES, MAIN_DECORATORS
 
@@ -51,6 +51,7 @@ class Optional:
     """Two sides of which either may be taken, by all ranks alike; a loop has one."""
 
     sides: tuple[Trace, Trace]
+    is_loop: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Tracer:
             if inside is not None and place.function.name in self._local and place.world == FIRST:
                 self._local[place.function.name].append(Divergence(inside, "loop", condition))
             return ()
-        return _optional(self._follow(body, place, under), ())
+        return _optional(self._follow(body, place, under), (), is_loop=True)
 
     def holds(self, test: Test, place: Place) -> bool | str | None:
         """Whether a condition holds in a world; None: that does not depend on it; ``split``: on some ranks."""
@@ -212,7 +213,7 @@ class Tracer:
             returned = self.project.returned(test[1], self.project.module_of(place.function))
             return None if returned is None else self.holds(compared(returned, test[2], test[3]), place)
         if what == "param":
-            value = place.bound.get(test[1])
+            value = place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
             return None if value is None or value[0] == "made" else self.holds(compared(value, test[2], test[3]), place)
         if what in ("and", "or"):
             inner = [self.holds(each, place) for each in test[1]]
@@ -275,13 +276,42 @@ def _explained(
     found = under_ours or under_others
     if found is not None and found.under is not None:
         return Divergence(found, "branch", found.under)
-    for left in (each for trace in traces for each in _lefts(trace)):
-        if left.under is not None and left.under.function == function:
-            missed = [each for each in (*ours, *others) if each.line > left.line or left.how == "break"]
-            missed = missed or [each for each in issued_in(traces[0]) if each.line > left.line or left.how == "break"]
-            if missed:
-                return Divergence(missed[0], "exit", left.under, left=left)
+    return _left_early(traces, function)
+
+
+def _left_early(traces: tuple[Trace, Trace], function: str) -> Divergence | None:
+    """Some ranks leave, and the others go on to a collective.
+
+    Where more than the rank decides whether they leave, the collective must be sure to come: it may well stand under
+    the same condition.
+    """
+    for mine, theirs in (traces, traces[::-1]):
+        for left, is_sure in _ways_out(mine):
+            if left.under is None or left.under.function != function:
+                continue
+            coming = issued_in(theirs) if is_sure else surely_issued(theirs)
+            missed = next((each for each in coming if each.line > left.line or left.how == "break"), None)
+            if missed is not None:
+                return Divergence(missed, "exit", left.under, left=left)
     return None
+
+
+def _ways_out(trace: Trace, is_sure: bool = True) -> Iterator[tuple[Left, bool]]:
+    for each in trace:
+        if isinstance(each, Left):
+            yield each, is_sure
+        elif isinstance(each, Optional):
+            for side in each.sides:
+                yield from _ways_out(side, is_sure and each.is_loop)
+
+
+def surely_issued(trace: Trace) -> Iterator[Issued]:
+    """The collectives that no condition can keep away."""
+    for each in trace:
+        if isinstance(each, Issued):
+            yield each
+        elif isinstance(each, Optional) and each.is_loop:
+            yield from surely_issued(each.sides[0])
 
 
 def _all_of_it(function: FunctionSeen, trace: Trace) -> list[Divergence]:
@@ -317,10 +347,11 @@ def _parts(trace: Trace) -> list[tuple[Any, Item]]:
     return [(key, each) for each in trace if (key := signature((each,)))]
 
 
-def _optional(*sides: Trace) -> Trace:
+def _optional(first: Trace, second: Trace, is_loop: bool = False) -> Trace:
+    sides = (first, second)
     if signature(sides[0]) == signature(sides[1]) and not any(_lefts(sides[0])) and not any(_lefts(sides[1])):
         return sides[0]
-    return (Optional(sides),)
+    return (Optional(sides, is_loop),)
 
 
 def _raises(skeleton: Skeleton) -> bool:
@@ -336,5 +367,5 @@ def _seen_from(item: Item, callee: str, line: int, under: Condition | None) -> I
             tuple(_seen_from(each, callee, line, under) for each in side if not isinstance(each, Left))
             for side in item.sides
         )
-        return Optional((sides[0], sides[1]))
+        return Optional((sides[0], sides[1]), item.is_loop)
     return item

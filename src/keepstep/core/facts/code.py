@@ -121,6 +121,19 @@ class CodeAssigned(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeHandler(Fact):
+    """An ``except``. ``tried`` is the line of its ``try``, which the calls in it have among their blocks."""
+
+    caught: str
+    """The exceptions, as written; empty: all."""
+    function: str
+    tried: int
+    raises: bool
+    """Whether it raises an exception again, or another one."""
+    within: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodeDiverges(Fact):
     """A collective that some ranks issue, and others do not, or not at the same place in their order."""
 

@@ -48,6 +48,16 @@ def world_compared(comparison: str, number: int) -> Test:
     return ALWAYS if compare(2, number) else NEVER
 
 
+def compared(comparison: str, number: int, with_what: int | tuple[int, ...]) -> Test:
+    """A known number compared with another, or looked for among several."""
+    if isinstance(with_what, tuple):
+        return ALWAYS if (number in with_what) == (comparison == "In") else NEVER
+    if not comparison:
+        return ALWAYS if number else NEVER
+    compare = _OPERATORS.get(comparison)
+    return UNKNOWN if compare is None else ALWAYS if compare(number, with_what) else NEVER
+
+
 def turned(comparison: str) -> str:
     """The comparison with its sides exchanged."""
     return _TURNED.get(comparison, comparison)

@@ -28,6 +28,7 @@ from keepstep.parse.code.vocabulary import (
     WORLD_NAMES,
     WRAPPERS,
     canonical,
+    is_rank_name,
 )
 
 LONGEST_TEXT = 120
@@ -91,9 +92,9 @@ class Expressions:
     def _truth(self, known: Known, name: str) -> Test:
         if known.test is not None:
             return known.test
-        if known.rank:
+        if known.rank and known.parameter is None:
             return ("=", False, True)
-        if known.ranked:
+        if known.ranked and known.parameter is None:
             return SOME
         if name in ALONE_NAMES:
             return conditions.ALWAYS
@@ -111,10 +112,12 @@ class Expressions:
             left, right, comparison = right, left, conditions.turned(comparison)
             names = _last_name(node.comparators[0])
         if left.rank and comparison in ("In", "NotIn"):
-            return _among(node.comparators[0], comparison == "In")
+            return _among(node.comparators[0], comparison == "In", left.parameter)
         number = _number(right.literal)
         if left.rank and right.literal is not None and number is None:  # whether it is given at all
             return conditions.ALWAYS if comparison in ("NotEq", "IsNot") else conditions.NEVER
+        if left.rank and left.parameter is not None and number is not None:
+            return ("param", left.parameter, comparison, number)
         if left.rank:
             return SOME if number is None else conditions.rank_compared(comparison, number)
         if names in WORLD_NAMES and number is not None:
@@ -143,7 +146,7 @@ class Expressions:
 
     def _by_name(self, made: str, name: str) -> Known:
         """What a thing is, of which only the name is known."""
-        if name in RANK_NAMES or name.lower() in RANK_NAMES:
+        if is_rank_name(name):
             return Known(made=made, ranked=True, rank=True)
         if name in MAIN_NAMES:
             return Known(made=made, ranked=True, test=conditions.FIRST_ONLY)
@@ -294,7 +297,7 @@ class Expressions:
             bound = tuple(
                 (label or position, _bound(known))
                 for position, (label, _, known) in enumerate(arguments)
-                if known.ranked or known.literal in ("True", "False") or _is_told(known.made, self.state)
+                if known.ranked or _is_plain(known.literal) or _is_told(known.made, self.state)
             )
             self.scope.skeleton.append(("call", name, node.lineno, bound))
 
@@ -329,7 +332,7 @@ class Expressions:
         if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
             made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
             return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given))
-        if callee.ranked:
+        if callee.ranked or (method == "get" and given and given[0].ranked):
             return Known(made=name, ranked=True)
         if name == _FULLY_SHARD and given:
             self._now_sharded(arguments[0][1])
@@ -367,10 +370,22 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def _is_plain(literal: str | None) -> bool:
+    """Whether a constant argument may decide something: a truth value, None, or a number."""
+    return literal is not None and (literal in ("True", "False", "None") or _number(literal) is not None)
+
+
+def bound_literal(literal: str) -> Test:
+    number = _number(literal)
+    if number is not None:
+        return ("number", number)
+    return conditions.ALWAYS if literal == "True" else conditions.NEVER
+
+
 def _bound(known: Known) -> Test:
     """What a function knows of an argument that decides something in it."""
     if known.literal is not None:
-        return conditions.ALWAYS if known.literal == "True" else conditions.NEVER
+        return bound_literal(known.literal)
     if known.ranked:
         return known.test if known.test is not None else ("rank",) if known.rank else SOME
     return ("made", known.made)
@@ -388,11 +403,15 @@ def _number(literal: str | None) -> int | None:
         return None
 
 
-def _among(node: ast.expr, inside: bool) -> Test:
+def _among(node: ast.expr, inside: bool, parameter: int | None) -> Test:
     if not isinstance(node, ast.List | ast.Tuple | ast.Set):
         return SOME
     try:
         numbers = [ast.literal_eval(each) for each in node.elts]
     except (ValueError, TypeError, SyntaxError):
         return SOME
-    return conditions.rank_among(numbers, inside) if all(isinstance(n, int) for n in numbers) else SOME
+    if not all(isinstance(each, int) for each in numbers):
+        return SOME
+    if parameter is not None:
+        return ("param", parameter, "In" if inside else "NotIn", tuple(numbers))
+    return conditions.rank_among(numbers, inside)

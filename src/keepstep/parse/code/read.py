@@ -8,10 +8,20 @@ import re
 from collections.abc import Iterator, Sequence
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.expressions import NOTHING, Expressions, path
+from keepstep.parse.code.expressions import NOTHING, Expressions, bound_literal, path
 from keepstep.parse.code.scope import Known, Scope, State
-from keepstep.parse.code.unit import SOME, UNKNOWN, AssignedSeen, BlockSeen, FunctionSeen, Skeleton, Test, Unit
-from keepstep.parse.code.vocabulary import MAIN_NAMES, RANK_NAMES
+from keepstep.parse.code.unit import (
+    SOME,
+    UNKNOWN,
+    AssignedSeen,
+    BlockSeen,
+    FunctionSeen,
+    HandlerSeen,
+    Skeleton,
+    Test,
+    Unit,
+)
+from keepstep.parse.code.vocabulary import MAIN_NAMES, is_rank_name
 
 _IGNORED = re.compile(r"#\s*keepstep:\s*ignore(?:\[([A-Z0-9, ]*)\])?")
 
@@ -42,6 +52,7 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
         state.functions,
         state.calls,
         state.assigned,
+        state.handlers,
         _ignored(text) if "keepstep:" in text else {},
         started,
     )
@@ -86,8 +97,8 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
         made = reader.value(each.annotation).made if each.annotation is not None else ""
         scope.names[each.arg] = Known(
             made=made,
-            rank=each.arg in RANK_NAMES,
-            ranked=each.arg in RANK_NAMES or each.arg in MAIN_NAMES,
+            rank=is_rank_name(each.arg),
+            ranked=is_rank_name(each.arg) or each.arg in MAIN_NAMES,
             test=conditions.FIRST_ONLY if each.arg in MAIN_NAMES else None,
             parameter=index,
         )
@@ -119,11 +130,19 @@ def _defaults(given: ast.arguments, names: list[str]) -> tuple[tuple[int, Test],
         *zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True),
         *((each.arg, value) for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)),
     ]
-    return tuple(
-        (names.index(name), conditions.ALWAYS if value.value else conditions.NEVER)
-        for name, value in pairs
-        if isinstance(value, ast.Constant) and isinstance(value.value, bool) and name in names
-    )
+    found = []
+    for name, value in pairs:
+        literal = _plain(value)
+        if literal is not None and name in names:
+            found.append((names.index(name), bound_literal(literal)))
+    return tuple(found)
+
+
+def _plain(node: ast.expr | None) -> str | None:
+    """The literal of a truth value or a number, also a negative one."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return f"-{node.operand.value!r}" if isinstance(node.operand.value, int) else None
+    return repr(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, bool | int) else None
 
 
 def _decorator(node: ast.expr, reader: Statements) -> str:
@@ -218,9 +237,13 @@ class Statements(Expressions):
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):
-            if target.id in RANK_NAMES and known.literal is None and not known.ranked:
+            if is_rank_name(target.id) and known.literal is None and not known.ranked:
                 known = Known(made=known.made, ranked=True, rank=True, functions=known.functions)
-            self.scope.set(target.id, known)
+            elif target.id in MAIN_NAMES and not known.ranked:
+                known = Known(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
+            before = self.scope.names.get(target.id)
+            if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
+                self.scope.set(target.id, known)
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
             self.scope.set(f"self.{target.attr}", known)
         self._assigned(target, known, value, operator)
@@ -287,6 +310,11 @@ class Statements(Expressions):
         handlers = []
         for handler in node.handlers:
             caught = self.state.text(handler.type) if handler.type is not None else ""
+            raises = any(isinstance(each, ast.Raise) for each in _statements(handler.body))
+            within = tuple(self.scope.within)
+            self.state.handlers.append(
+                HandlerSeen(caught, self.scope.function, node.lineno, raises, within, handler.lineno)
+            )
             handlers.append(self._inside(BlockSeen("except", handler.lineno, caught, "", UNKNOWN), handler.body))
         if body or any(handlers):
             self.scope.skeleton.append(("try", body, handlers, []))
@@ -305,7 +333,8 @@ class Statements(Expressions):
     def _Return(self, node: ast.Return) -> None:
         if node.value is not None:
             known = self.value(node.value)
-            self.scope.returns.append((known.test, known.rank, known.functions))
+            if not isinstance(node.value, ast.Tuple):
+                self.scope.returns.append((known.test, known.rank, known.functions, known.ranked))
         self._exit("return", node)
 
     def _Raise(self, node: ast.Raise) -> None:
@@ -375,7 +404,7 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
     calls, assigned, later = len(reader.state.calls), len(reader.state.assigned), len(reader.state.later)
     for each in method.args.args:
         made = reader.value(each.annotation).made if each.annotation is not None else ""
-        named = each.arg in RANK_NAMES
+        named = is_rank_name(each.arg)
         reader.scope.names[each.arg] = Known(made=made, rank=named, ranked=named)
     for node in _statements(method.body):
         if isinstance(node, ast.Assign):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from keepstep.parse.code.unit import AssignedSeen, BlockSeen, CallSeen, FunctionSeen, Skeleton, Test
+from keepstep.parse.code.unit import AssignedSeen, BlockSeen, CallSeen, FunctionSeen, HandlerSeen, Skeleton, Test
 
 LONGEST_TEXT = 120
 _FOREIGN = frozenset(
@@ -138,7 +138,7 @@ class Scope:
         self.names: dict[str, Known] = {}
         self.within: list[BlockSeen] = []
         self.skeleton: Skeleton = []
-        self.returns: list[tuple[Test | None, bool, tuple[str, ...]]] = []
+        self.returns: list[tuple[Test | None, bool, tuple[str, ...], bool]] = []
         self._functions: set[str] = set()
 
     def find(self, name: str) -> Known | None:
@@ -178,6 +178,7 @@ class State:
     imports: dict[str, str] = field(default_factory=dict)
     calls: list[CallSeen] = field(default_factory=list)
     assigned: list[AssignedSeen] = field(default_factory=list)
+    handlers: list[HandlerSeen] = field(default_factory=list)
     functions: list[FunctionSeen] = field(default_factory=list)
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     later: list[tuple[ast.AST, Scope, str, str]] = field(default_factory=list)

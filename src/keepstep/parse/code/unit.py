@@ -80,8 +80,19 @@ class AssignedSeen(NamedTuple):
     column: int
 
 
+class HandlerSeen(NamedTuple):
+    """See :class:`keepstep.core.facts.code.CodeHandler`."""
+
+    caught: str
+    function: str
+    tried: int
+    raises: bool
+    within: tuple[BlockSeen, ...]
+    line: int
+
+
 class FunctionSeen(NamedTuple):
-    """A function, and what it may return: ``(test, is a rank, functions that it calls for it)``."""
+    """A function, and what it may return: ``(test, is a rank, functions, differs by rank)``."""
 
     name: str
     line: int
@@ -93,7 +104,7 @@ class FunctionSeen(NamedTuple):
     owner: str
     """The class of a method."""
     skeleton: Skeleton
-    returns: tuple[tuple[Test | None, bool, tuple[str, ...]], ...]
+    returns: tuple[tuple[Test | None, bool, tuple[str, ...], bool], ...]
 
 
 class Unit(NamedTuple):
@@ -106,6 +117,7 @@ class Unit(NamedTuple):
     functions: list[FunctionSeen]
     calls: list[CallSeen]
     assigned: list[AssignedSeen]
+    handlers: list[HandlerSeen]
     ignored: dict[int, tuple[str, ...]]
     """By line, the rules that a comment there switches off; none named: all."""
     started: bool

@@ -76,9 +76,38 @@ RANK_NAMES = frozenset(
         "get_global_rank",
         "get_world_rank",
         "get_ordinal",
+        "gpu_id",
+        "gpu_rank",
     }
 )
 """Variables, attributes, keys and helper functions that hold a rank wherever they come from."""
+_BEFORE_RANK = frozenset(
+    [
+        "ddp",
+        "dist",
+        "mpi",
+        "hvd",
+        "my",
+        "this",
+        "cur",
+        "current",
+        "process",
+        "worker",
+        "host",
+        "torch",
+        "slurm",
+        "dist_local",
+        "ddp_local",
+    ]
+)
+
+
+def is_rank_name(name: str) -> bool:
+    """Whether a thing of that name holds a rank among all: not one within a group, and not that of a matrix."""
+    name = name.lower()
+    return name in RANK_NAMES or (name.endswith("_rank") and name[:-5] in _BEFORE_RANK)
+
+
 MAIN_NAMES = frozenset(
     {
         "is_main_process",
@@ -251,7 +280,6 @@ COLLECTIVES: dict[str, str] = {
         for name in ("state_dict", "optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict")
     },
     "torch.distributed.fsdp.FullyShardedDataParallel": "group",
-    "torch.distributed.init_process_group": "group",
     "torch.distributed.new_group": "group",
     "torch.distributed.new_subgroups": "group",
     "torch.distributed.split_group": "group",
@@ -265,14 +293,11 @@ COLLECTIVES: dict[str, str] = {
     "torch.distributed.fsdp.FullyShardedDataParallel.forward": "forward",
     "torch.distributed.fsdp.FullyShardedDataParallel.clip_grad_norm_": "collective",
     "deepspeed.initialize": "group",
-    "deepspeed.initialize[0].__call__": "forward",
     "deepspeed.initialize[0].backward": "backward",
     "deepspeed.initialize[0].step": "backward",
     "deepspeed.initialize[0].save_checkpoint": "save",
     "deepspeed.initialize[0].load_checkpoint": "save",
     "deepspeed.initialize[0].save_16bit_model": "save",
-    "deepspeed.init_distributed": "group",
-    "jax.distributed.initialize": "group",
     "accelerate.Accelerator.wait_for_everyone": "collective",
     "accelerate.Accelerator.gather": "collective",
     "accelerate.Accelerator.gather_for_metrics": "collective",

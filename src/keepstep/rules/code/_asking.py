@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, CodeDiverges, CodeFile, CodeFunction
+from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler
 
 Call = Evidence[CodeCall]
 
@@ -20,6 +20,7 @@ class Program:
     def __init__(self, seen: EvidenceSet) -> None:
         self._seen = seen
         self.all = seen.all(CodeCall)
+        self._leading: dict[str, set[str]] = {}
         self._families: dict[str, frozenset[str]] = {}
         self.files = {each.origin.source: each.fact for each in seen.all(CodeFile)}
 
@@ -73,8 +74,10 @@ class Program:
                 endings[".".join(parts[start:])].append(path)
         found: dict[str, set[str]] = {}
         for path, fact in self.files.items():
-            names = {each for name in fact.imports for each in (name, name.rpartition(".")[0])}
-            found[path] = {there[0] for name in names if len(there := endings.get(name, ())) == 1} - {path}
+            names = {each for name in fact.imports for each in (name, name.rpartition(".")[0]) if each}
+            there = {_beside(name, fact.module, modules) for name in names}
+            far = {endings[name][0] for name in names if len(endings.get(name, ())) == 1}
+            found[path] = {each for each in there | far if each} - {path}
         return found
 
     @cached_property
@@ -94,6 +97,28 @@ class Program:
             above = _closure({path}, self._importers)
             self._families[path] = frozenset(_closure(above, self._imported))
         return self._families[path]
+
+    def users(self, place: Evidence[Any]) -> set[str]:
+        """The file, and those that import it."""
+        return _closure({place.origin.source}, self._importers)
+
+    def functions_that_lead_to(self, name: str) -> set[str]:
+        """The functions in which a call of this name stands, or that call one of them."""
+        if name not in self._leading:
+            found = {each.fact.function for each in self.calls(name)}
+            pending = list(found)
+            while pending:
+                for each in self.callers(pending.pop()):
+                    if each.fact.function not in found:
+                        found.add(each.fact.function)
+                        pending.append(each.fact.function)
+            self._leading[name] = found
+        return self._leading[name]
+
+    def files_that_lead_to(self, name: str) -> set[str]:
+        """The files of these functions, if something in the file uses them."""
+        called = self.functions_that_lead_to(name)
+        return {each.origin.source for each in self.all if each.fact.target in called or each.fact.name == name}
 
     def among(self, place: Evidence[Any], *names: str) -> list[Call]:
         """The calls of these names in the files that are related to that of ``place``."""
@@ -125,6 +150,18 @@ class Program:
                 found[each.fact.target].append(each)
         return found
 
+    @cached_property
+    def handlers(self) -> tuple[Evidence[CodeHandler], ...]:
+        return self._seen.all(CodeHandler)
+
+    def tried(self, handler: Evidence[CodeHandler]) -> list[Call]:
+        """The calls in the ``try`` of a handler."""
+        return [
+            each
+            for each in self.inside(handler.fact.function)
+            if any(block.kind == "try" and block.line == handler.fact.tried for block in each.fact.within)
+        ]
+
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of these names, in order of the files."""
         for name in names:
@@ -150,6 +187,16 @@ class Program:
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""
         return self._imports(place.origin.source, modules)
+
+
+def _beside(name: str, module: str, modules: dict[str, str]) -> str | None:
+    """The file of a module that is imported by its bare name, from the folder of the importer or one above."""
+    folder = module
+    while "." in folder:
+        folder = folder.rpartition(".")[0]
+        if f"{folder}.{name}" in modules:
+            return modules[f"{folder}.{name}"]
+    return modules.get(name)
 
 
 def _closure(start: set[str], edges: dict[str, set[str]]) -> set[str]:

@@ -25,8 +25,8 @@ def wraps_with_ddp(known: Program, place: Evidence[Any]) -> bool:
 
 
 def runs_several_processes(known: Program, place: Evidence[Any]) -> bool:
-    """Whether the program forms a process group by itself."""
-    return bool(known.among(place, INIT)) and not known.any_imports(place, *TRAINERS)
+    """Whether a file that uses this one, or this one itself, forms a process group, and no trainer does the rest."""
+    return bool(known.users(place) & known.files_that_lead_to(INIT)) and not known.any_imports(place, *TRAINERS)
 
 
 def binds_a_device(known: Program, place: Evidence[Any]) -> bool:

@@ -11,7 +11,7 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, is_on_some_ranks, program
-from keepstep.rules.code.torch._torch import runs_several_processes
+from keepstep.rules.code.torch._torch import INIT, runs_several_processes
 
 _WRITING = ("'w'", "'wb'", "'x'", "'xb'", "'w+'")
 _RANKS_OWN = ("rank", "local", "proc", "worker", "shard", "hostname", "getpid", "uuid", "tmp", "temp", "devnull")
@@ -31,13 +31,13 @@ def _is_by_rank(known: Program, place: Call, hops: int) -> bool:
         return True
     function = place.fact.function
     if function.endswith(".<module>"):
-        return False
+        return function not in known.functions_that_lead_to(INIT)
     if any(_leaves_others(each) for each in known.inside(function) if each.fact.order < place.fact.order):
         return True
+    if function in known.functions_that_lead_to(INIT):
+        return False  # it runs on all ranks
     callers = known.callers(function)
-    if not callers:
-        return not function.rpartition(".")[2].startswith(("main", "train", "run", "fit"))
-    return any(_is_by_rank(known, each, hops - 1) for each in callers)
+    return not callers or any(_is_by_rank(known, each, hops - 1) for each in callers)
 
 
 def _leaves_others(call: Call) -> bool:
@@ -59,8 +59,8 @@ def all_ranks_write_one_path(seen: EvidenceSet) -> Iterator[Found]:
     import torch
     import torch.distributed as dist
 
-    def save(model, path):
-        dist.barrier()
+    def train(model, path):
+        dist.init_process_group("gloo")
         torch.save(model.state_dict(), path)
     ```
 
@@ -76,10 +76,10 @@ def all_ranks_write_one_path(seen: EvidenceSet) -> Iterator[Found]:
     import torch
     import torch.distributed as dist
 
-    def save(model, path):
+    def train(model, path):
+        dist.init_process_group("gloo")
         if dist.get_rank() == 0:
             torch.save(model.state_dict(), path)
-        dist.barrier()
     ```
 
     ## When this is wrong

@@ -7,13 +7,25 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.facts.code import CodeCall, CodeDiverges
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import Call, diverging, is_on_some_ranks, program, reached_by, short
+
+_SHARDS = ("fsdp", "deepspeed")
 
 
-@rule(id="COD101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+def _saves_shards(seen: EvidenceSet) -> Iterator[Call]:
+    """Where a Transformers Trainer that shards its model saves it on some ranks only."""
+    known = program(seen)
+    for each in known.calls("transformers.Trainer.save_model"):
+        arguments = known.among(each, "transformers.TrainingArguments")
+        shards = any(call.fact.argument(name) is not None for call in arguments for name in _SHARDS)
+        if shards and is_on_some_ranks(each):
+            yield each
+
+
+@rule(id="COD101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall))
 def collective_save_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
     """A save in which all ranks must take part is done by some of them.
 
@@ -55,4 +67,11 @@ def collective_save_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
             f" {short(fact.collective)}{reached_by(fact)}; it exchanges data with all of them",
             evidence=(each,),
             fixes=(Fix(do="let all ranks call it; restrict only what writes the file to rank 0"),),
+        )
+    for call in _saves_shards(seen):
+        yield Found(
+            title="save_model needs all ranks, and only some call it",
+            because="the Trainer shards its model: save_model collects it from all ranks, and writes on one by itself",
+            evidence=(call,),
+            fixes=(Fix(do="let all ranks call save_model"),),
         )

@@ -10,8 +10,12 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import is_on_some_ranks, program
+from keepstep.rules.code._asking import Call, is_on_some_ranks, program
 from keepstep.rules.code.torch._torch import runs_several_processes, uses_cuda
+
+
+def _maps(call: Call) -> bool:
+    return call.fact.name == "torch.load" and call.fact.argument("map_location", 1) is not None
 
 
 @rule(
@@ -60,6 +64,8 @@ def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
     for each in known.calls("torch.load"):
         names = {argument.name for argument in each.fact.arguments}
         if each.fact.argument("map_location", 1) is not None or "**" in names or is_on_some_ranks(each):
+            continue
+        if any(_maps(other) for other in known.inside(each.fact.function)) or "BytesIO" in each.fact.text:
             continue
         if not runs_several_processes(known, each) or not uses_cuda(known, each):
             continue

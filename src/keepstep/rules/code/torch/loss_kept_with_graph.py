@@ -13,8 +13,27 @@ from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import is_without_gradients
 
+_LOSSES = frozenset(
+    f"torch.nn.functional.{name}"
+    for name in ("cross_entropy", "mse_loss", "l1_loss", "nll_loss", "binary_cross_entropy", "smooth_l1_loss", "kl_div")
+)
 
-def _is_kept(known: Program, place: CodeAssigned | CodeCall, loss: str, kept: str) -> bool:
+
+def _is_called_without_gradients(known: Program, place: CodeAssigned | CodeCall) -> bool:
+    """Whether the function, or one that calls it, switches gradients off; unknown callers may."""
+    function = known.functions.get(place.function)
+    words = [*(each.text for each in place.within), *(function.fact.decorators if function else ())]
+    callers = known.callers(place.function)
+    calls = [each for each in known.inside(place.function) if "grad_enabled" in each.fact.name]
+    return (
+        not callers
+        or bool(calls)
+        or any("no_grad" in word or "inference_mode" in word for word in words)
+        or any(is_without_gradients(each, known) for each in callers)
+    )
+
+
+def _is_kept(known: Program, place: CodeAssigned | CodeCall, loss: str, kept: str, is_of_a_loss: bool) -> bool:
     """Whether ``loss`` has a graph there, and what keeps it is not itself a step's loss."""
     loops = [each.line for each in place.within if each.kind in ("for", "while")]
     if not loops:
@@ -24,6 +43,8 @@ def _is_kept(known: Program, place: CodeAssigned | CodeCall, loss: str, kept: st
         for each in known.inside(place.function)
         if each.fact.method == "backward" and each.fact.on is not None and not is_without_gradients(each, known)
     ]
+    if not backwards and is_of_a_loss and not _is_called_without_gradients(known, place):
+        return True
     if any(kept in each.fact.on.text for each in backwards if each.fact.on):
         return False
     here = [each for each in backwards if each.fact.on and each.fact.on.text == loss]
@@ -89,14 +110,12 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Iterator[Found]:
     known = program(seen)
     for each in known.assigned:
         fact = each.fact
-        if (
-            fact.operator == "Add"
-            and fact.value.text.isidentifier()
-            and _is_kept(known, fact, fact.value.text, fact.target)
-        ):
-            yield _found(each, fact.value.text)
+        value = fact.value
+        if fact.operator == "Add" and value.text.isidentifier():
+            if _is_kept(known, fact, value.text, fact.target, value.made in _LOSSES):
+                yield _found(each, value.text)
     for call in known.methods("append"):
         given = call.fact.argument("", 0)
         if given is not None and given.text.isidentifier() and call.fact.on is not None:
-            if _is_kept(known, call.fact, given.text, call.fact.on.text):
+            if _is_kept(known, call.fact, given.text, call.fact.on.text, given.made in _LOSSES):
                 yield _found(call, given.text)

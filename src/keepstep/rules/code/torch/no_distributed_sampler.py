@@ -15,7 +15,7 @@ from keepstep.rules.code.torch._torch import LOADER, SAMPLER, wraps_with_ddp
 
 _OWN_ORDER = ("RandomSampler", "WeightedRandomSampler", "SequentialSampler", "SubsetRandomSampler")
 _SPLITS = ("split_dataset_by_node", "split_by_node", "get_worker_info", "shard")
-_EVALUATION = ("val", "test", "eval", "dev", "infer", "predict")
+_EVALUATION = ("val", "test", "eval", "dev", "infer", "predict", "calib", "bench")
 
 
 def _gives_all(loader: Call) -> bool:

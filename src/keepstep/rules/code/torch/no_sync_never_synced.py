@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -11,6 +12,8 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, blocks, program
+
+_COUNT = re.compile(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0")
 
 
 def _others(known: Program, backward: Call) -> bool:
@@ -23,6 +26,28 @@ def _others(known: Program, backward: Call) -> bool:
         or each.fact.name == "torch.distributed.all_reduce"
         for each in inside
     )
+
+
+def _shifted(known: Program) -> Iterator[Found]:
+    """Where no_sync is entered by another count than the step: ``i % n != 0`` against ``(i + 1) % n == 0``."""
+    for each in known.assigned:
+        if not each.fact.value.text.endswith(".no_sync") or not each.fact.within:
+            continue
+        entered = _COUNT.fullmatch(each.fact.within[-1].text)
+        steps = [call for call in known.inside(each.fact.function) if call.fact.method == "step" and call.fact.within]
+        counts = [found for call in steps if (found := _COUNT.fullmatch(call.fact.within[-1].text)) is not None]
+        if entered and counts and all(_bare(entered[1]) != _bare(count[1]) for count in counts):
+            yield Found(
+                title="no_sync covers the backward pass right before the step",
+                because=f"it is entered by `{entered[0]}`, but the step comes by `{counts[0][0]}`: the last gradients"
+                " before the step are not exchanged",
+                evidence=(each,),
+                fixes=(Fix(do="use the same count for both", safety=Safety.CHANGES_RESULTS),),
+            )
+
+
+def _bare(text: str) -> str:
+    return text.replace(" ", "").strip("()")
 
 
 @rule(id="COD116", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -78,3 +103,4 @@ def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
             evidence=(backward,),
             fixes=(Fix(do="leave no_sync for the last backward before the step", safety=Safety.CHANGES_RESULTS),),
         )
+    yield from _shifted(known)

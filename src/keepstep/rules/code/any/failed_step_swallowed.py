@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD010: one rank skips a step that failed on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeCall, CodeHandler
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code.torch._torch import DDP, FSDP
+
+_BROAD = ("Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError", "IndexError")
+_COLLECTIVES = ("torch.distributed.all_reduce", "torch.distributed.all_gather", "horovod.allreduce")
+
+
+def _catches_failures(caught: str) -> bool:
+    return not caught or any(name in caught for name in _BROAD)
+
+
+def _is_a_step(known: Program, call: Call) -> bool:
+    name = call.fact.name
+    if name in _COLLECTIVES or name in (f"{DDP}.__call__", f"{FSDP}.__call__"):
+        return True
+    if call.fact.method != "backward":
+        return False
+    source = f"{call.fact.on.made} {call.fact.on.parts}" if call.fact.on is not None else ""
+    steps = any(each.fact.method == "step" for each in known.inside(call.fact.function))
+    return DDP in source or FSDP in source or (steps and bool(known.among(call, DDP, FSDP)))
+
+
+def _ends(known: Program, handler: Evidence[CodeHandler]) -> bool:
+    """Whether the handler ends the process, or tells the others."""
+    inside = [
+        each
+        for each in known.inside(handler.fact.function)
+        if any(block.kind == "except" and block.line == handler.origin.line for block in each.fact.within)
+    ]
+    return any(
+        each.fact.name.startswith(("sys.exit", "os._exit", "os.kill", "torch.distributed.")) or each.fact.name == "exit"
+        for each in inside
+    )
+
+
+@rule(
+    id="COD010",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(
+        CodeCall,
+        CodeHandler,
+    ),
+    confidence=Confidence.SUPPORTED,
+)
+def failed_step_swallowed(seen: EvidenceSet) -> Iterator[Found]:
+    """An `except` around the training step lets a rank go on alone after its step failed.
+
+    ## What it looks like
+    ```python
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    def train(net, loader, optimizer):
+        model = DistributedDataParallel(net)
+        for batch in loader:
+            try:
+                model(batch).sum().backward()
+                optimizer.step()
+            except RuntimeError:
+                print("skipped a batch")
+    ```
+
+    ## Why it happens
+    The other ranks are in the step's collectives and wait for this one, which is already in its next step. The run
+    hangs, or pairs gradients of different steps.
+
+    ## How we know
+    The `try` holds a forward, a backward or a collective of a program on several ranks, and the `except` does not
+    raise again.
+
+    ## What to do
+    ```python
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    def train(net, loader, optimizer):
+        model = DistributedDataParallel(net)
+        for batch in loader:
+            model(batch).sum().backward()
+            optimizer.step()
+    ```
+
+    ## When this is wrong
+    When the exception is sure to come on all ranks at once, or all ranks agree on what to skip.
+    """
+    known = program(seen)
+    for each in known.handlers:
+        if each.fact.raises or not _catches_failures(each.fact.caught):
+            continue
+        tried = known.tried(each)
+        step = next((call for call in tried if _is_a_step(known, call)), None)
+        if step is None or _ends(known, each):
+            continue
+        yield Found(
+            title="a rank whose step fails goes on alone",
+            because=f"`{step.fact.text}` (line {step.origin.line}) exchanges data with all ranks; the rank that fails skips"
+            " it, and the others wait for it",
+            evidence=(each, step),
+            fixes=(Fix(do="let the exception end the rank, or let all ranks agree to skip the step"),),
+        )

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD005: host memory is reported as the GPU's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeAssigned, CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import program
+
+_HOST = ("psutil.", "resource.getrusage")
+_OUTPUT = ("print", "info", "debug", "warning", "log", "add_scalar", "write")
+_OF_GPU = re.compile(r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)|(?:gpu|cuda)_(?:used|mb|gb)")
+
+
+def _found(place: Evidence[Any]) -> Found:
+    return Found(
+        title="the host's memory is reported as the GPU's",
+        because="psutil and resource measure the host; the GPU's memory is not in this figure",
+        evidence=(place,),
+        fixes=(Fix(do="use torch.cuda.memory_allocated() or the framework's own figures, or call it host memory"),),
+    )
+
+
+@rule(
+    id="COD005",
+    cause=Cause.RESOURCE_GPU_OOM,
+    needs=(
+        CodeCall,
+        CodeAssigned,
+    ),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def host_memory_as_gpu_memory(seen: EvidenceSet) -> Iterator[Found]:
+    """A figure of the host's memory is reported as that of the GPU.
+
+    ## What it looks like
+    ```python
+    import psutil
+
+    def report(step):
+        gpu_memory = psutil.virtual_memory().used
+        print(step, gpu_memory)
+    ```
+
+    ## Why it happens
+    psutil and `resource` know only about the host. A figure that looks harmless hides that the GPU is about to run
+    out of memory.
+
+    ## How we know
+    What psutil or `resource` returns goes into a variable, or into a line of output, that speaks of the GPU's
+    memory.
+
+    ## What to do
+    ```python
+    import torch
+
+    def report(step):
+        gpu_memory = torch.cuda.memory_allocated()
+        print(step, gpu_memory)
+    ```
+
+    ## When this is wrong
+    When the machine has one memory for both, and that is meant.
+    """
+    known = program(seen)
+    for each in known.all:
+        fact = each.fact
+        is_host = fact.name.startswith(_HOST)
+        printed = fact.method in _OUTPUT and any(
+            part.startswith(_HOST)
+            for argument in fact.arguments
+            for part in (argument.value.made, *argument.value.parts)
+        )
+        if (is_host and _OF_GPU.search(fact.assigned)) or (printed and _OF_GPU.search(fact.text)):
+            yield _found(each)
+    for assigned in known.assigned:
+        value = assigned.fact.value
+        if any(part.startswith(_HOST) for part in (value.made, *value.parts)) and _OF_GPU.search(assigned.fact.target):
+            yield _found(assigned)
