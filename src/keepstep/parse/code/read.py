@@ -93,7 +93,8 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
         )
     decorators: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
-        reader.value(node.body)
+        known = reader.value(node.body)
+        scope.returns.append((known.test, known.rank, known.functions, known.made))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
         reader.define_all(node.body)
@@ -220,6 +221,8 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             if target.id in RANK_NAMES and known.literal is None and not known.ranked:
                 known = Known(made=known.made, ranked=True, rank=True, functions=known.functions)
+            elif target.id in MAIN_NAMES and known.literal is None and not known.ranked and not known.functions:
+                known = Known(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
             self.scope.set(target.id, known)
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
             self.scope.set(f"self.{target.attr}", known)
@@ -229,7 +232,7 @@ class Statements(Expressions):
         on = None
         if isinstance(target, ast.Attribute | ast.Subscript):
             on = self.seen(target.value, self.value(target.value))
-        elif not operator and not known.literal and not known.made:
+        elif not operator and not known.literal and not known.made and not isinstance(value, _KEPT):
             return
         self.state.assigned.append(
             AssignedSeen(
@@ -305,7 +308,7 @@ class Statements(Expressions):
     def _Return(self, node: ast.Return) -> None:
         if node.value is not None:
             known = self.value(node.value)
-            self.scope.returns.append((known.test, known.rank, known.functions))
+            self.scope.returns.append((known.test, known.rank, known.functions, known.made))
         self._exit("return", node)
 
     def _Raise(self, node: ast.Raise) -> None:
@@ -320,6 +323,10 @@ class Statements(Expressions):
 
     def _exit(self, how: str, node: ast.stmt) -> None:
         self.scope.skeleton.append(("exit", how, node.lineno))
+
+
+_KEPT = (ast.BinOp, ast.Dict)
+"""What is kept though nothing is known of it: sizes, losses and settings are written as they are."""
 
 
 def _fits(target: ast.expr, value: ast.Tuple) -> bool:

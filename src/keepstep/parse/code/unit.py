@@ -41,6 +41,7 @@ class ValueSeen(NamedTuple):
     ranked: bool | tuple[str, ...]
     literal: str | None
     parts: tuple[str, ...]
+    line: int
 
 
 class BlockSeen(NamedTuple):
@@ -81,7 +82,7 @@ class AssignedSeen(NamedTuple):
 
 
 class FunctionSeen(NamedTuple):
-    """A function, and what it may return: ``(test, is a rank, functions that it calls for it)``."""
+    """A function, and what it may return: ``(test, is a rank, functions that it calls for it, where it comes from)``."""
 
     name: str
     line: int
@@ -93,7 +94,7 @@ class FunctionSeen(NamedTuple):
     owner: str
     """The class of a method."""
     skeleton: Skeleton
-    returns: tuple[tuple[Test | None, bool, tuple[str, ...]], ...]
+    returns: tuple[tuple[Test | None, bool, tuple[str, ...], str], ...]
 
 
 class Unit(NamedTuple):
