@@ -70,6 +70,7 @@ class _File:
                     decorators=each.decorators,
                     bases=unit.classes.get(each.owner, ()),
                     given_to=given.get(each.name, ()),
+                    returns=tuple(dict.fromkeys(given.made for given in each.returns if given.made)),
                     end=each.end,
                 ),
             )
@@ -125,7 +126,13 @@ class _File:
             ranked=self.project.is_ranked(value.ranked, self.unit.module),
             literal=value.literal,
             parts=value.parts,
+            line=value.line,
+            target=self._target(value.made),
         )
+
+    def _target(self, made: str) -> str:
+        found = self.project.function(made, self.unit.module) if "." in made else None
+        return found.name if found is not None else ""
 
     def _block(self, block: BlockSeen, function: str) -> Block:
         if block not in self._blocks:

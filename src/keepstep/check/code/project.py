@@ -57,6 +57,8 @@ class Project:
         if name in self.classes:
             return self._find(f"{name}.__init__", module, hops - 1)
         owner, _, last = name.rpartition(".")
+        if last == "__call__" and owner in self.functions:  # a variable that holds it, or a part of its arguments
+            return self.functions[owner]
         if last == "__call__" and owner in self.classes:
             return self._find(f"{owner}.forward", module, hops - 1) or self._find(f"{owner}.call", module, hops - 1)
         for base in self.classes.get(owner, ()):
@@ -92,7 +94,7 @@ class Project:
         if function is None:
             return None
         inside = self.module_of(function)
-        for test, is_rank, functions, differs in function.returns:
+        for test, is_rank, functions, differs, _ in function.returns:
             if is_rank:
                 return ("rank",)
             if differs and test is None:

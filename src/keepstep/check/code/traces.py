@@ -271,7 +271,8 @@ def _explained(
     under_ours = next((each for each in ours if each.under and each.under.function == function), None)
     under_others = next((each for each in others if each.under and each.under.function == function), None)
     if under_ours and under_others and under_ours.under and under_others.under:
-        if under_ours.under.line == under_others.under.line and under_ours.name != under_others.name:
+        is_one_branch = under_ours.under.line == under_others.under.line
+        if is_one_branch and under_ours.name != under_others.name:
             return Divergence(under_ours, "sides", under_ours.under, instead=under_others)
     found = under_ours or under_others
     if found is not None and found.under is not None:

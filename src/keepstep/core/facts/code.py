@@ -22,6 +22,9 @@ class Value:
     """The constant that it is, as Python writes it: ``True``, ``32``, ``'nccl'``."""
     parts: tuple[str, ...] = ()
     """Where the things in it come from, if it is a list, a tuple or an operation."""
+    line: int = 0
+    target: str = ""
+    """The function of the project that it is, if it is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,8 @@ class CodeFunction(Fact):
     bases: tuple[str, ...] = ()
     given_to: tuple[str, ...] = ()
     """The calls that it is an argument of, by name: ``tensorflow.distribute.MirroredStrategy.run``."""
+    returns: tuple[str, ...] = ()
+    """Where the things that it returns come from."""
     end: int = 0
     """Its last line."""
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.scope import Known, Scope, State
+from keepstep.parse.code.scope import LONGEST_TEXT, Known, Scope, State
 from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
 from keepstep.parse.code.vocabulary import (
     ALONE_NAMES,
@@ -31,7 +31,6 @@ from keepstep.parse.code.vocabulary import (
     is_rank_name,
 )
 
-LONGEST_TEXT = 120
 LONGEST_PATH = 300
 NOTHING = Known()
 _OF_FSDP = "FullyShardedDataParallel.state_dict_type"
@@ -76,7 +75,7 @@ class Expressions:
     def seen(self, node: ast.expr, known: Known) -> ValueSeen:
         """What is kept of a value."""
         ranked: bool | tuple[str, ...] = known.ranked or (known.functions if known.functions else False)
-        return ValueSeen(self.state.text(node), known.made, ranked, known.literal, known.parts)
+        return ValueSeen(self.state.text(node), known.made, ranked, known.literal, known.parts, node.lineno)
 
     def test(self, node: ast.expr) -> Test:
         """On which ranks a condition holds."""
@@ -122,7 +121,7 @@ class Expressions:
             return SOME if number is None else conditions.rank_compared(comparison, number)
         if names in WORLD_NAMES and number is not None:
             return conditions.world_compared(comparison, number)
-        if names in ("task_type", "job_name") and right.literal in ("'chief'", "'master'"):
+        if right.literal == "'chief'" or (names in ("task_type", "job_name") and right.literal == "'master'"):
             return ("=", comparison == "Eq", comparison != "Eq")
         if left.ranked or right.ranked:
             return SOME
@@ -264,7 +263,9 @@ class Expressions:
                 known = self._attribute(node)
                 # an attribute that holds an object is called; else it is a method of the class
                 name = path(known.made, ".__call__") if self.scope.find(f"self.{node.attr}") else known.made
-                return Callee(name or f"?.{node.attr}", ValueSeen("self", base.made, False, None, ()), known)
+                return Callee(
+                    name or f"?.{node.attr}", ValueSeen("self", base.made, False, None, (), node.lineno), known
+                )
             on = self.seen(node.value, base)
             made = canonical(path(base.made, f".{node.attr}")) or f"?.{node.attr}"
             if base.parameter is not None:
@@ -324,8 +325,10 @@ class Expressions:
         if name == "torch.device" and given and given[0].literal and not any(known.ranked for known in given):
             index = f":{given[1].literal}" if len(given) > 1 and given[1].literal else ""
             return Known(made=f"torch.device[{given[0].literal[1:-1]}{index}]")
-        if name in SAME_VALUE and given:
+        if given and (name in SAME_VALUE or (name == "functools.partial" and self.state.may_be_ours(given[0].made))):
             return given[0]
+        if name == "next" and given:
+            return Known(made=path(given[0].made, "[]"), ranked=given[0].ranked)
         method = name.rpartition(".")[2]
         if method in SAME_OBJECT and callee.made and not name.startswith("os."):
             return callee

@@ -17,6 +17,7 @@ from keepstep.parse.code.unit import (
     BlockSeen,
     FunctionSeen,
     HandlerSeen,
+    Returned,
     Skeleton,
     Test,
     Unit,
@@ -104,7 +105,8 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
         )
     decorators: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
-        reader.value(node.body)
+        known = reader.value(node.body)
+        scope.returns.append((known.test, known.rank, known.functions, known.made))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
         reader.define_all(node.body)
@@ -239,7 +241,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             if is_rank_name(target.id) and known.literal is None and not known.ranked:
                 known = Known(made=known.made, ranked=True, rank=True, functions=known.functions)
-            elif target.id in MAIN_NAMES and not known.ranked:
+            elif target.id in MAIN_NAMES and not known.ranked and not known.functions:
                 known = Known(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
             before = self.scope.names.get(target.id)
             if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
@@ -252,7 +254,7 @@ class Statements(Expressions):
         on = None
         if isinstance(target, ast.Attribute | ast.Subscript):
             on = self.seen(target.value, self.value(target.value))
-        elif not operator and not known.literal and not known.made:
+        elif not operator and not known.literal and not known.made and not isinstance(value, _KEPT):
             return
         self.state.assigned.append(
             AssignedSeen(
@@ -333,8 +335,10 @@ class Statements(Expressions):
     def _Return(self, node: ast.Return) -> None:
         if node.value is not None:
             known = self.value(node.value)
-            if not isinstance(node.value, ast.Tuple):
-                self.scope.returns.append((known.test, known.rank, known.functions, known.ranked))
+            if isinstance(node.value, ast.Tuple):
+                self.scope.returns.append(Returned(None, False, (), False, known.made))
+            else:
+                self.scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
         self._exit("return", node)
 
     def _Raise(self, node: ast.Raise) -> None:
@@ -349,6 +353,10 @@ class Statements(Expressions):
 
     def _exit(self, how: str, node: ast.stmt) -> None:
         self.scope.skeleton.append(("exit", how, node.lineno))
+
+
+_KEPT = (ast.BinOp, ast.Dict)
+"""What is kept though nothing is known of it: sizes, losses and settings are written as they are."""
 
 
 def _fits(target: ast.expr, value: ast.Tuple) -> bool:

@@ -6,9 +6,20 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from keepstep.parse.code.unit import AssignedSeen, BlockSeen, CallSeen, FunctionSeen, HandlerSeen, Skeleton, Test
+from keepstep.parse.code.unit import (
+    AssignedSeen,
+    BlockSeen,
+    CallSeen,
+    FunctionSeen,
+    HandlerSeen,
+    Returned,
+    Skeleton,
+    Test,
+)
 
 LONGEST_TEXT = 120
+LONGEST_TABLE = 500
+"""Of a dictionary: settings such as TF_CONFIG are read as they are written."""
 _FOREIGN = frozenset(
     [
         "torch",
@@ -138,7 +149,7 @@ class Scope:
         self.names: dict[str, Known] = {}
         self.within: list[BlockSeen] = []
         self.skeleton: Skeleton = []
-        self.returns: list[tuple[Test | None, bool, tuple[str, ...], bool]] = []
+        self.returns: list[Returned] = []
         self._functions: set[str] = set()
 
     def find(self, name: str) -> Known | None:
@@ -186,14 +197,21 @@ class State:
 
     def text(self, node: ast.expr) -> str:
         """The expression as it is written, in one line."""
+        if isinstance(node, ast.Dict):
+            return self._text(node, LONGEST_TABLE, LONGEST_TABLE // 10)
+        return self._text(node, LONGEST_TEXT, 6)
+
+    def _text(self, node: ast.expr, longest: int, most_lines: int) -> str:
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
         if first >= len(self.lines):
             return ""
         if first == last:
             raw = self.lines[first][node.col_offset : node.end_col_offset]
-            return raw[:LONGEST_TEXT].decode("utf-8", "replace")
-        pieces = [self.lines[first][node.col_offset :], *self.lines[first + 1 : min(last, first + 6)]]
-        return b" ".join(piece.strip() for piece in pieces)[:LONGEST_TEXT].decode("utf-8", "replace")
+            return raw[:longest].decode("utf-8", "replace")
+        pieces = [self.lines[first][node.col_offset :], *self.lines[first + 1 : min(last, first + most_lines)]]
+        if last < first + most_lines:
+            pieces.append(self.lines[last][: node.end_col_offset])
+        return b" ".join(piece.strip() for piece in pieces)[:longest].decode("utf-8", "replace")
 
     def may_be_ours(self, name: str) -> bool:
         """Whether a file of the project may define it."""

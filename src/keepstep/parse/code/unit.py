@@ -41,6 +41,7 @@ class ValueSeen(NamedTuple):
     ranked: bool | tuple[str, ...]
     literal: str | None
     parts: tuple[str, ...]
+    line: int
 
 
 class BlockSeen(NamedTuple):
@@ -91,8 +92,20 @@ class HandlerSeen(NamedTuple):
     line: int
 
 
+class Returned(NamedTuple):
+    """What a ``return`` gives back."""
+
+    test: Test | None
+    rank: bool
+    """It is a rank itself."""
+    functions: tuple[str, ...]
+    """The functions that make it."""
+    ranked: bool
+    made: str
+
+
 class FunctionSeen(NamedTuple):
-    """A function, and what it may return: ``(test, is a rank, functions, differs by rank)``."""
+    """A function, and what it may return."""
 
     name: str
     line: int
@@ -104,7 +117,7 @@ class FunctionSeen(NamedTuple):
     owner: str
     """The class of a method."""
     skeleton: Skeleton
-    returns: tuple[tuple[Test | None, bool, tuple[str, ...], bool], ...]
+    returns: tuple[Returned, ...]
 
 
 class Unit(NamedTuple):

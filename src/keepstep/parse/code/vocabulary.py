@@ -279,6 +279,10 @@ COLLECTIVES: dict[str, str] = {
         f"torch.distributed.fsdp.FullyShardedDataParallel.{name}": "save"
         for name in ("state_dict", "optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict")
     },
+    **{
+        f"tensorflow.distribute.MultiWorkerMirroredStrategy.{name}": "collective"
+        for name in ("run", "experimental_run_v2", "reduce", "gather")
+    },
     "torch.distributed.fsdp.FullyShardedDataParallel": "group",
     "torch.distributed.new_group": "group",
     "torch.distributed.new_subgroups": "group",
@@ -327,7 +331,20 @@ OVER_A_GROUP = ("group", "process_group", "process_set", "async_op_group")
 """The arguments that restrict a collective to some ranks."""
 EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit", "os.abort"})
 SAME_VALUE = frozenset(
-    {"int", "str", "float", "bool", "abs", "torch.compile", "tqdm.tqdm", "tqdm.auto.tqdm", "iter", "list", "tuple"}
+    {
+        "int",
+        "str",
+        "float",
+        "bool",
+        "abs",
+        "torch.compile",
+        "tensorflow.function",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "iter",
+        "list",
+        "tuple",
+    }
 )
 """Calls that give back what they are given, as far as we ask."""
 SAME_OBJECT = frozenset(
