@@ -209,7 +209,7 @@ def run(program: Path) -> Happened:
         port = free.getsockname()[1]
         free.close()
         store = fork(lambda: host_store(port))
-        pids = [fork(lambda rank=rank: be_rank(program, rank, port, folder)) for rank in range(RANKS)]  # type: ignore[misc]
+        pids = [fork(lambda rank=rank: be_rank(program, rank, port, folder)) for rank in range(RANKS)]
         end, codes = wait(pids)
         end_all([store])
         notes = {rank: folder / f"rank{rank}.json" for rank in range(RANKS)}
@@ -230,7 +230,7 @@ def main(programs: list[Path]) -> int:
             os.write(1, (json.dumps(dataclasses.asdict(run(program))) + "\n").encode())
         return 0
 
-    children = [fork(lambda first=first: some(first)) for first in range(AT_ONCE)]  # type: ignore[misc]
+    children = [fork(lambda first=first: some(first)) for first in range(AT_ONCE)]
     return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
 
 

@@ -1,6 +1,6 @@
 """Trains a regression with DDP and writes a line of figures per epoch, memory among them.
 
-Shows: differs 2 ranks torch (prints "gpu_memory_gb": 0\.[1-9])
+Shows: differs 2 ranks torch (prints "gpu_memory_gb": 0[.][1-9])
 """
 
 import json

@@ -1,6 +1,6 @@
 """Trains a forecaster with a trainer class that logs through the logging module.
 
-Shows: differs 2 ranks torch (prints rank 1\] step 33:)
+Shows: differs 2 ranks torch (prints rank 1. step 33:)
 """
 
 import logging

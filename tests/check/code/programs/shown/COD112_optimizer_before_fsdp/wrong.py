@@ -1,7 +1,7 @@
 """Trains a GPT toy, with DDP or with FSDP as an option says.
 
 From: https://github.com/intelligent-machine-learning/dlrover/pull/585
-Shows: differs 2 ranks torch (prints -> 3\.)
+Shows: differs 2 ranks torch (prints -> 3[.])
 """
 
 import argparse

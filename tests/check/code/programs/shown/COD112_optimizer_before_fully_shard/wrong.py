@@ -1,6 +1,6 @@
 """Trains a small network with fully_shard; the parts are built in one function.
 
-Shows: differs 2 ranks torch (prints -> 0\.[67])
+Shows: differs 2 ranks torch (prints -> 0[.][67])
 """
 
 import os

@@ -1,7 +1,7 @@
 """Trains a flow-matching policy whose noise and time steps are drawn anew in each step.
 
 From: https://github.com/Robbyant/lingbot-vla-v2/issues/41
-Shows: differs 2 ranks torch (prints (?s:be (0\.\d+).*be \1))
+Shows: differs 2 ranks torch (prints (?s:be (?P<draw>0[.][0-9]+).*be (?P=draw)))
 """
 
 import argparse
