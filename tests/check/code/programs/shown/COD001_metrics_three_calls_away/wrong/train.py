@@ -1,0 +1,17 @@
+"""Trains a classifier with DDP; the logger of another module averages a counter over all ranks.
+
+From: https://github.com/radixark/miles/pull/2684
+Shows: error 2 ranks torch: the lone all_reduce meets another collective
+"""
+
+from trainer import Trainer
+
+
+def main():
+    trainer = Trainer(epochs=3, batch_size=16)
+    trainer.fit()
+    trainer.close()
+
+
+if __name__ == "__main__":
+    main()
