@@ -90,17 +90,17 @@ class _File:
                     target=target.name if target is not None else "",
                 ),
             )
-        for each in unit.assigned:
+        for assigned in unit.assigned:
             yield self._at(
-                each.line,
+                assigned.line,
                 CodeAssigned(
-                    target=each.target,
-                    value=self._value(each.value),
-                    function=each.function,
-                    on=self._value(each.on) if each.on is not None else None,
-                    operator=each.operator,
-                    within=tuple(self._block(block, each.function) for block in each.within),
-                    order=each.line * 1000 + min(each.column, 999),
+                    target=assigned.target,
+                    value=self._value(assigned.value),
+                    function=assigned.function,
+                    on=self._value(assigned.on) if assigned.on is not None else None,
+                    operator=assigned.operator,
+                    within=tuple(self._block(block, assigned.function) for block in assigned.within),
+                    order=assigned.line * 1000 + min(assigned.column, 999),
                 ),
             )
 

@@ -155,12 +155,22 @@ class Tracer:
         if callee is None:
             return ()
         names = callee.parameters
-        bound = dict(callee.defaults) | {names.index(at) if at in names else at: test for at, test in given}
+        bound = dict(callee.defaults)
+        for at, test in given:
+            test = self._passed_on(test, place)
+            if test is not None:
+                bound[names.index(at) if at in names else at] = test
         told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))
         self._given.setdefault(callee.name, set()).add(told)
         # where the callee differs in itself, that is reported there: so it is followed for one rank only
         trace = self.trace(callee, FIRST, tuple(sorted(bound.items(), key=str)))
         return tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
+
+    def _passed_on(self, test: Test, place: Place) -> Test | None:
+        """What an argument is, if the function was itself given it."""
+        if test[0] != "given":
+            return test
+        return place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
 
     def _on_argument(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, parameter, method, line = item
@@ -216,13 +226,13 @@ class Tracer:
             value = place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
             return None if value is None or value[0] == "made" else self.holds(compared(value, test[2], test[3]), place)
         if what in ("and", "or"):
-            inner = [self.holds(each, place) for each in test[1]]
+            every = [self.holds(each, place) for each in test[1]]
             decides = what == "or"
-            if any(each is decides for each in inner):
+            if any(each is decides for each in every):
                 return decides
-            if "split" in inner:
+            if "split" in every:
                 return "split"
-            return None if None in inner else not decides
+            return None if None in every else not decides
         return None
 
 

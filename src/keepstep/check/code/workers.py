@@ -95,7 +95,7 @@ class _Worker:
     """One process. It reads its files in the given order, so the first that is missing is the one that it is at."""
 
     def __init__(self, files: Sequence[ProgramFile]) -> None:
-        context = get_context("fork" if os.name == "posix" else "spawn")
+        context: Any = get_context("fork" if os.name == "posix" else "spawn")
         self.connection, theirs = context.Pipe()
         self.process: Any = context.Process(target=_serve, args=(theirs, files), daemon=True)
         self.process.start()

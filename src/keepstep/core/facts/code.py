@@ -37,7 +37,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What a line stands in, by kind: ``if``, ``else``, ``for``, ``while``, ``with``, ``try``, ``except``, ``finally``."""
+    """What a line stands in: ``if``, ``else``, ``for``, ``while``, ``with``, ``try`` or ``except``. After ``if x: return``
+    the rest stands in its ``else``."""
 
     kind: str
     line: int
@@ -146,8 +147,8 @@ class CodeDiverges(Fact):
     kind: str
     """``collective``, ``save``, ``forward``, ``backward``, ``group`` or ``compiled``."""
     how: str
-    """``branch``: only one side issues it. ``exit``: some ranks have left before. ``loop``: the number of turns differs.
-    ``sides``: the other side issues something else in its place."""
+    """``branch``: only one side issues it. ``exit``: some ranks have left before. ``loop``: they make different numbers
+    of turns. ``sides``: the other side issues something else in its place."""
     condition: str
     """The test on which ranks differ, as it is written."""
     condition_line: int

@@ -160,6 +160,10 @@ class Expressions:
             known = self._by_name(made, node.attr)
             # it may be a property
             return known if known.ranked or not made else replace(known, functions=(made,))
+        if isinstance(node.value, ast.Name):
+            found = self.scope.find(f"{node.value.id}.{node.attr}")
+            if found is not None:
+                return found
         base = self.value(node.value)
         made = canonical(path(base.made, f".{node.attr}"))
         known = self._by_name(made, node.attr)
@@ -175,11 +179,10 @@ class Expressions:
 
     def _operation(self, node: ast.BinOp) -> Known:
         left, right = self.value(node.left), self.value(node.right)
-        parts = tuple(each.made for each in (left, right) if each.made)
         return Known(
             ranked=left.ranked or right.ranked,
             functions=(*left.functions, *right.functions),
-            parts=_parts(left, right, parts),
+            parts=_parts(left, right),
         )
 
     def _condition(self, node: ast.expr) -> Known:
@@ -197,7 +200,8 @@ class Expressions:
     def _choice(self, node: ast.IfExp) -> Known:
         test = self.test(node.test)
         then, otherwise = self.value(node.body), self.value(node.orelse)
-        ranked = conditions.is_ranked(test) or then.ranked or otherwise.ranked
+        # a rank, with another value for a single process; but not a name that holds the rank if the user wants it
+        ranked = conditions.is_ranked(test) or then.rank or otherwise.rank or (then.ranked and otherwise.ranked)
         return Known(
             made=then.made or otherwise.made, ranked=ranked, rank=then.rank or otherwise.rank, functions=then.functions
         )
@@ -218,7 +222,7 @@ class Expressions:
         return Known(
             ranked=any(each.ranked for each in inner),
             functions=tuple(name for each in inner for name in each.functions)[:8],
-            parts=_parts(*inner, also=tuple(each.made for each in inner if each.made)),
+            parts=_parts(*inner),
         )
 
     def _comprehension(self, node: Any) -> Known:
@@ -298,7 +302,10 @@ class Expressions:
             bound = tuple(
                 (label or position, _bound(known))
                 for position, (label, _, known) in enumerate(arguments)
-                if known.ranked or _is_plain(known.literal) or _is_told(known.made, self.state)
+                if known.ranked
+                or known.parameter is not None
+                or _is_plain(known.literal)
+                or _is_told(known.made, self.state)
             )
             self.scope.skeleton.append(("call", name, node.lineno, bound))
 
@@ -359,9 +366,10 @@ class Callee:
         self.name, self.on, self.known = name, on, known
 
 
-def _parts(*inner: Known, also: tuple[str, ...] = ()) -> tuple[str, ...]:
-    found = [part for each in inner if isinstance(each, Known) for part in each.parts]
-    return tuple(dict.fromkeys([*also, *found]))[:12]
+def _parts(*inner: Known) -> tuple[str, ...]:
+    """Where the things in an expression come from."""
+    made = [each.made for each in inner if each.made]
+    return tuple(dict.fromkeys([*made, *(part for each in inner for part in each.parts)]))[:12]
 
 
 def _last_name(node: ast.expr) -> str:
@@ -389,6 +397,8 @@ def _bound(known: Known) -> Test:
     """What a function knows of an argument that decides something in it."""
     if known.literal is not None:
         return bound_literal(known.literal)
+    if known.parameter is not None:
+        return ("given", known.parameter)
     if known.ranked:
         return known.test if known.test is not None else ("rank",) if known.rank else SOME
     return ("made", known.made)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import NOTHING, Expressions, bound_literal, path
@@ -106,7 +107,7 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
     decorators: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
         known = reader.value(node.body)
-        scope.returns.append((known.test, known.rank, known.functions, known.made))
+        scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
         reader.define_all(node.body)
@@ -157,8 +158,13 @@ def _decorator(node: ast.expr, reader: Statements) -> str:
     return reader.value(node).made
 
 
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
 class Statements(Expressions):
     """Reads statements, one after the other."""
+
+    _last_test: tuple[Test, str] = (UNKNOWN, "")
 
     def define_all(self, body: Sequence[ast.stmt]) -> None:
         """The functions and classes of a block: they are known before they are read."""
@@ -184,8 +190,14 @@ class Statements(Expressions):
             self.state.later.append((method, shared, f"{path}.{method.name}", path))
 
     def block(self, body: Sequence[ast.stmt]) -> None:
+        depth = len(self.scope.within)
         for node in body:
             getattr(self, f"_{type(node).__name__}", self._expressions_of)(node)
+            if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], _EXITS):
+                # what follows is in fact the other side
+                test, text = self._last_test
+                self.scope.within.append(BlockSeen("else", node.lineno, text, "", conditions.negated(test)))
+        del self.scope.within[depth:]
 
     def _inside(self, block: BlockSeen, body: Sequence[ast.stmt]) -> Skeleton:
         """Read a block, and return what is to be kept of it."""
@@ -206,7 +218,7 @@ class Statements(Expressions):
     def _FunctionDef(self, node: ast.FunctionDef) -> None:
         """Read later, see define_all."""
 
-    _AsyncFunctionDef = _ClassDef = _Import = _ImportFrom = _Global = _Nonlocal = _Pass = _FunctionDef  # type: ignore
+    _AsyncFunctionDef = _ClassDef = _Import = _ImportFrom = _Global = _Nonlocal = _Pass = _FunctionDef
 
     def _Assign(self, node: ast.Assign) -> None:
         first = len(self.state.calls)
@@ -246,8 +258,8 @@ class Statements(Expressions):
             before = self.scope.names.get(target.id)
             if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
                 self.scope.set(target.id, known)
-        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-            self.scope.set(f"self.{target.attr}", known)
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            self.scope.set(f"{target.value.id}.{target.attr}", known)
         self._assigned(target, known, value, operator)
 
     def _assigned(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
@@ -275,6 +287,7 @@ class Statements(Expressions):
         otherwise = self._inside(BlockSeen("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
         if then or otherwise:
             self.scope.skeleton.append(("if", node.lineno, text, test, then, otherwise))
+        self._last_test = (test, text)
 
     def _For(self, node: ast.For | ast.AsyncFor) -> None:
         known = self.value(node.iter)
@@ -407,6 +420,10 @@ _BODIES: dict[type[ast.stmt], tuple[str, ...]] = {
 }
 
 
+def _is_of_self(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
 def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Statements, shared: Scope) -> None:
     """What a method puts into ``self``: the other methods use it, whichever is read first."""
     calls, assigned, later = len(reader.state.calls), len(reader.state.assigned), len(reader.state.later)
@@ -421,9 +438,8 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
                 if isinstance(target, ast.Name):
                     known = known or reader.value(node.value)
                     reader.scope.set(target.id, known)
-                elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-                    if target.value.id == "self":
-                        known = known or reader.value(node.value)
-                        if f"self.{target.attr}" not in shared.names or known != NOTHING:
-                            shared.set(f"self.{target.attr}", known)
+                elif _is_of_self(target):
+                    known = known or reader.value(node.value)
+                    if f"self.{target.attr}" not in shared.names or known != NOTHING:
+                        shared.set(f"self.{target.attr}", known)
     del reader.state.calls[calls:], reader.state.assigned[assigned:], reader.state.later[later:]

@@ -14,7 +14,7 @@ A *skeleton* is what is left of a function if only that is kept which decides ab
 
 - ``("c", name, kind, line, over_a_group)`` a collective
 - ``("call", function, line, arguments)`` a call of another function; ``arguments``: those that say something: they
-  differ by rank, are True or False, or are ``("made", path)``
+  differ by rank, are constant, ``("made", path)``, or ``("given", parameter)``
 - ``("on", parameter, method, line)`` a method of an argument, or the argument itself, is called
 - ``("if", line, text, test, then, otherwise)``
 - ``("loop", line, text, test, body)``

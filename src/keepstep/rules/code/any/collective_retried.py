@@ -80,7 +80,8 @@ def collective_retried(seen: EvidenceSet) -> Iterator[Found]:
         if handlers or (loops and tried and loops[-1].line < tried[-1].line) or _is_retried(known, each):
             yield Found(
                 title="a rank repeats a collective that failed on it",
-                because=f"`{each.fact.text}` is issued again by the rank on which it failed; the others are elsewhere by then",
+                because=f"`{each.fact.text}` is issued again by the rank on which it failed; by then the others are"
+                " elsewhere",
                 evidence=(each,),
                 fixes=(Fix(do="let the failure end the run, and restart all ranks"),),
             )

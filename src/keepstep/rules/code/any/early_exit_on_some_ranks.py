@@ -29,8 +29,8 @@ def early_exit_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
     ```
 
     ## Why it happens
-    The ranks that stay wait in the collective for those that have left. A `continue` or `break` that only some ranks take
-    does the same to a loop.
+    The ranks that stay wait in the collective for those that have left. A `continue` or `break` that only some ranks
+    take does the same to a loop.
 
     ## How we know
     The order of collectives is followed on rank 0 and on another rank, through the functions that are called. Here the
@@ -54,8 +54,8 @@ def early_exit_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
         fact = each.fact
         yield Found(
             title=f"some ranks leave before {short(fact.collective)}",
-            because=f"ranks for which `{fact.condition}` (line {fact.condition_line}) holds {fact.other} here; the others go on to"
-            f" {short(fact.collective)} (line {fact.other_line}{reached_by(fact)}) and wait for them",
+            because=f"ranks for which `{fact.condition}` (line {fact.condition_line}) holds {fact.other} here; the"
+            f" others go on to {short(fact.collective)} (line {fact.other_line}{reached_by(fact)}) and wait for them",
             evidence=(each,),
             fixes=(Fix(do="let all ranks issue the collective before some of them leave"),),
         )

@@ -105,8 +105,8 @@ def failed_step_swallowed(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title="a rank whose step fails goes on alone",
-            because=f"`{step.fact.text}` (line {step.origin.line}) exchanges data with all ranks; the rank that fails skips"
-            " it, and the others wait for it",
+            because=f"`{step.fact.text}` (line {step.origin.line}) exchanges data with all ranks; the rank that fails"
+            " skips it, and the others wait for it",
             evidence=(each, step),
             fixes=(Fix(do="let the exception end the rank, or let all ranks agree to skip the step"),),
         )

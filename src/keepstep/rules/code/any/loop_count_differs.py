@@ -50,9 +50,9 @@ def loop_count_differs(seen: EvidenceSet) -> Iterator[Found]:
     for each in diverging(seen, ["collective", "forward", "backward", "save", "group"], ["loop"]):
         fact = each.fact
         yield Found(
-            title=f"ranks go through this loop a different number of times, and it issues {short(fact.collective)}",
-            because=f"`{fact.condition}` is made from the rank; the rank with more turns waits in {short(fact.collective)}"
-            f" (line {fact.other_line}{reached_by(fact)}) for ranks that have left the loop",
+            title=f"ranks make different numbers of turns, and each issues {short(fact.collective)}",
+            because=f"`{fact.condition}` is made from the rank; the rank with more turns waits in"
+            f" {short(fact.collective)} (line {fact.other_line}{reached_by(fact)}) for ranks that have left the loop",
             evidence=(each,),
             fixes=(Fix(do="issue the collective once after the loop, or give every rank the same number of turns"),),
         )

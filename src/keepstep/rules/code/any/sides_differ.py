@@ -54,8 +54,9 @@ def sides_differ(seen: EvidenceSet) -> Iterator[Found]:
         fact = each.fact
         yield Found(
             title=f"ranks issue different collectives: {short(fact.collective)} here, {short(fact.other)} elsewhere",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) some ranks issue {short(fact.collective)}{reached_by(fact)}"
-            f" while the others issue {short(fact.other)} (line {fact.other_line})",
+            because=f"under `{fact.condition}` (line {fact.condition_line}) some ranks issue"
+            f" {short(fact.collective)}{reached_by(fact)}, while the others issue {short(fact.other)}"
+            f" (line {fact.other_line})",
             evidence=(each,),
             fixes=(Fix(do="issue the same collectives in the same order on both sides"),),
         )

@@ -21,6 +21,8 @@ def _writes(call: Call) -> bool:
     path = call.fact.argument("f", 1) if call.fact.name == "torch.save" else call.fact.argument("file", 0)
     if path is None or path.ranked or any(word in path.text.lower() for word in _RANKS_OWN):
         return False
+    if any("lock" in block.text.lower() for block in call.fact.within):
+        return False
     mode = call.fact.argument("mode", 1)
     return call.fact.name == "torch.save" or (mode is not None and mode.literal in _WRITING)
 
@@ -34,9 +36,12 @@ def _is_by_rank(known: Program, place: Call, hops: int) -> bool:
         return function not in known.functions_that_lead_to(INIT)
     if any(_leaves_others(each) for each in known.inside(function) if each.fact.order < place.fact.order):
         return True
-    if function in known.functions_that_lead_to(INIT):
+    roots = known.functions_that_lead_to(INIT)
+    if function in roots:
         return False  # it runs on all ranks
     callers = known.callers(function)
+    if place.fact.name == "open" and not any(each.fact.function in roots for each in callers):
+        return True  # a helper, called from far away
     return not callers or any(_is_by_rank(known, each, hops - 1) for each in callers)
 
 

@@ -79,9 +79,9 @@ def fork_after_init(seen: EvidenceSet) -> Iterator[Found]:
             yield _found(each, "the program has threads: torch.distributed starts some, too")
     for each in known.calls("multiprocessing.Process", "multiprocessing.Pool", "torch.multiprocessing.Process"):
         before = [call for call in known.inside(each.fact.function) if call.fact.order < each.fact.order]
-        if any(call.fact.name == "torch.cuda.set_device" or backend_of(call) == "nccl" for call in before):
-            if not known.methods_among(each, "set_start_method", "get_context"):
-                yield _found(each, "CUDA was initialised before, and Linux forks by default")
+        on_gpu = any(call.fact.name == "torch.cuda.set_device" or backend_of(call) == "nccl" for call in before)
+        if on_gpu and not known.methods_among(each, "set_start_method", "get_context"):
+            yield _found(each, "CUDA was initialised before, and Linux forks by default")
     for each in known.calls(LOADER):
         workers, data = each.fact.argument("num_workers", 5), each.fact.argument("dataset", 0)
         if (

@@ -10,8 +10,20 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import Call, is_on_some_ranks, program
+from keepstep.rules.code._asking import Call, Program, is_on_some_ranks, program
 from keepstep.rules.code.torch._torch import runs_several_processes, uses_cuda
+
+_WORDS = ("checkpoint", "ckpt", "snapshot", "resume", "weights", "pretrained", "state_dict", "teacher", "model")
+
+
+def _is_a_checkpoint(known: Program, load: Call) -> bool:
+    """Whether it holds a model, by its name or by what is done with it: data was mostly on the CPU."""
+    path = load.fact.argument("f", 0)
+    words = f"{path.text if path else ''} {load.fact.assigned}".lower()
+    used = [each for each in known.inside(load.fact.function) if each.fact.method == "load_state_dict"]
+    name = load.fact.assigned
+    is_used = any(load.fact.text in each.fact.text or (name and name in each.fact.text) for each in used)
+    return is_used or any(word in words for word in _WORDS)
 
 
 def _maps(call: Call) -> bool:
@@ -64,6 +76,8 @@ def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
     for each in known.calls("torch.load"):
         names = {argument.name for argument in each.fact.arguments}
         if each.fact.argument("map_location", 1) is not None or "**" in names or is_on_some_ranks(each):
+            continue
+        if not _is_a_checkpoint(known, each):
             continue
         if any(_maps(other) for other in known.inside(each.fact.function)) or "BytesIO" in each.fact.text:
             continue

@@ -109,13 +109,13 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Iterator[Found]:
     """
     known = program(seen)
     for each in known.assigned:
-        fact = each.fact
-        value = fact.value
-        if fact.operator == "Add" and value.text.isidentifier():
-            if _is_kept(known, fact, value.text, fact.target, value.made in _LOSSES):
-                yield _found(each, value.text)
+        fact, value = each.fact, each.fact.value
+        is_sum = fact.operator == "Add" and value.text.isidentifier()
+        if is_sum and _is_kept(known, fact, value.text, fact.target, value.made in _LOSSES):
+            yield _found(each, value.text)
     for call in known.methods("append"):
-        given = call.fact.argument("", 0)
-        if given is not None and given.text.isidentifier() and call.fact.on is not None:
-            if _is_kept(known, call.fact, given.text, call.fact.on.text, given.made in _LOSSES):
-                yield _found(call, given.text)
+        given, kept = call.fact.argument("", 0), call.fact.on
+        if given is None or kept is None or not given.text.isidentifier():
+            continue
+        if _is_kept(known, call.fact, given.text, kept.text, given.made in _LOSSES):
+            yield _found(call, given.text)

@@ -99,7 +99,7 @@ def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title="the optimizer steps on gradients that were never averaged",
-            because=f"every backward of this loop stands in no_sync (line {entered[0].line}), so no gradient is exchanged",
+            because=f"every backward of this loop stands in no_sync (line {entered[0].line}): no gradient is exchanged",
             evidence=(backward,),
             fixes=(Fix(do="leave no_sync for the last backward before the step", safety=Safety.CHANGES_RESULTS),),
         )

@@ -64,7 +64,7 @@ def raised_timeout(seen: EvidenceSet) -> Iterator[Found]:
         if seconds is not None and seconds >= LONG_S:
             yield Found(
                 title="a hang would go unnoticed for hours",
-                because=f"the time-out is {seconds / 3600:.0f} hours: when a rank dies or is stuck, the others wait that long",
+                because=f"the time-out is {seconds / 3600:.0f} hours: when a rank is stuck, the others wait that long",
                 evidence=(each,),
                 fixes=(
                     Fix(do="do the slow work before the group is formed, or on all ranks; keep the usual time-out"),

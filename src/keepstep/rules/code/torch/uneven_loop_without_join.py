@@ -100,7 +100,7 @@ def uneven_loop_without_join(seen: EvidenceSet) -> Iterator[Found]:
             told.add(place)
             yield Found(
                 title="ranks may have different numbers of batches, and the rest of one waits for ever",
-                because=f"`{loops[-1].text}` goes over data that is made from the rank, and each step exchanges gradients",
+                because=f"`{loops[-1].text}` goes over data made from the rank, and each step exchanges gradients",
                 evidence=(replace(each, origin=Origin(source=place[0], line=place[1]), quote=""),),
                 fixes=(Fix(do="use Join, cut all parts to the same length, or a DistributedSampler"),),
             )

@@ -57,7 +57,7 @@ def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title="only some ranks call the wrapped model",
             because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
-            f" the model's {fact.collective.rpartition('.')[2].strip('_')}{reached_by(fact)}; the wrapper exchanges data with all ranks there",
+            f" it{reached_by(fact)}; the wrapper exchanges data with all ranks there",
             evidence=(each,),
             fixes=(Fix(do="call `model.module` (DDP), or let all ranks evaluate their share of the data"),),
         )
