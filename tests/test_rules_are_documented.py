@@ -73,6 +73,8 @@ def test_a_rule_has_a_stable_identity(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=by_id)
 def test_a_rule_lives_in_the_folder_of_its_family(rule: Rule) -> None:
     folder = rule.find.__module__.split(".")[2]
+    if folder == "code":  # what is known about programs is by framework
+        return
     assert folder == rule.cause.family or rule.id in NAMED_BY_ANOTHER_FAMILY
 
 

@@ -38,6 +38,7 @@ def find(paths: Iterable[Path], exclude: tuple[str, ...] = ()) -> Found:
     """All files below the paths, less the excluded names."""
     found, known = Found(), set[str]()
     for path in paths:
+        path = Path(os.path.abspath(path))
         if path.is_dir():
             for each in _walk(path, found, frozenset(exclude)):
                 _add(found, known, each, path)
@@ -81,6 +82,8 @@ def _add(found: Found, known: set[str], path: Path, root: Path) -> None:
     if place in known or len(found.files) >= MOST_FILES:
         return
     known.add(place)
+    while (root / "__init__.py").is_file() and root.parent != root:  # a package is imported by its own name
+        root = root.parent
     parts = list(path.relative_to(root).with_suffix("").parts)
     is_package = parts[-1:] == ["__init__"]
     module = ".".join(parts[:-1] if is_package else parts) or "__init__"

@@ -133,7 +133,7 @@ class Project:
 
 
 def of_its_name(parameter: int, parameters: tuple[str, ...]) -> Test | None:
-    """What a parameter holds if nothing else is known: a rank, if it is called so."""
+    """What a parameter holds if nothing else is known: a rank, if that is its name."""
     name = parameters[parameter] if parameter < len(parameters) else ""
     return ("rank",) if is_rank_name(name) else FIRST_ONLY if name in MAIN_NAMES else None
 

@@ -227,7 +227,7 @@ class Tracer:
             return None if value is None or value[0] == "made" else self.holds(compared(value, test[2], test[3]), place)
         if what in ("and", "or"):
             every = [self.holds(each, place) for each in test[1]]
-            decides = what == "or"
+            decides: bool = what == "or"
             if any(each is decides for each in every):
                 return decides
             if "split" in every:

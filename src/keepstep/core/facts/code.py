@@ -37,8 +37,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What a line stands in: ``if``, ``else``, ``for``, ``while``, ``with``, ``try`` or ``except``. After ``if x: return``
-    the rest stands in its ``else``."""
+    """What a line stands in: ``if``, ``else``, ``for``, ``while``, ``with``, ``try`` or ``except``. After
+    ``if x: return`` the rest stands in its ``else``."""
 
     kind: str
     line: int

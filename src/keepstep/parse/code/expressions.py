@@ -16,6 +16,7 @@ from keepstep.parse.code.vocabulary import (
     COLLECTIVE_METHODS,
     COLLECTIVES,
     COUNTED,
+    EQUALISED,
     EXITS,
     MAIN_NAMES,
     OVER_A_GROUP,
@@ -294,6 +295,8 @@ class Expressions:
         method = name.rpartition(".")[2]
         kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(method, "") or self._kind_by_place(name, method)
         if kind:
+            if method in EQUALISED:
+                self._now_equal(node)
             over = any(label in OVER_A_GROUP and known.literal != "None" for label, _, known in arguments)
             self.scope.skeleton.append(("c", name, kind, node.lineno, over))
         elif name in EXITS:
@@ -308,6 +311,13 @@ class Expressions:
                 or _is_told(known.made, self.state)
             )
             self.scope.skeleton.append(("call", name, node.lineno, bound))
+
+    def _now_equal(self, node: ast.Call) -> None:
+        """After a broadcast or a reduction, all ranks hold the same."""
+        for each in node.args[:1]:
+            if isinstance(each, ast.Name):
+                before = self.scope.find(each.id)
+                self.scope.set(each.id, Known(made=before.made if before else ""))
 
     def _kind_by_place(self, name: str, method: str) -> str:
         """Methods that are collectives because of what they stand in."""

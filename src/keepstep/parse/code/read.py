@@ -393,7 +393,7 @@ def _definitions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.Asy
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements of a block, with those inside of others."""
+    """All statements of a block, also those within others."""
     for node in body:
         yield node
         for part in _BODIES.get(type(node), ()):

@@ -171,7 +171,7 @@ class Scope:
         self._functions.add(name)
 
     def holds_object(self, name: str) -> bool:
-        """Whether the name stands for something that was made, so that calling it calls the object."""
+        """Whether the name stands for something that was made: then calling it calls the object."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:

@@ -327,6 +327,10 @@ COLLECTIVE_METHODS = {
     "all_gather_object": "collective",
 }
 """Methods that say by their name alone that all ranks must call them, whatever the object."""
+EQUALISED = frozenset(
+    {"broadcast", "broadcast_object_list", "all_reduce", "all_gather", "all_gather_object", "broadcast_"}
+)
+"""Collectives after which their first argument is the same on all ranks."""
 OVER_A_GROUP = ("group", "process_group", "process_set", "async_op_group")
 """The arguments that restrict a collective to some ranks."""
 EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit", "os.abort"})

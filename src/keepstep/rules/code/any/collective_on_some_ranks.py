@@ -56,5 +56,5 @@ def collective_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
             because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
             f" {short(fact.collective)}{reached_by(fact)}; they wait there for the others, which never issue it",
             evidence=(each,),
-            fixes=(Fix(do="move the collective out of the condition, so that all ranks issue it"),),
+            fixes=(Fix(do="move the collective out of the condition: all ranks must issue it"),),
         )

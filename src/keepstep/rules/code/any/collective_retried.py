@@ -28,7 +28,7 @@ _RETRY = re.compile(r"(?i)retr|attempt|tries")
 
 
 def _is_retried(known: Program, call: Call) -> bool:
-    """In a ``try`` inside a loop, in a function that speaks of retries."""
+    """In a ``try`` inside a loop, in a function named after retries."""
     name = call.fact.function.rpartition(".")[2]
     tried, loops = blocks(call, "try"), blocks(call, "for", "while")
     return bool(tried and loops and loops[-1].line < tried[-1].line and _RETRY.search(name))

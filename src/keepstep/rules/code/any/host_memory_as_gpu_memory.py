@@ -55,7 +55,7 @@ def host_memory_as_gpu_memory(seen: EvidenceSet) -> Iterator[Found]:
     out of memory.
 
     ## How we know
-    What psutil or `resource` returns goes into a variable, or into a line of output, that speaks of the GPU's
+    What psutil or `resource` returns goes into a variable, or into a line of output, that is about the GPU's
     memory.
 
     ## What to do

@@ -52,7 +52,7 @@ def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
     ```
 
     ## Why it happens
-    Tensors go back to the device that they were saved from, mostly `cuda:0`: every rank puts a copy on GPU 0, which
+    Tensors go back to the device that they were saved from, usually `cuda:0`: every rank puts a copy on GPU 0, which
     runs out of memory.
 
     ## How we know

@@ -35,7 +35,7 @@ def nccl_without_device(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     NCCL talks from GPU to GPU. Until a process has chosen its GPU, collectives without a tensor (barrier) and the
-    first allocations go to a guessed one, mostly GPU 0 for all: they hang, or fail with a duplicate GPU.
+    first allocations go to a guessed one, usually GPU 0 for all: they hang, or fail with a duplicate GPU.
 
     ## How we know
     The backend is given as "nccl", without `device_id`, and no file of the program calls `torch.cuda.set_device` or

@@ -17,7 +17,7 @@ _COUNT = re.compile(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0")
 
 
 def _others(known: Program, backward: Call) -> bool:
-    """Whether a backward outside of no_sync, or an exchange by hand, comes before the step."""
+    """Whether a backward without no_sync, or an exchange by hand, comes before the step."""
     inside = known.inside(backward.fact.function)
     if not any(each.fact.method == "step" for each in inside):
         return True
