@@ -26,6 +26,7 @@ from keepstep.parse.code.vocabulary import (
     SAME_OBJECT,
     SAME_VALUE,
     SHARDED,
+    UNTOLD,
     WORLD_NAMES,
     WRAPPERS,
     canonical,
@@ -244,6 +245,9 @@ class Expressions:
         name, on = callee.name, callee.on
         arguments = [("", each, self.value(each)) for each in node.args]
         arguments += [(each.arg or "**", each.value, self.value(each.value)) for each in node.keywords]
+        if name in UNTOLD:
+            self._keep(name, node, arguments)
+            return self._result(name, callee.known, arguments)
         self.state.calls.append(
             CallSeen(
                 name,

@@ -327,6 +327,29 @@ COLLECTIVE_METHODS = {
     "all_gather_object": "collective",
 }
 """Methods that say by their name alone that all ranks must call them, whatever the object."""
+UNTOLD = frozenset(
+    {
+        *(
+            "len",
+            "range",
+            "isinstance",
+            "str",
+            "int",
+            "float",
+            "list",
+            "dict",
+            "tuple",
+            "set",
+            "enumerate",
+            "zip",
+            "bool",
+        ),
+        *("getattr", "hasattr", "setattr", "super", "min", "max", "sum", "sorted", "type", "abs", "any", "all", "repr"),
+        *("round", "iter", "next", "issubclass", "callable", "id", "hash", "vars", "format", "reversed", "frozenset"),
+        *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "KeyError", "AssertionError", "Exception"),
+    }
+)
+"""Calls about which no rule asks."""
 EQUALISED = frozenset(
     {"broadcast", "broadcast_object_list", "all_reduce", "all_gather", "all_gather_object", "broadcast_"}
 )

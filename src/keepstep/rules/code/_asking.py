@@ -21,6 +21,7 @@ class Program:
         self._seen = seen
         self.all = seen.all(CodeCall)
         self._leading: dict[str, set[str]] = {}
+        self._leading_files: dict[str, set[str]] = {}
         self._families: dict[str, frozenset[str]] = {}
         self.files = {each.origin.source: each.fact for each in seen.all(CodeFile)}
 
@@ -117,8 +118,13 @@ class Program:
 
     def files_that_lead_to(self, name: str) -> set[str]:
         """The files of these functions, if something in the file uses them."""
-        called = self.functions_that_lead_to(name)
-        return {each.origin.source for each in self.all if each.fact.target in called or each.fact.name == name}
+        if name not in self._leading_files:
+            calls = [
+                *self.calls(name),
+                *(each for called in self.functions_that_lead_to(name) for each in self.callers(called)),
+            ]
+            self._leading_files[name] = {each.origin.source for each in calls}
+        return self._leading_files[name]
 
     def among(self, place: Evidence[Any], *names: str) -> list[Call]:
         """The calls of these names in the files that are related to that of ``place``."""

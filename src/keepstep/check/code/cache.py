@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the files of a project say, kept by their content: a second check reads only what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keepstep.parse.code
+from keepstep.check.code.files import ProgramFile
+from keepstep.check.code.reading import NotRead, bytes_of
+from keepstep.parse.code import unit
+from keepstep.parse.code.unit import Unit
+from keepstep.store.kept import Kept, user_folder
+
+FROM_FILES = 50
+"""Fewer are read faster than a cache is."""
+NAME = "code"
+
+
+class _Closed(pickle.Unpickler):
+    """Makes nothing but units and their parts."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module != unit.__name__ or not hasattr(unit, name):
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a unit")
+        return getattr(unit, name)
+
+
+class Cache:
+    """The units of the last check of the same place."""
+
+    def __init__(self, files: Iterable[ProgramFile], kept: Kept | None = None) -> None:
+        self._files = list(files)
+        self._kept = kept if kept is not None else Kept(user_folder())
+        self._used = len(self._files) >= FROM_FILES
+        self._hashes = {each.shown: _hash(each) for each in self._files} if self._used else {}
+        self._units = self._load() if self._used else {}
+
+    def known(self) -> dict[str, Unit]:
+        """By file as shown: what is known already."""
+        found = {path: self._units.get(each) for path, each in self._hashes.items() if each is not None}
+        return {path: each for path, each in found.items() if each is not None}
+
+    def keep(self, units: dict[str, Unit]) -> None:
+        """Keep all of them for the next time, if any of them is new."""
+        fresh = {each: units[path] for path, each in self._hashes.items() if each is not None and path in units}
+        if self._used and set(fresh) - set(self._units):
+            self._kept.put(NAME, self._key(), pickle.dumps(fresh, protocol=5))
+
+    def _load(self) -> dict[str, Unit]:
+        body = self._kept.get(NAME, self._key())
+        if body is None:
+            return {}
+        try:
+            found = _Closed(io.BytesIO(body)).load()
+        except (pickle.UnpicklingError, EOFError, AttributeError, TypeError, ValueError, IndexError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _key(self) -> str:
+        return f"{_version()} {self._files[0].path.resolve().parent if self._files else ''}"
+
+
+def _hash(file: ProgramFile) -> str | None:
+    """Of all that decides what the file says: its name in the project, too."""
+    try:
+        data = bytes_of(file.path)
+    except NotRead:
+        return None
+    return hashlib.sha256(f"{file.module} {file.is_package}\n".encode() + data).hexdigest()
+
+
+def _version() -> str:
+    """Of the reader: what another one found out is not believed."""
+    folder = Path(keepstep.parse.code.__path__[0])
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
