@@ -19,6 +19,7 @@ from keepstep.supervise.ending import end
 from keepstep.supervise.members import Members
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.records import Records
+from keepstep.supervise.remedy import Remedy, offered
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.started import Means, Outcome, Started
@@ -58,6 +59,14 @@ class Attempt:
         self.records.started(launch, ranks=None if job.as_given else sum(each.trains for each in job.members))
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
+
+    def look_further(self, outcome: Outcome, report: Report, progress: Progress) -> bool:
+        """On one machine, everything was looked at while it ran."""
+        return False
+
+    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+        """What could be done about the report's root cause."""
+        return offered(report, self.env, self._means.job.cwd, restored_from=progress.restored_from)
 
     # --- watching
 

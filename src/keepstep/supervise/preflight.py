@@ -8,6 +8,7 @@ from pathlib import Path
 
 from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
+from keepstep.core.finding import Severity
 from keepstep.core.report import Report
 from keepstep.supervise.launch import Job, launches
 
@@ -21,3 +22,9 @@ def preflight(job: Job, folder: Path, env: Mapping[str, str], script: Path | Non
         parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,)
     )
     return judge(look(place_of(asked, first.env if not job.as_given else env), FAST))
+
+
+def would_end_it(report: Report) -> tuple[list[str], bool]:
+    """What to say about a check, and whether it found what would surely kill the run."""
+    words = [f"check: {f.title}" + (f" ({f.fixes[0].do})" if f.fixes else "") for f in report.findings]
+    return words, any(finding.severity is Severity.FATAL for finding in report.findings)
