@@ -46,13 +46,13 @@ def _pin(hosts: Hosts, applied: Applied) -> tuple[Remedy, ...]:
         return ()
     elsewhere = unreached(hosts.seen)
     names = list(dict.fromkeys(way.interface for way in found.values()))
-    where = listing([f"{way.address} on {host}" for host, way in list(found.items())[:MOST_NAMED]])
+    where = listing([f"{way.address} of {host}" for host, way in list(found.items())[:MOST_NAMED]])
     more = "" if len(found) <= MOST_NAMED else f" and {len(found) - MOST_NAMED} more hosts"
     return (
         Remedy(
             name=f"pin {','.join(names)}",
-            does=f"use the interface {listing(names)} ({where}{more}), through which all hosts reach each other;"
-            " this costs nothing",
+            does=f"use the interface {listing(names)} ({where}{more}), through which all hosts reach each other,"
+            " at no cost",
             by_node=by_node,
             addresses=tuple(
                 (node, way.address) for host, way in found.items() if host in elsewhere for node in hosts.nodes[host]
@@ -84,14 +84,14 @@ def _move(
             if not mine or len(mine) < needs.get(node, 0):
                 return ()
             chosen.append((node, tuple(mine)))
-            words.append(f"{mine[0]} to {mine[-1]} on {host}")
+            words.append(f"{mine[0]} to {mine[-1]} of {host}")
     if not chosen or all(applied.ports.get(node) == ports for node, ports in chosen):
         return ()
     where = listing(words[:MOST_NAMED])
     return (
         Remedy(
             name=f"ports {where}",
-            does=f"use the ports {where}, which the other hosts reach; this costs nothing",
+            does=f"use the ports {where}, which the other hosts reach, at no cost",
             ports=tuple(chosen),
         ),
     )

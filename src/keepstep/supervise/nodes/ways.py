@@ -35,7 +35,7 @@ def ways(seen: Iterable[Evidence[Fact]]) -> dict[str, Way]:
     if not good or not all(good.values()):
         return {}
     names = Counter(name for each in good.values() for name in {way.interface for way in each})
-    return {host: min(each, key=lambda way: (-names[way.interface], ":" in way.address)) for host, each in good.items()}
+    return {host: min(good[host], key=lambda way: (-names[way.interface], ":" in way.address)) for host in sorted(good)}
 
 
 def dead_ends(seen: Iterable[Evidence[Fact]]) -> dict[str, tuple[str, ...]]:
