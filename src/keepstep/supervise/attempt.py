@@ -24,6 +24,7 @@ from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.started import Means, Outcome, Started
 from keepstep.supervise.stopped import Stop
+from keepstep.supervise.transports import other_transport
 from keepstep.supervise.waiting import IN_STEPS
 from keepstep.supervise.watching import Watching
 
@@ -66,7 +67,11 @@ class Attempt:
 
     def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
-        return offered(report, self.env, self._means.job.cwd, restored_from=progress.restored_from)
+        job = self._means.job
+        found = offered(report, self.env, job.cwd, restored_from=progress.restored_from)
+        if any(not each.advice_only for each in found):
+            return found
+        return (*found, *other_transport(report, progress.frameworks, self.env, job.world))
 
     # --- watching
 

@@ -19,6 +19,7 @@ from keepstep.supervise.nodes.gathering import Gathering
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
+from keepstep.supervise.transports import other_transport
 
 if TYPE_CHECKING:
     from keepstep.supervise.nodes.between import Hosts
@@ -67,13 +68,15 @@ class Further:
         found: tuple[Remedy, ...] = ()
         if report.root is not None and report.root.cause is not Cause.NETWORK_WRONG_INTERFACE:
             found = remedy.offered(report, env, self._cwd, restored_from=progress.restored_from)
-        if self._hosts is None:
-            return found
-        from keepstep.supervise.nodes.offers import other_paths
-
         seats = Counter(seat.node for seat in self._layout.seats)
-        ports = {node: count + 2 * MORE_PORTS for node, count in seats.items()}
-        return (*other_paths(report, self._hosts, self._applied, ports, progress.frameworks), *found)
+        if self._hosts is not None:
+            from keepstep.supervise.nodes.offers import other_paths
+
+            ports = {node: count + 2 * MORE_PORTS for node, count in seats.items()}
+            found = (*other_paths(report, self._hosts, self._applied, ports, progress.frameworks), *found)
+        if any(not each.advice_only for each in found):
+            return found
+        return (*found, *other_transport(report, progress.frameworks, env, sum(seats.values())))
 
     def _address(self, node: int) -> str:
         """Where the job reaches a node."""

@@ -12,12 +12,13 @@ from keepstep.core.cause import Cause
 from keepstep.core.finding import Confidence, Finding
 from keepstep.core.report import Report
 from keepstep.core.wording import listing
+from keepstep.guard.transport import INTERFACE
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.nodes.between import Hosts
 from keepstep.supervise.nodes.ways import Way, blocked, dead_ends, in_a_row, reached_ports, unreached, ways
 from keepstep.supervise.remedy import Remedy
 
-PINNED = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+PINNED = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", INTERFACE)
 EPHEMERAL = "cat /proc/sys/net/ipv4/ip_local_port_range; sysctl -w net.ipv4.ip_local_port_range='LOW HIGH'"
 MOST_NAMED = 4
 
