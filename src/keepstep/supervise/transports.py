@@ -21,14 +21,9 @@ OF_TRANSPORT = (
     Cause.HARDWARE_NVLINK_PCIE_P2P,
     Cause.HARDWARE_NIC_FAULT,
 )
-RING = (
-    "let TensorFlow use its ring over gRPC instead of NCCL; it costs speed: tensors go through host memory and TCP, "
-    "so an all-reduce of GPUs takes several times as long"
-)
-GLOO = (
-    "let torch use gloo instead of NCCL; it costs speed: tensors go through host memory and TCP, so an all-reduce of "
-    "GPUs takes several times as long; DDP works with it, FSDP does not"
-)
+COST = "it costs speed, because every tensor then goes through host memory and TCP"
+RING = f"let TensorFlow use its ring over gRPC instead of NCCL; {COST}"
+GLOO = f"let torch use gloo instead of NCCL; {COST}; DDP works with it, FSDP may not"
 
 
 def other_transport(

@@ -1,9 +1,9 @@
-"""Remedies that need another path, on machines with two interfaces each or with blocked ports; real torch with gloo."""
+"""Remedies that need another path: machines with two interfaces each, or blocked ports; real torch and JAX with gloo."""
 
 import json
+import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,27 +14,26 @@ from tests.supervise.nodes.machines import PORT, Agent, Machines
 
 pytestmark = [pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing())), pytest.mark.frameworks]
 DEAD = "198.19.7"
-JOB = Path(__file__).parent / "jobs" / "torch_small.py"
+JOBS = Path(__file__).parent / "jobs"
 
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
     made = Machines(2, tmp_path)
-    for host in range(2):
-        made.of(host, "work", "train.py").write_text(JOB.read_text())
     yield made
     made.close()
 
 
-def run(machines: Machines, *options: str, limit_s: float = 10.0) -> Agent:
+def run(machines: Machines, job_name: str, *options: str) -> Agent:
     """Both agents; the leader's, once both have ended."""
     agents = []
     for host in range(2):
+        machines.of(host, "work", "train.py").write_text((JOBS / f"{job_name}.py").read_text())
         where = ("--nodes", "2", "--node-rank", str(host), "--meet", f"{lab.address(0)}:{PORT}", "--per-node", "1")
-        job = (sys.executable, "train.py", str(limit_s))
+        job = (sys.executable, "train.py", "10")
         agents.append(machines.start(host, *where, *options, env={"KEEPSTEP": "on"}, script=job))
     for agent in agents:
-        agent.ended(150.0)
+        agent.ended(240.0)
     return agents[0]
 
 
@@ -68,15 +67,41 @@ def block_ports(machines: Machines, first: int = 15000, last: int = 32767) -> No
     machines.net.do(0, "iptables", "-A", "INPUT", *blocked)
 
 
-def test_a_run_on_the_wrong_interface_comes_back_on_the_one_that_routes(machines: Machines):
+@pytest.mark.parametrize("job", ["torch_small", pytest.param("jax_small", marks=pytest.mark.long)])
+def test_a_run_on_the_wrong_interface_comes_back_on_the_one_that_routes(machines: Machines, job: str):
     add_dead_interface(machines)
-    began = time.monotonic()
-    leader = run(machines)
-    print(leader.said, f"{time.monotonic() - began:.1f} s")
+    leader = run(machines, job)
     assert leader.process.returncode == 0, leader.said
-    assert "[network.wrong_interface]" in leader.said
-    assert "remedy: use the interface eth0 (198.18.0.1 of node-0 and 198.18.0.2 of node-1)" in leader.said
-    assert "step 4: 3 through eth0" in leader.said
+    assert "[network.wrong_interface]" in leader.said, leader.said
+    remedy = "remedy: use the interface eth0 (198.18.0.1 of node-0 and 198.18.0.2 of node-1)"
+    assert remedy in leader.said, leader.said
+    assert leader.said.index(remedy) < leader.said.index("step 4: 3 through eth0")
     assert manifest(machines)["remedies"] == ["pin eth0"]
-    assert "network.wrong_interface" in why(machines)
+    told = why(machines)
+    assert told.startswith("attempt 0 ended: node-0 gives out 198.19.7.1, which other hosts cannot reach")
+    assert "network.wrong_interface" in told
     assert machines.left() == []
+
+
+@pytest.mark.long
+def test_a_run_moves_off_ports_that_are_blocked(machines: Machines):
+    block_ports(machines)
+    leader = run(machines, "torch_small")
+    assert leader.process.returncode == 0, leader.said
+    assert "node-1 gets no answer from node-0 on port" in leader.said, leader.said
+    assert "[network.unreachable_or_firewall]" in leader.said
+    found = re.search(r"remedy: use the ports (\d+) to (\d+) of node-0, which the other hosts reach", leader.said)
+    assert found is not None and not {int(found[1]), int(found[2])} & set(range(15000, 32768)), leader.said
+    assert manifest(machines)["remedies"] == [f"ports {found[1]} to {found[2]} of node-0"]
+    assert machines.left() == []
+
+
+@pytest.mark.long
+def test_without_remedies_the_cause_is_named_and_the_run_ends(machines: Machines):
+    add_dead_interface(machines)
+    leader = run(machines, "torch_small", "--remedy", "off")
+    assert leader.process.returncode == 1, leader.said
+    assert "decision: end the run" in leader.said
+    assert "advice: use the interface eth0" in leader.said
+    assert "remedy:" not in leader.said
+    assert manifest(machines)["remedies"] == []
