@@ -1,4 +1,4 @@
-"""Remedies that need another path: machines with two interfaces each, or blocked ports; real torch and JAX with gloo."""
+"""Remedies that need another path: machines with two interfaces, or with blocked ports; torch and JAX with gloo."""
 
 import json
 import re

@@ -14,6 +14,7 @@ from keepstep.core import foreign_json
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.store.evidence import append
+from keepstep.supervise.decision import REFUSED
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.leader import Answer, Leader
@@ -61,6 +62,8 @@ class FirstLook:
             if line not in self._told:
                 self._told.add(line)
                 self._say(line)
+        if fatal and first:
+            self._say(REFUSED)
         return not (fatal and first)
 
     def _ask(self, attempt: int, layout: Layout, nodes: Sequence[int]) -> None:
