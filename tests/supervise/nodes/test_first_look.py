@@ -60,7 +60,7 @@ def test_what_may_fail_is_only_said(machines: Machines):
 def test_warnings_are_printed_and_count_only_if_the_run_fails(machines: Machines):
     agents = started(machines, "--max-attempts", "2")
     machines.wait_for_attempt(0, 2)
-    assert "check: /dev/shm has 67.1 MB free of 67.1 MB on node-0" in agents[0].said, agents[0].said
+    agents[0].says("check: /dev/shm has 67.1 MB free of 67.1 MB on node-0", 20.0)
     (machines.witness / "fail-0-1").touch()
     machines.wait_for_attempt(1, 2)
     machines.finish()

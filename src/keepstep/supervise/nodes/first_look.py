@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from keepstep.core import foreign_json
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
+from keepstep.core.wording import listing
 from keepstep.store.evidence import append
 from keepstep.supervise.decision import REFUSED
 from keepstep.supervise.layout import Layout
@@ -22,7 +23,7 @@ from keepstep.supervise.nodes.leader import Answer, Leader
 if TYPE_CHECKING:
     from keepstep.check.place import Collected
 
-PATIENCE_S = 10.0
+PATIENCE_S = 15.0
 """For the answers. A look takes a fraction of a second; a run does not wait for one that takes longer."""
 MOST_NODES = 256
 """Of more nodes, these many are compared: what differs between hosts shows in so many."""
@@ -38,6 +39,7 @@ class FirstLook:
         self._on = on
         self._looked: dict[tuple[int, str], Collected] = {}
         self._told: set[str] = set()
+        self._first = True
         if on:
             threading.Thread(target=_load, daemon=True).start()
 
@@ -47,7 +49,7 @@ class FirstLook:
         fresh = fresh[: max(0, MOST_NODES - len(self._looked))]
         if not self._on or not fresh:
             return True
-        first = not self._looked
+        first, self._first = self._first, False
         self._ask(attempt, layout, fresh)
         from keepstep.check.checkup import judge
         from keepstep.check.place import Collected
@@ -74,17 +76,16 @@ class FirstLook:
         leader.forget(said.Looked)
         leader.tell(nodes, said.Look(attempt=attempt, layout=layout))
         answers = answered(leader, said.Looked, attempt, nodes, PATIENCE_S)
-        for node in nodes:
+        for node, answer in answers.items():
             host = leader.host(node)
-            found = Collected()
-            if node not in answers:
-                found.unavailable(f"what {host} looks like", f"it did not say so within {PATIENCE_S:.0f} s")
-            else:
-                try:
-                    found = unpacked(dict(foreign_json.loads(answers[node].told)), host)
-                except (TypeError, ValueError) as error:
-                    found.unavailable(f"what {host} looks like", f"it cannot be read: {error}")
+            try:
+                found = unpacked(dict(foreign_json.loads(answer.told)), host)
+            except (TypeError, ValueError) as error:
+                found = Collected()
+                found.unavailable(f"what {host} looks like", f"it cannot be read: {error}")
             self._looked[node, host] = found
+        if late := [leader.host(node) for node in nodes if node not in answers]:
+            self._say(f"check: no answer from {listing(late[:4])} within {PATIENCE_S:.0f} s; the run starts without it")
 
     def write(self, folder: Path) -> None:
         """Beside the evidence of an attempt that failed: what a host looks like may explain it."""

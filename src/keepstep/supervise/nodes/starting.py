@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of an attempt on several nodes: who sits where, and what each node is told."""
+"""The start of an attempt on several nodes: who sits where, and what each node gets."""
 
 from __future__ import annotations
 

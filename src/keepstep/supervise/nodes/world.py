@@ -294,8 +294,12 @@ class World:
             append(self.folder / LOST, [found])
 
     def look_further(self, outcome: Outcome, report: Report, progress: Progress) -> bool:
-        """The network between the hosts, if that or hardware is to blame. True: there is new evidence."""
-        return self._further is not None and self._further.look(report, progress, self._kept(), self._gathering)
+        """The network between the hosts, if that or hardware is to blame, and not one node that went silent."""
+        return (
+            self._further is not None
+            and not self._lost
+            and self._further.look(report, progress, self._kept(), self._gathering)
+        )
 
     def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
