@@ -61,7 +61,7 @@ class Attempt:
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
 
-    def look_further(self, outcome: Outcome, report: Report, progress: Progress) -> bool:
+    def look_further(self, report: Report, progress: Progress) -> bool:
         """On one machine, everything was looked at while it ran."""
         return False
 

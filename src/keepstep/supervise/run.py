@@ -163,7 +163,7 @@ class Supervisor:
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
             report, progress = account.explain(attempt)
-            if attempt.look_further(outcome, report, progress):
+            if attempt.look_further(report, progress):
                 report, progress = account.explain(attempt)
             now = attempt.situation(outcome, report, progress, remedies=tuple(self._applied.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):

@@ -23,10 +23,12 @@ from keepstep.supervise.nodes.leader import Answer, Leader
 if TYPE_CHECKING:
     from keepstep.check.place import Collected
 
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 """For the answers. A look takes a fraction of a second; a run does not wait for one that takes longer."""
 MOST_NODES = 256
 """Of more nodes, these many are compared: what differs between hosts shows in so many."""
+MOST_WRITTEN = 16
+"""Of so many nodes all facts are kept, of the others what was found fault with: a restart should not wait for it."""
 FILE = "check.jsonl"
 
 
@@ -40,6 +42,8 @@ class FirstLook:
         self._looked: dict[tuple[int, str], Collected] = {}
         self._told: set[str] = set()
         self._first = True
+        self._odd: list[Evidence[Fact]] = []
+        """What was found fault with."""
         if on:
             threading.Thread(target=_load, daemon=True).start()
 
@@ -59,7 +63,9 @@ class FirstLook:
         for each in self._looked.values():
             together.take(each)
         together.coverage = list(dict.fromkeys(together.coverage))
-        words, fatal = would_end_it(judge(together))
+        report = judge(together)
+        self._odd = [e for finding in report.findings for e in finding.evidence]
+        words, fatal = would_end_it(report)
         for line in words:
             if line not in self._told:
                 self._told.add(line)
@@ -90,7 +96,8 @@ class FirstLook:
     def write(self, folder: Path) -> None:
         """Beside the evidence of an attempt that failed: what a host looks like may explain it."""
         # what has a time of its own (the kernel log of the last day) is from before the run
-        found: list[Evidence[Fact]] = [e for each in self._looked.values() for e in each.evidence if e.at is None]
+        some = [e for each in list(self._looked.values())[:MOST_WRITTEN] for e in each.evidence]
+        found = [e for e in {id(e): e for e in (*self._odd, *some)}.values() if e.at is None]
         if found and not (folder / FILE).exists():
             with contextlib.suppress(OSError):
                 append(folder / FILE, found)

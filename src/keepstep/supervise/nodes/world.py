@@ -293,13 +293,11 @@ class World:
             found = Evidence(fact=fact, origin=Origin(source=LOST), rank=rank, at=at, quote=quote)
             append(self.folder / LOST, [found])
 
-    def look_further(self, outcome: Outcome, report: Report, progress: Progress) -> bool:
+    def look_further(self, report: Report, progress: Progress) -> bool:
         """The network between the hosts, if that or hardware is to blame, and not one node that went silent."""
-        return (
-            self._further is not None
-            and not self._lost
-            and self._further.look(report, progress, self._kept(), self._gathering)
-        )
+        if self._further is None or self._lost:
+            return False
+        return self._further.look(report, progress, self._nodes, self._gathering)
 
     def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
