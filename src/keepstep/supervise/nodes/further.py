@@ -55,6 +55,7 @@ class Further:
                 variables={node: self._applied.variables_of(node) for node in nodes},
                 addresses={node: self._address(node) for node in nodes},
                 frameworks=progress.frameworks,
+                interrupted=gathering.interrupted,
             )
             self._hosts = between.hold(nodes)
         if not self._hosts.seen:
