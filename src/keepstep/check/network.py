@@ -18,6 +18,8 @@ from typing import Any
 
 from keepstep.check.network_answers import Answers
 from keepstep.check.network_grpc import GrpcAnswers, available, exchange
+from keepstep.check.network_paths import MOST_PORTS as MOST_TRIED
+from keepstep.check.network_paths import chosen, interfaces_here, try_addresses, try_ports
 from keepstep.check.network_probe import CONNECT_S, Contact, connect, probe
 from keepstep.check.place import Collected, Place
 from keepstep.core.codec import to_dict
@@ -114,6 +116,12 @@ class Duty:
         if asked["do"] == "grpc":
             found = self._call(Target.read(asked["target"]))
             return {"evidence": [to_dict(each) for each in found]}
+        if asked["do"] == "ways":
+            return self._ways()
+        if asked["do"] == "open":
+            return self._open([int(port) for port in asked["ports"]][:MOST_TRIED])
+        if asked["do"] in ("addresses", "ports"):
+            return {"evidence": [to_dict(each) for each in self._try(asked)]}
         if asked["do"] == "stop":
             return {"evidence": [to_dict(each) for each in self._stop()]}
         return {}
@@ -130,6 +138,39 @@ class Duty:
         told = self._answers.open_of_the_job(ports)
         free = self._answers.open(0)
         return {"ports": {str(port): how for port, how in told.items()}, "free": free}
+
+    def _ways(self) -> dict[str, Any]:
+        """The interfaces of this host, and the address that it gives out."""
+        by_name = chosen(self._name, self._place.env)
+        said = f"{self._name} gives out {by_name.address}, by {by_name.by}" if by_name is not None else ""
+        found = [self._place.saw(by_name, "the resolver", said)] if by_name is not None else []
+        return {"interfaces": interfaces_here(), "evidence": [to_dict(each) for each in found]}
+
+    def _open(self, ports: list[int]) -> dict[str, Any]:
+        told = self._answers.open_of_the_job(ports) if self._answers is not None else {}
+        return {"ports": [port for port, how in told.items() if how == "listening"]}
+
+    def _try(self, asked: dict[str, Any]) -> list[Evidence[Fact]]:
+        """Other addresses or ports of a host."""
+        target = Target.read(asked["target"])
+        if asked["do"] == "addresses":
+            interfaces = {str(address): str(name) for address, name in dict(asked["interfaces"]).items()}
+            tried = try_addresses(self._name, target.host, target.who, interfaces, int(asked["port"]), self._token)
+            return [
+                self._place.saw(
+                    each,
+                    f"probe of {target.host}",
+                    f"{self._name} -> {each.address} ({each.interface} of {target.host}): {each.said or 'connected'}",
+                )
+                for each in tried
+            ]
+        address, problem = _address(target)
+        if problem is not None:
+            return []
+        ports = [int(port) for port in asked["ports"]]
+        found = try_ports(self._name, target.host, target.who, address, ports, self._token)
+        words = f"{self._name} -> {target.host}: {len(found.reached)} of {len(ports)} ports answer"
+        return [self._place.saw(found, f"probe of {target.host}", words)]
 
     def _listen_for_grpc(self, ports: list[int]) -> dict[str, Any]:
         """The job's own port again, now for gRPC; another one if it is taken."""

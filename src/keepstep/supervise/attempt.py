@@ -19,10 +19,12 @@ from keepstep.supervise.ending import end
 from keepstep.supervise.members import Members
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.records import Records
+from keepstep.supervise.remedy import Remedy, offered
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.started import Means, Outcome, Started
 from keepstep.supervise.stopped import Stop
+from keepstep.supervise.transports import other_transport
 from keepstep.supervise.waiting import IN_STEPS
 from keepstep.supervise.watching import Watching
 
@@ -58,6 +60,18 @@ class Attempt:
         self.records.started(launch, ranks=None if job.as_given else sum(each.trains for each in job.members))
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
+
+    def look_further(self, report: Report, progress: Progress) -> bool:
+        """On one machine, everything was looked at while it ran."""
+        return False
+
+    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+        """What could be done about the report's root cause."""
+        job = self._means.job
+        found = offered(report, self.env, job.cwd, restored_from=progress.restored_from)
+        if any(not each.advice_only for each in found):
+            return found
+        return (*found, *other_transport(report, progress.frameworks, self.env, job.world))
 
     # --- watching
 

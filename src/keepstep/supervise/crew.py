@@ -20,6 +20,7 @@ from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import launches
 from keepstep.supervise.progress import Progress
+from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.situation import Situation
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
@@ -33,6 +34,25 @@ class Applied:
     names: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
+    by_node: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Variables of one node's ranks."""
+    addresses: dict[int, str] = field(default_factory=dict)
+    """Where the others reach a node, if not where it says."""
+    ports: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Ports of a node that the others are known to reach."""
+
+    def take(self, remedy: Remedy) -> None:
+        self.names.append(remedy.name)
+        self.variables.update(remedy.variables)
+        self.limits.update(remedy.limits)
+        for node, variables in remedy.by_node:
+            self.by_node.setdefault(node, {}).update(variables)
+        self.addresses.update(remedy.addresses)
+        self.ports.update(remedy.ports)
+
+    def variables_of(self, node: int) -> dict[str, str]:
+        """Of the ranks on a node."""
+        return {**self.variables, **self.by_node.get(node, {})}
 
 
 class Superseded(Exception):
@@ -72,6 +92,12 @@ class Trial(Page, Protocol):
     def watch(self) -> Outcome: ...
     def hold(self, wait_s: float) -> None: ...
     def end(self, outcome: Outcome) -> None: ...
+    def look_further(self, report: Report, progress: Progress) -> bool:
+        """Once it has failed: look at what takes longer, if the report gives reason to. True: there is new evidence."""
+
+    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+        """What could be done about the report's root cause. Changes nothing."""
+
     def close(self) -> None: ...
     def situation(
         self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from keepstep.core.wording import count, duration
 from keepstep.supervise.remedy import Remedy, RemedyMode
 
 MAX_LOST_WORK_S = 600.0
+REFUSED = "the check found what would kill the run; nothing was started (use --no-check to start it anyway)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

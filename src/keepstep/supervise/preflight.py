@@ -8,6 +8,7 @@ from pathlib import Path
 
 from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
+from keepstep.core.finding import Confidence, Severity
 from keepstep.core.report import Report
 from keepstep.supervise.launch import Job, launches
 
@@ -21,3 +22,10 @@ def preflight(job: Job, folder: Path, env: Mapping[str, str], script: Path | Non
         parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,)
     )
     return judge(look(place_of(asked, first.env if not job.as_given else env), FAST))
+
+
+def would_end_it(report: Report) -> tuple[list[str], bool]:
+    """What to say about a check, and whether it found what would surely kill the run: that it may is no reason."""
+    words = [f"check: {f.title}" + (f" ({f.fixes[0].do})" if f.fixes else "") for f in report.findings]
+    fatal = [each for each in report.findings if each.severity is Severity.FATAL]
+    return words, any(each.confidence is Confidence.ESTABLISHED for each in fatal)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import RankDoing
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.frameworks import frameworks_of
 
 PATH = re.compile(r"(?<![^\s'\"=(),])[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|ckpt|npz|bin|safetensors|keras|h5)\b)")
 MOST_PATHS = 8
@@ -31,6 +32,8 @@ class Progress:
     """It began by restoring a checkpoint."""
     restored_from: tuple[str, ...] = ()
     """Files or folders that it named when it restored a checkpoint, the last one first."""
+    frameworks: frozenset[str] = frozenset()
+    """Those that the evidence is about."""
 
 
 def progress_of(seen: EvidenceSet) -> Progress:
@@ -51,6 +54,7 @@ def progress_of(seen: EvidenceSet) -> Progress:
         saved=True if Phase.SAVING in phases else None,
         resumed=True if Phase.RESTORING in phases else None,
         restored_from=_restored_from(seen),
+        frameworks=seen.once(frameworks_of),
     )
 
 

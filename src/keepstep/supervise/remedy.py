@@ -48,6 +48,12 @@ class Remedy:
     variables: tuple[tuple[str, str], ...] = ()
     limits: tuple[tuple[str, int], ...] = ()
     """Soft limits by their names in ``resource``, as ``("RLIMIT_NOFILE", 65536)``."""
+    by_node: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
+    """Of several nodes: variables for the ranks of one."""
+    addresses: tuple[tuple[int, str], ...] = ()
+    """... where the others reach it,"""
+    ports: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """... and ports of it that they reach."""
     older: Older | None = None
     """A damaged checkpoint to move aside; the script then takes the one before it."""
     advice_only: bool = False

@@ -24,7 +24,7 @@ from keepstep.supervise import remedy as remedies
 from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Crew, Superseded, ThisMachine, Trial
-from keepstep.supervise.decision import Action, Decision, Settings
+from keepstep.supervise.decision import REFUSED, Action, Decision, Settings
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
@@ -72,7 +72,7 @@ class Supervisor:
             try:
                 account = Account(self._make_folder(), self._terminal, self._asked.on_failure)
                 try:
-                    must_check = self._asked.check and self._take_over is None
+                    must_check = self._asked.check and self._make_crew is None  # on several nodes, the crew does it
                     if must_check and not self._check(account.folder.path):
                         return account.finish("failed", 1)
                     return self._attempts(account)
@@ -100,17 +100,12 @@ class Supervisor:
 
     def _check(self, folder: Path) -> bool:
         """The fast parts of the check. False where something would surely kill the run."""
-        from keepstep.supervise.preflight import preflight
+        from keepstep.supervise.preflight import preflight, would_end_it
 
         script = next((Path(word) for word in self._asked.job.command if word.endswith(".py")), None)
-        report = preflight(self._asked.job, folder, self._env, script)
-        fatal = [f for f in report.findings if f.severity.value == "fatal"]
-        for finding in report.findings:
-            self._terminal.say(f"check: {finding.title}" + (f" ({finding.fixes[0].do})" if finding.fixes else ""))
-        if fatal:
-            self._terminal.say(
-                "the check found what would kill the run; nothing was started (use --no-check to start it anyway)"
-            )
+        words, fatal = would_end_it(preflight(self._asked.job, folder, self._env, script))
+        for line in (*words, *([REFUSED] if fatal else ())):
+            self._terminal.say(line)
         return not fatal
 
     # --- attempts
@@ -164,14 +159,19 @@ class Supervisor:
             if outcome.happened in (Happened.INTERRUPTED, Happened.ENDED_WELL):
                 return None, outcome
             if outcome.happened is Happened.GROWS:
-                return account.grows(self._decide(_of(attempt, outcome), outcome, attempt.env)), outcome
+                return account.grows(self._decide(_of(attempt, outcome), outcome, ())), outcome
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
             report, progress = account.explain(attempt)
+            if attempt.look_further(report, progress):
+                report, progress = account.explain(attempt)
             now = attempt.situation(outcome, report, progress, remedies=tuple(self._applied.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):
                 continue
-            decision = self._decide(now, outcome, attempt.env)
+            offered: tuple[Remedy, ...] = ()
+            with contextlib.suppress(Exception):
+                offered = attempt.offers(report, progress)
+            decision = self._decide(now, outcome, offered)
             kind, since = decision.waits_for, outcome.stop.began if outcome.stop is not None else 0.0
             if decision.action is Action.WAIT and kind == waited_for[0] and abs(since - waited_for[1]) < 1.0:
                 attempt.hold(decision.wait_s)  # the same silence, for the same reason: no news
@@ -185,7 +185,7 @@ class Supervisor:
                 return decision, outcome
             attempt.hold(decision.wait_s)
 
-    def _decide(self, now: Situation, outcome: Outcome, env: Mapping[str, str]) -> Decision:
+    def _decide(self, now: Situation, outcome: Outcome, offered: tuple[Remedy, ...]) -> Decision:
         asked = self._asked
         settings = Settings(
             remedy=asked.remedy,
@@ -194,9 +194,6 @@ class Supervisor:
             restarts=not asked.job.as_given or asked.max_attempts is not None,
             **({"max_attempts": asked.max_attempts} if asked.max_attempts is not None else {}),
         )
-        offered: tuple[Remedy, ...] = ()
-        with contextlib.suppress(Exception):
-            offered = remedies.offered(now.report, env, asked.job.cwd, restored_from=now.restored_from)
         decision = policy.decide(now, tuple(self._before), settings, offered=offered, chance=random.random())
         if outcome.given_up is not None and decision.action is not Action.END:
             return Decision(action=Action.END, reason=outcome.given_up, advice=decision.advice)
@@ -247,9 +244,7 @@ class Supervisor:
     def _prepare_next(self, decision: Decision, account: Account) -> bool:
         """Apply remedies and wait. False where the user ended the run meanwhile."""
         for each in decision.remedies:
-            self._applied.names.append(each.name)
-            self._applied.variables.update(dict(each.variables))
-            self._applied.limits.update(dict(each.limits))
+            self._applied.take(each)
             self._terminal.say(f"remedy: {remedies.apply(each) or each.does}")
         account.folder.manifest.remedies = list(self._applied.names)
         account.folder.save()

@@ -79,10 +79,16 @@ class Machines:
     # --- agents
 
     def start(
-        self, host: int, *options: str, env: Mapping[str, str] | None = None, script: tuple[str, ...] = ()
+        self,
+        host: int,
+        *options: str,
+        env: Mapping[str, str] | None = None,
+        script: tuple[str, ...] = (),
+        check: bool = False,
     ) -> Agent:
         """`keepstep run OPTIONS -- python train.py` on this machine."""
-        words = [sys.executable, "-m", "keepstep", "run", "--no-check", "--no-spares", *options, "--"]
+        words = [sys.executable, "-m", "keepstep", "run", "--no-spares", *options, "--"]
+        words[4:4] = [] if check else ["--no-check"]
         words += script or (sys.executable, "train.py", str(self.witness))
         output = self.of(host, f"output-{len(self.agents)}.txt")
         with output.open("wb") as stream:

@@ -11,6 +11,7 @@ from keepstep.core.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="CFG114", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
@@ -37,11 +38,7 @@ def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
     for each in seen.all(ClusterSeen):
         name = each.fact.own_host
         here = next(
-            (
-                e
-                for e in seen.all(HostSeen)
-                if e.rank == each.rank and e.origin.source.endswith(each.origin.source.rpartition(" on ")[2])
-            ),
+            (e for e in seen.all(HostSeen) if e.rank == each.rank and host_of(e) == host_of(each)),
             None,
         )
         if (

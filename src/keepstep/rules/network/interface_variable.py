@@ -10,6 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.cluster import ClusterSeen, HostSeen, InterfaceWanted
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="NET183", cause=Cause.NETWORK_WRONG_INTERFACE, needs=(InterfaceWanted,))
@@ -43,7 +44,7 @@ def interface_variable(seen: EvidenceSet) -> Iterator[Found]:
         what = f"only {', '.join(fact.matches)}" if fact.matches else "no interface"
         choice = f"export {fact.variable}={fact.here[0]}" if fact.here else f"unset {fact.variable}"
         yield Found(
-            title=f"{fact.variable}={fact.value} selects {what} of {each.origin.source.rpartition(' on ')[2]}",
+            title=f"{fact.variable}={fact.value} selects {what} of {host_of(each)}",
             because="ranks on other hosts cannot be reached through it"
             if fact.matches
             else "no interface of this host has this name",

@@ -11,6 +11,7 @@ from keepstep.core.facts.cluster import NameLookedUp
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="NET180", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))
@@ -39,7 +40,7 @@ def name_does_not_resolve(seen: EvidenceSet) -> Iterator[Found]:
         if not failed:
             continue
         name = failed[0].fact.name
-        where = listing(list(dict.fromkeys(e.origin.source.rpartition(" on ")[2] for e in failed))[:4])
+        where = listing(list(dict.fromkeys(host_of(e) for e in failed))[:4])
         yield Found(
             title=f"{name} does not resolve on {where}",
             because=f"the resolver there says: {failed[0].fact.error}",

@@ -98,4 +98,6 @@ def who(evidence: tuple[Evidence[F], ...], more: Iterable[int] = ()) -> str:
 
 def host_of(checked: Evidence[Fact]) -> str:
     """The host that a part of the preflight looked at."""
+    if checked.rank is not None and checked.rank.node is not None:
+        return checked.rank.node
     return checked.origin.source.rpartition(" on ")[2]

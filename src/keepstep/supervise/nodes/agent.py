@@ -11,8 +11,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from keepstep.core.private_files import open_private
@@ -30,9 +30,10 @@ from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import Contact, Vitals, now
 from keepstep.supervise.nodes.exits import as_message
 from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.lookout import Lookout, Post
 from keepstep.supervise.nodes.messages import State
-from keepstep.supervise.nodes.office import Office
 from keepstep.supervise.nodes.parcels import Sender
+from keepstep.supervise.nodes.part import Part
 from keepstep.supervise.nodes.relay import Relay
 from keepstep.supervise.nodes.together import known
 from keepstep.supervise.situation import Happened
@@ -41,8 +42,6 @@ from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.told import forget_repeated
 
 IDLE_S = 0.25
-GIVE_UP_S = 90.0
-"""Without a leader for so long, with nothing left to run, an agent ends: longer than most cuts."""
 SEND_S = 20.0
 """For the evidence of one attempt."""
 MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
@@ -53,23 +52,6 @@ ELECTED = -1
 """Not a status: this node leads the run from now on."""
 FINAL = (Happened.EXITED, Happened.RAISED, Happened.ENDED_WELL)
 """After these there is nothing to watch: the leader decides."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """What this node contributes."""
-
-    node: int
-    host: str
-    job: Job
-    """What each rank runs here. The leader says which members it has."""
-    env: Mapping[str, str]
-    spares: bool = True
-    grace_s: float = 10.0
-    hang_s: float | None = None
-    give_up_s: float = GIVE_UP_S
-    """How long to look for a leader that is gone; 0: there is only the one connection."""
-    office: Office | None = None
 
 
 class Agent:
@@ -103,6 +85,8 @@ class Agent:
         self._signal: int | None = None
         self._hurry = False
         self._contact = Contact(call, hello, self._reaper.lease, anew=part.give_up_s > 0)
+        post = Post(host=part.host, env=part.env, job_in=part.job_in)
+        self._lookout = Lookout(post, self._contact.send, ready=part.check)
         terminal.send = lambda text: self._contact.send(said.Said(text=text))
 
     def run(self) -> int:
@@ -209,8 +193,10 @@ class Agent:
                 self._terminal.aloud(f"this node cannot take part: {why}")
                 self._status = 2
             case said.Prepare(attempt=attempt, ranks=ranks):
-                ports = tuple(free_ports(ranks + MORE_PORTS))
+                ports = tuple(free_ports(ranks + MORE_PORTS, first=message.ports))
                 self._contact.send(said.Ready(attempt=attempt, ports=ports))
+            case said.Look() | said.Probe():
+                self._lookout.take(message)
             case said.Start():
                 self._start(message)
             case said.Bye(status=status):
@@ -264,7 +250,7 @@ class Agent:
             self._contact.send(told)
 
     def _prepared(self, start: said.Start) -> _Running:
-        number, job = start.attempt, self._job(start)
+        number, job = start.attempt, self._part.job_in(start.layout)
         folder, exchange = self._room / f"attempt-{number}", self._room / f"exchange-{number}"
         (folder / "guard").mkdir(parents=True, mode=0o700)
         exchange.mkdir(mode=0o700)
@@ -283,12 +269,6 @@ class Agent:
         attempt = Attempt(number, folder, started, means)
         attempt.wake_for(self._contact.handle)
         return _Running(number, attempt, means, Sender(folder, number), Relay(exchange))
-
-    def _job(self, start: said.Start) -> Job:
-        if not start.layout.seats:
-            return self._part.job
-        mine = tuple(seat.member for seat in start.layout.seats if seat.node == self._part.node)
-        return replace(self._part.job, members=mine, total=sum(seat.member.trains for seat in start.layout.seats))
 
     def _means(self, job: Job, may_start_over: bool) -> Means:
         return Means(
@@ -370,6 +350,7 @@ class Agent:
             self._pool.close()
         self._reaper.kill_all(patience_s=5.0)
         self._reaper.bye()
+        self._lookout.close()
         self._contact.close()
         shutil.rmtree(self._room, ignore_errors=True)
 

@@ -19,15 +19,17 @@ from keepstep.supervise.asked import Asked
 from keepstep.supervise.crew import Applied, Trial
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import Job
-from keepstep.supervise.nodes.agent import GIVE_UP_S, Agent, Part
+from keepstep.supervise.nodes.agent import Agent
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.gathering import AGAIN_S, FIRST_S, Gathering
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.links import CannotListen, Hub, Link
 from keepstep.supervise.nodes.membership import Membership
 from keepstep.supervise.nodes.messages import NEVER, Hello, State
 from keepstep.supervise.nodes.office import Inherited, Office, Term
+from keepstep.supervise.nodes.part import GIVE_UP_S, Part
 from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.world import World
@@ -134,6 +136,7 @@ def part_of(station: Station, asked: Asked, env: Mapping[str, str]) -> Part:
         hang_s=asked.hang_timeout_s,
         give_up_s=station.give_up_s,
         office=station.office,
+        check=asked.check,
     )
 
 
@@ -175,6 +178,8 @@ class Nodes:
             interrupted=lambda: interrupts.signal,
             interrupt=interrupts.note,
             hurry=lambda: interrupts.again,
+            first_look=FirstLook(self._leader, terminal.say, on=asked.check and station.first),
+            cwd=asked.job.cwd,
             roles=station.roles,
             as_given=asked.job.as_given,
             grace_s=asked.grace_s,
@@ -222,7 +227,13 @@ class Nodes:
         """The next one, on all nodes or none. Guards meet in a folder on each node, so ``exchange`` is not used."""
         self._folder = folder
         return World(
-            number, folder, self._leader, self._gathering, applied, env=self._env, may_start_over=may_start_over
+            number,
+            folder,
+            self._leader,
+            self._gathering,
+            applied,
+            env=self._env,
+            may_start_over=may_start_over,
         )
 
     def close(self, status: int) -> None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from keepstep.core.wording import count, duration, listing
 from keepstep.supervise.nodes.contact import now as clock
+from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
 from keepstep.supervise.nodes.leader import Leader, Leaving
 from keepstep.supervise.nodes.lease import SAFE_S
@@ -44,6 +46,9 @@ class Gathering:
     """The signal that asked the run to end, if any."""
     interrupt: Callable[[int | None], None]
     hurry: Callable[[], bool]
+    first_look: FirstLook
+    cwd: Path
+    """Of the ranks."""
     roles: Roles = field(default_factory=Roles)
     as_given: bool = False
     grace_s: float = 10.0

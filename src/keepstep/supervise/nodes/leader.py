@@ -286,7 +286,7 @@ class Leader:
             case said.Ended():
                 self._membership.ended(node, message.attempt, link=link)
                 self._answers[said.Ended, node] = message
-            case said.Ready() | said.Collected():
+            case said.Ready() | said.Collected() | said.Looked() | said.Probed():
                 self._answers[type(message), node] = message
             case _:
                 pass

@@ -166,6 +166,23 @@ class Said(Message):
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked(Message):
+    """The answer to :class:`Look`: packed evidence (`keepstep.check.packing`), redacted, as JSON."""
+
+    attempt: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed(Message):
+    """The answer to :class:`Probe`, as JSON."""
+
+    attempt: int
+    number: int
+    told: str
+
+
 # --- from the leader to an agent
 
 
@@ -197,6 +214,25 @@ class Prepare(Message):
     attempt: int
     ranks: int
     """How many it will start."""
+    ports: tuple[int, ...] = ()
+    """Take these, as far as they are free: those that the others are known to reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look(Message):
+    """Look at your host with the fast parts of the check, as it would be in this layout."""
+
+    attempt: int
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe(Message):
+    """One step of the tournament between the hosts (`keepstep.check.network.Duty`), as JSON."""
+
+    attempt: int
+    number: int
+    asked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +299,8 @@ class Put(Message):
 _KINDS = {
     kind.__name__.lower(): kind
     for kind in (
-        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended, Said),
-        *(Welcome, Refused, Heard, Prepare, Start, Collect, Hold, End, Bye, Put),
+        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended, Said, Looked, Probed),
+        *(Welcome, Refused, Heard, Prepare, Look, Probe, Start, Collect, Hold, End, Bye, Put),
     )
 }
 

@@ -16,27 +16,30 @@ from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
-from keepstep.core.wording import count, listing, ranks
+from keepstep.core.wording import ranks
 from keepstep.store.evidence import append
 from keepstep.supervise.crew import Applied
-from keepstep.supervise.layout import MORE_PORTS, Layout
+from keepstep.supervise.decision import REFUSED
+from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.blame import failure_of
 from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.exits import as_exit
+from keepstep.supervise.nodes.further import Further
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
 from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
-from keepstep.supervise.nodes.seating import Place, counts, seat
+from keepstep.supervise.nodes.seating import Place
+from keepstep.supervise.nodes.starting import seated, start
 from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
+from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.started import Outcome
 
 LOOK_S = 0.25
-READY_S = 10.0
 COLLECT_S = 20.0
 SETTLE_S = 4.0
 """One node's ranks have stopped: those of the others may be about to show it too."""
@@ -46,6 +49,7 @@ AGAIN_S = 2.0
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
 STOPS = (Happened.STOPPED, Happened.SUSPECTED)
+WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 LOST = "nodes.jsonl"
 
 
@@ -69,6 +73,7 @@ class World:
         self._leader = leader
         self._gathering = gathering
         self._applied = applied
+        self._further: Further | None = None
         self._may_start_over = may_start_over
         self._layout = Layout()
         self._nodes: list[int] = []
@@ -100,26 +105,16 @@ class World:
             self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
 
     def _start(self, places: Sequence[Place]) -> None:
-        roles, leader = self._gathering.roles, self._leader
-        self._nodes = [place.node for place in places]
-        wanted = counts(places, roles)
+        leader, applied, nodes = self._leader, self._applied, [place.node for place in places]
         if not self._gathering.as_given:
-            leader.forget(said.Ready)
-            for node in self._nodes:
-                leader.tell([node], said.Prepare(attempt=self.number, ranks=wanted[node] + MORE_PORTS))
-            ready = self._answered(said.Ready, self._nodes, READY_S)
-            if missing := [node for node in self._nodes if node not in ready]:
-                raise TooFew(f"{self._hosts(missing)} did not answer within {READY_S:.0f} s")
-            self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
-        leader.open(self.number, self.folder, self._layout, self._nodes)
-        start = said.Start(
-            attempt=self.number,
-            layout=self._layout,
-            variables=tuple(self._applied.variables.items()),
-            limits=tuple(self._applied.limits.items()),
-            may_start_over=self._may_start_over,
-        )
-        leader.tell(self._nodes, start)
+            self._layout = seated(leader, self.number, places, self._gathering.roles, applied, self._answered)
+        if not self._gathering.first_look.take(self.number, self._layout, nodes):
+            self._early = Outcome(Happened.EXITED, given_up=REFUSED)
+            return
+        self._nodes = nodes
+        leader.open(self.number, self.folder, self._layout, nodes)
+        self._further = Further(leader, self.number, self.folder, self._layout, applied, self._gathering.cwd)
+        start(leader, self.number, nodes, self._layout, applied, may_start_over=self._may_start_over)
         self._growing = Growing(leader, self._gathering, self.number, self._nodes)
         self._began = time.time()
 
@@ -145,6 +140,12 @@ class World:
 
     def watch(self) -> Outcome:
         """Until something must be decided."""
+        outcome = self._watch()
+        if outcome.happened not in WELL:
+            self._gathering.first_look.write(self.folder)
+        return outcome
+
+    def _watch(self) -> Outcome:
         if self._early is not None:
             return self._early
         while True:
@@ -292,6 +293,16 @@ class World:
             found = Evidence(fact=fact, origin=Origin(source=LOST), rank=rank, at=at, quote=quote)
             append(self.folder / LOST, [found])
 
+    def look_further(self, report: Report, progress: Progress) -> bool:
+        """The network between the hosts, if that or hardware is to blame, and not one node that went silent."""
+        if self._further is None or self._lost:
+            return False
+        return self._further.look(report, progress, self._nodes, self._gathering)
+
+    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+        """What could be done about the report's root cause."""
+        return self._further.offers(report, progress, self.env) if self._further is not None else ()
+
     # --- after a decision
 
     def hold(self, wait_s: float) -> None:
@@ -386,6 +397,3 @@ class World:
 
     def _host(self, node: int) -> str:
         return self._leader.host(node)
-
-    def _hosts(self, nodes: Sequence[int]) -> str:
-        return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.jax import input, posthook, saves, world
@@ -15,6 +16,7 @@ from keepstep.guard.adapters.jax.posthook import PART
 from keepstep.guard.adapters.jax.recompiles import Recompiles
 from keepstep.guard.adapters.jax.runs import Runs
 from keepstep.guard.adapters.tracebacks import OWN
+from keepstep.guard.transport import interface
 
 if TYPE_CHECKING:
     from keepstep.guard.needs import Adapts
@@ -36,6 +38,8 @@ def attach(session: Adapts, module: Any) -> None:
         from jax._src import distributed
 
         world.watch(session, distributed, lockstep, version, lambda: _options(module))
+    with session.part("JAX's interface"):
+        _pin_interface()
     with session.part(PART):
         runs, programs = _watch_executions(session, module, lockstep)
         with session.part("JAX's input"):
@@ -46,6 +50,23 @@ def attach(session: Adapts, module: Any) -> None:
         from jax._src import traceback_util
 
         traceback_util.register_exclusion(OWN)
+
+
+def _pin_interface() -> None:
+    """gloo of JAX listens at the address of the host's name; no setting of JAX changes that, but the supervisor may."""
+    from jax._src import xla_bridge
+
+    library: Any = xla_bridge._jax  # type: ignore[attr-defined]
+    original = library.make_gloo_tcp_collectives
+
+    @functools.wraps(original)
+    def make_gloo_tcp_collectives(*args: Any, **kwargs: Any) -> Any:
+        name = interface()
+        if name is not None and len(args) < 3 and "hostname" not in kwargs:
+            kwargs.setdefault("interface", name)
+        return original(*args, **kwargs)
+
+    library.make_gloo_tcp_collectives = make_gloo_tcp_collectives
 
 
 def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple[Runs, Programs]:

@@ -11,7 +11,17 @@ import atexit
 import functools
 from typing import TYPE_CHECKING, Any
 
-from keepstep.guard.adapters.tensorflow import apart, checkpoints, finite, input, keras, programs, shares, worlds
+from keepstep.guard.adapters.tensorflow import (
+    apart,
+    checkpoints,
+    communication,
+    finite,
+    input,
+    keras,
+    programs,
+    shares,
+    worlds,
+)
 from keepstep.guard.adapters.tensorflow.state import State, inside
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 
@@ -26,6 +36,7 @@ def attach(session: Adapts, module: Any) -> None:
         state.executing_eagerly = inside("eager.context").executing_eagerly
     for name, part in (
         ("worlds", worlds),
+        ("communication", communication),
         ("programs", programs),
         ("input", input),
         ("checkpoints", checkpoints),

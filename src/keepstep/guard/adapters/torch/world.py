@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.core.contracts import Subject
-from keepstep.guard.adapters.torch import watch
+from keepstep.guard.adapters.torch import backend, watch
 from keepstep.guard.adapters.torch.state import Torch, replace_everywhere
 from keepstep.guard.adapters.torch.store import LONGEST_WAIT_S, Store, base_of
 from keepstep.guard.arriving import rendezvous
@@ -49,6 +49,7 @@ def hook(state: Torch, c10d: ModuleType) -> None:
 
     @functools.wraps(init)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = backend.asked(args, kwargs)
         with rendezvous(state.session, "torch", *(place(*args, **kwargs) or (None, None, None))):
             result = init(*args, **kwargs)
         timeout = kwargs.get("timeout", args[2] if len(args) > 2 else None)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is looked at once an attempt has failed, and what could be done about it: of several hosts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keepstep.core.cause import Cause
+from keepstep.core.report import Report
+from keepstep.store.evidence import append
+from keepstep.supervise import remedy
+from keepstep.supervise.crew import Applied
+from keepstep.supervise.layout import MORE_PORTS, Layout
+from keepstep.supervise.nodes.gathering import Gathering
+from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.progress import Progress
+from keepstep.supervise.remedy import Remedy
+from keepstep.supervise.transports import other_transport
+
+if TYPE_CHECKING:
+    from keepstep.supervise.nodes.between import Hosts
+
+FAMILIES = ("network", "hardware")
+FILE = "network.jsonl"
+
+
+class Further:
+    """Of one attempt."""
+
+    def __init__(self, leader: Leader, number: int, folder: Path, layout: Layout, applied: Applied, cwd: Path) -> None:
+        self._leader, self._number, self._folder = leader, number, folder
+        self._layout, self._applied, self._cwd = layout, applied, cwd
+        self._hosts: Hosts | None = None
+
+    def look(self, report: Report, progress: Progress, nodes: Sequence[int], gathering: Gathering) -> bool:
+        """The network between these nodes, once, if network or hardware is to blame. True: there is new evidence."""
+        root = report.root
+        if root is None or root.cause.family not in FAMILIES or self._hosts is not None or len(nodes) < 2:
+            return False
+        if gathering.interrupted() is not None:
+            return False
+        from keepstep.supervise.nodes.between import Between, Hosts
+
+        gathering.say(f"looking at the network between the hosts, because of {root.cause.value}")
+        self._hosts = Hosts()
+        with contextlib.suppress(ValueError, TypeError, KeyError, OSError):  # whatever an agent answered
+            between = Between(
+                self._leader,
+                self._number,
+                self._layout,
+                variables={node: self._applied.variables_of(node) for node in nodes},
+                addresses={node: self._address(node) for node in nodes},
+                frameworks=progress.frameworks,
+                interrupted=gathering.interrupted,
+            )
+            self._hosts = between.hold(nodes)
+        if not self._hosts.seen:
+            return False
+        with contextlib.suppress(OSError):
+            append(self._folder / FILE, self._hosts.seen)
+        return True
+
+    def offers(self, report: Report, progress: Progress, env: Mapping[str, str]) -> tuple[Remedy, ...]:
+        """What could be done about the report's root cause."""
+        found: tuple[Remedy, ...] = ()
+        if report.root is not None and report.root.cause is not Cause.NETWORK_WRONG_INTERFACE:
+            found = remedy.offered(report, env, self._cwd, restored_from=progress.restored_from)
+        seats = Counter(seat.node for seat in self._layout.seats)
+        if self._hosts is not None:
+            from keepstep.supervise.nodes.offers import other_paths
+
+            ports = {node: count + 2 * MORE_PORTS for node, count in seats.items()}
+            found = (*other_paths(report, self._hosts, self._applied, ports, progress.frameworks), *found)
+        if any(not each.advice_only for each in found):
+            return found
+        return (*found, *other_transport(report, progress.frameworks, env, sum(seats.values())))
+
+    def _address(self, node: int) -> str:
+        """Where the job reaches a node."""
+        seats = (seat.host for seat in self._layout.seats if seat.node == node)
+        return next(seats, "") or self._leader.address(node)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of an attempt on several nodes: who sits where, and what each node gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from keepstep.core.wording import count, listing
+from keepstep.supervise.crew import Applied
+from keepstep.supervise.layout import MORE_PORTS, Layout
+from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.gathering import TooFew
+from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.seating import Place, Roles, counts, seat
+
+READY_S = 10.0
+Answered = Callable[[type[said.Ready], Sequence[int], float], dict[int, said.Ready]]
+
+
+def seated(
+    leader: Leader, attempt: int, places: Sequence[Place], roles: Roles, applied: Applied, answered: Answered
+) -> Layout:
+    """Which rank sits where, with ports that each node has found free. Raises :class:`TooFew`."""
+    places = [replace(place, address=applied.addresses.get(place.node, place.address)) for place in places]
+    nodes, wanted = [place.node for place in places], counts(places, roles)
+    leader.forget(said.Ready)
+    for node in nodes:
+        ports = applied.ports.get(node, ())
+        leader.tell([node], said.Prepare(attempt=attempt, ranks=wanted[node] + MORE_PORTS, ports=ports))
+    ready = answered(said.Ready, nodes, READY_S)
+    if missing := [leader.host(node) for node in nodes if node not in ready]:
+        raise TooFew(f"{count(len(missing), 'node')} ({listing(missing)}) did not answer within {READY_S:.0f} s")
+    return seat(places, roles, {node: each.ports for node, each in ready.items()})
+
+
+def start(
+    leader: Leader, attempt: int, nodes: Sequence[int], layout: Layout, applied: Applied, *, may_start_over: bool
+) -> None:
+    """Each node with the variables that remedies have set for it."""
+    for node in nodes:
+        message = said.Start(
+            attempt=attempt,
+            layout=layout,
+            variables=tuple(applied.variables_of(node).items()),
+            limits=tuple(applied.limits.items()),
+            may_start_over=may_start_over,
+        )
+        leader.tell([node], message)
