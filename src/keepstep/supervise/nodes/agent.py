@@ -70,6 +70,8 @@ class Part:
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone; 0: there is only the one connection."""
     office: Office | None = None
+    leads: bool = False
+    """The leader runs in this process, too."""
 
 
 class Agent:
@@ -301,6 +303,7 @@ class Agent:
             grace_s=self._part.grace_s,
             hang_s=self._part.hang_s,
             reserve=self._reserve,
+            explains=self._part.leads,
             may_start_over=may_start_over,
         )
 

@@ -16,7 +16,7 @@ from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
-from keepstep.core.wording import count, listing, ranks
+from keepstep.core.wording import count, duration, listing, ranks
 from keepstep.store.evidence import append
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.layout import MORE_PORTS, Layout
@@ -89,17 +89,23 @@ class World:
 
     def begin(self) -> None:
         """Gather the nodes, seat the ranks, start all of them or none."""
+        first: float | None = None
         try:
-            places = self._gathering.gather()
-            if places is None:
-                self._early = Outcome(Happened.INTERRUPTED)
-                return
-            self._start(places)
+            while (places := self._gathering.gather()) is not None:
+                if not (missing := self._start(places)):
+                    return
+                first = first or time.monotonic()
+                words = f"{self._hosts(missing)} did not answer when asked to prepare the attempt"
+                if time.monotonic() - first > self._gathering.again_s:
+                    raise TooFew(f"{words}, for {duration(time.monotonic() - first)}")
+                self._say(f"{words}: the nodes are gathered again; nothing was started")
+            self._early = Outcome(Happened.INTERRUPTED)
         except TooFew as error:
             self._write(NodesMissing(why=str(error), refused=error.refused), time.time(), str(error))
             self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
 
-    def _start(self, places: Sequence[Place]) -> None:
+    def _start(self, places: Sequence[Place]) -> list[int]:
+        """Returns the nodes that cannot take part after all; then nothing was started."""
         roles, leader = self._gathering.roles, self._leader
         self._nodes = [place.node for place in places]
         wanted = counts(places, roles)
@@ -109,7 +115,7 @@ class World:
                 leader.tell([node], said.Prepare(attempt=self.number, ranks=wanted[node] + MORE_PORTS))
             ready = self._answered(said.Ready, self._nodes, READY_S)
             if missing := [node for node in self._nodes if node not in ready]:
-                raise TooFew(f"{self._hosts(missing)} did not answer within {READY_S:.0f} s")
+                return missing
             self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
         leader.open(self.number, self.folder, self._layout, self._nodes)
         start = said.Start(
@@ -122,6 +128,7 @@ class World:
         leader.tell(self._nodes, start)
         self._growing = Growing(leader, self._gathering, self.number, self._nodes)
         self._began = time.time()
+        return []
 
     def _answered(self, kind: type[Answer], nodes: Iterable[int], seconds: float) -> dict[int, Answer]:
         """The answers of these nodes, as soon as all are there, or those that came in time."""
