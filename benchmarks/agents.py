@@ -2,7 +2,8 @@
 """As many real agents as this machine carries: start, lose a rank, come back, lose an agent, come back, finish.
 
 ``python -m benchmarks.agents [AGENTS]``. All agents are processes of this machine and meet on loopback, over TLS. Their
-ranks only sleep, without a guard and without spares, so what is measured is keepstep.
+ranks only read a few bytes per second (idle ones would be taken for stuck), without a guard and without spares, so what
+is measured is keepstep.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ import os, time
 rank, attempt = os.environ["RANK"], os.environ["KEEPSTEP_ATTEMPT"]
 with open(f"started-{attempt}-{rank}", "w") as file:
     file.write(str(os.getpid()))
+data = open("/dev/zero", "rb", buffering=0)
 while not os.path.exists(f"go-{attempt}"):
-    time.sleep(0.5)
+    data.read(256 << 10)
+    time.sleep(1.0)
 """
 PATIENCE_S = 900.0
 STEADY_S = 60.0
@@ -133,7 +136,8 @@ def steady(agents: Sequence[subprocess.Popen[bytes]]) -> list[str]:
         f"the leader (with a node of its own) uses {costs[0][0]:.2f} % of a core and {memory[0][0]:.0f} MB",
         f"an agent with its {len(teams[1]) - 1} helpers uses {middle(together):.3f} % of a core "
         f"(at most {max(together):.3f} %), itself {middle([each[0] for each in costs[1:]]):.3f} %; "
-        f"{middle([sum(each) for each in memory[1:]]):.0f} MB, itself {middle([each[0] for each in memory[1:]]):.0f} MB",
+        f"{middle([sum(each) for each in memory[1:]]):.0f} MB, "
+        f"itself {middle([each[0] for each in memory[1:]]):.0f} MB",
     ]
 
 

@@ -117,6 +117,7 @@ class Contact:
             may = self._lease.may_start(start, now()) and self._asked_by is self._link is not None
             if may:
                 self.vitals = Vitals(state=State.RUNS)
+                self._hold(self._lease.left_s(now()))  # before the first rank lives
             return may
 
     @property
