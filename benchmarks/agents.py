@@ -9,8 +9,10 @@ is measured is keepstep.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import keepstep
 from keepstep.sources.ports import free_ports
 
 RANK = """
@@ -82,6 +85,7 @@ def start(folder: Path, count: int) -> list[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "keepstep", "run", "--nodes", f"{count - 1}:{count}", "--per-node", "1"]
     command += ["--meet", f"127.0.0.1:{free_ports(1)[0]}", "--no-check", "--no-spares", "--quiet"]
     env = {**os.environ, "KEEPSTEP": "off", "KEEPSTEP_SECRET": secrets.token_hex(32), "OMP_NUM_THREADS": "1"}
+    env["PYTHONPATH"] = installed(folder)
     out = (folder / "said.txt").open("wb")
     return [
         subprocess.Popen(
@@ -94,6 +98,13 @@ def start(folder: Path, count: int) -> list[subprocess.Popen[bytes]]:
         )
         for node in range(count)
     ]
+
+
+def installed(folder: Path) -> str:
+    """A copy with bytecode, as an installed package has it, whatever this environment says about writing it."""
+    shutil.copytree(Path(keepstep.__file__).parent, folder / "site" / "keepstep")
+    compileall.compile_dir(folder / "site", quiet=1)
+    return str(folder / "site")
 
 
 def started(folder: Path, attempt: int, count: int) -> list[int]:

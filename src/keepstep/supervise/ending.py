@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keepstep.supervise import control_group, reaper
+from keepstep.supervise.priority import ordinarily
 
 if TYPE_CHECKING:
     from keepstep.supervise.spares import Launch
@@ -145,7 +146,7 @@ class Reaper:
         """Start a process of the run. If there are control groups, it cannot leave ours."""
         from keepstep.supervise.launch import start  # the companion starts nothing and does without it
 
-        with control_group.inside(self.group):
+        with control_group.inside(self.group), ordinarily():
             process = start(launch, out, err, pass_fds)
         self.add(process.pid)
         return process

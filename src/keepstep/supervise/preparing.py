@@ -11,7 +11,6 @@ from pathlib import Path
 
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.member import Member
-from keepstep.supervise.priority import urgent
 
 MOST_READY = 8
 
@@ -19,7 +18,7 @@ MOST_READY = 8
 def prepare(ranks: int, *, explains: bool = True) -> None:
     """Start the children that look at stacks, and import what a diagnosis needs. Never raises.
 
-    Only the children are urgent. The imports take seconds of processor time, and agents must be heard meanwhile.
+    None of this is urgent: it takes seconds of processor time, and agents must be heard meanwhile.
 
     ``explains``: diagnoses are made in this process. An agent only sends what it sees, and the leader explains it.
     """
@@ -27,8 +26,7 @@ def prepare(ranks: int, *, explains: bool = True) -> None:
         if ranks:
             from keepstep.sources.stacks import keep_ready
 
-            with urgent():
-                keep_ready(max(1, min(ranks, os.cpu_count() or 1, MOST_READY)))
+            keep_ready(max(1, min(ranks, os.cpu_count() or 1, MOST_READY)))
         if not explains:
             return
         import keepstep.analyze.why  # noqa: F401

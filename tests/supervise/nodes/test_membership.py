@@ -310,3 +310,12 @@ def test_a_connection_that_still_carries_beats_is_kept_for_longer() -> None:
     assert not lease.is_deaf(SILENT_S + 0.1, carries=True)
     assert lease.is_deaf(DEAF_S + 0.1, carries=True)
     assert DEAF_S + CONNECT_S < LEASE_S, "there is time for another connection before the ranks must end"
+
+
+def test_an_agent_that_was_not_run_for_a_while_is_not_deaf() -> None:
+    lease = Lease(0.0)
+    lease.connected(0.0)
+    lease.overslept(7.0)
+    assert not lease.is_deaf(7.5)
+    assert lease.is_over(7.5), "the lease itself does not care why nothing was heard"
+    assert lease.is_deaf(7.0 + SILENT_S + 0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the leader decides first when several things are reported at once. No node answers here; news are put by hand."""
+"""What the leader decides first when several things are reported at once. No node answers here; news is put by hand."""
 
 from __future__ import annotations
 

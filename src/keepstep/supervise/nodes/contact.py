@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from keepstep.supervise.nodes.lease import Lease
 from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
 from keepstep.supervise.nodes.messages import Heard, Hello, Message, Refused, Start, State, Welcome
+from keepstep.supervise.priority import promptly
 
 AGAIN_S = 0.5
 """Between two tries to reach the leader."""
+OVERSLEPT_S = 0.5
+"""A wait that takes so much longer than it should: the host is too crowded to run this thread."""
 BULK = 1 << 20
 """Evidence waits while so many bytes are on their way: beats must not queue behind it."""
 
@@ -136,6 +139,7 @@ class Contact:
     # --- the thread
 
     def _run(self) -> None:
+        promptly()
         while not self._over.is_set():
             try:
                 if self._link is None:
@@ -175,8 +179,11 @@ class Contact:
 
     def _listen(self) -> None:
         assert self._link is not None
-        message = self._link.receive(self._wait_s())
+        wait_s, began = self._wait_s(), now()
+        message = self._link.receive(wait_s)
         if message is None:
+            if now() - began > wait_s + OVERSLEPT_S:
+                self._lease.overslept(now())
             if self._anew and self._lease.is_deaf(now()) and self._lease.is_deaf(now(), carries=not self._link.stuck):
                 raise LinkLost("the leader does not answer")
             return

@@ -33,6 +33,7 @@ from keepstep.supervise.nodes.office import Inherited, Office, Term
 from keepstep.supervise.nodes.seating import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.nodes.world import World
+from keepstep.supervise.priority import promptly
 from keepstep.supervise.statuses import AS_IT_IS, Statuses
 from keepstep.supervise.terminal import Terminal
 
@@ -157,6 +158,7 @@ class Nodes:
         self, station: Station, asked: Asked, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts
     ) -> None:
         self._station, self._asked, self._env = station, asked, env
+        promptly()
         hub = _hub(station)
         office = station.office
         membership = Membership(

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -83,22 +84,23 @@ class Leader:
 
     # --- for the supervisor
 
-    def open(self, attempt: int, folder: Path, layout: Layout, nodes: Iterable[int]) -> None:
+    def open(self, attempt: int, folder: Path, layout: Layout, nodes: Collection[int]) -> None:
         """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
         with self._changed:
             self._membership.started(attempt, nodes, now())
             self._attempt, self._folder, self._layout = attempt, folder, layout
             self._answers.clear()
             self._keys.clear()
-            self._receivers = {}
-            for node in nodes:
-                self._receivers[node] = Receiver(folder / f"node{node}")
-                self._describe(node)
+            self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}
+        for node in nodes:
+            with self._changed:
+                describe = self._described(node)
+            describe()
 
     def tell(self, nodes: Iterable[int], message: said.Message) -> None:
-        """To each of these nodes that is connected."""
-        with self._changed:
-            for node in nodes:
+        """To each of these nodes that is connected. Beats are answered in between: there may be thousands of nodes."""
+        for node in nodes:
+            with self._changed:
                 self._send(node, message)
 
     def answers(self, kind: type[Answer], attempt: int) -> dict[int, Answer]:
@@ -276,7 +278,7 @@ class Leader:
         else:
             self._nodes[link] = hello.node
             self._ahead[link] = hello.wall - time.time() if hello.wall is not None else 0.0
-            self._describe(hello.node)
+            self._described(hello.node)()
         self._hub.send(link, answer)
         if isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
             keys = tuple(key for node, key in self._keys if node != hello.node)
@@ -329,18 +331,23 @@ class Leader:
         member = self._membership.member(node)
         return member.hello.host if member is not None else f"node {node}"
 
-    def _describe(self, node: int) -> None:
-        """Which machine a node of this attempt is, for whoever reads the folder."""
+    def _described(self, node: int) -> Callable[[], None]:
+        """Writes which machine a node of this attempt is, for whoever reads the folder."""
         if self._folder is None or node not in self._receivers:
-            return
+            return lambda: None
         member = self._membership.member(node)
         ranks = (seat.rank for seat in self._layout.seats if seat.node == node and seat.member.trains)
         ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
-        with contextlib.suppress(OSError):
-            write_node(
-                self._folder / f"node{node}",
-                host=self._host(node),
-                address=self._address(node),
-                ranks=ranks,
-                ahead_s=ahead if abs(ahead) > CLOCKS_S else 0.0,
-            )
+        return partial(
+            _write_node,
+            self._folder / f"node{node}",
+            host=self._host(node),
+            address=self._address(node),
+            ranks=tuple(ranks),
+            ahead_s=ahead if abs(ahead) > CLOCKS_S else 0.0,
+        )
+
+
+def _write_node(folder: Path, *, host: str, address: str, ranks: tuple[int, ...], ahead_s: float) -> None:
+    with contextlib.suppress(OSError):
+        write_node(folder, host=host, address=address, ranks=ranks, ahead_s=ahead_s)

@@ -85,6 +85,10 @@ class Lease:
         for number in [number for number in self._sent if number <= heard.number]:
             del self._sent[number]
 
+    def overslept(self, now: float) -> None:
+        """This process was not run for a while: what the leader said meanwhile has yet to be read."""
+        self._alive = now
+
     def is_deaf(self, now: float, *, carries: bool = False) -> bool:
         """Nothing was heard on this connection for long. Make another: one of TCP may take minutes to recover.
 
