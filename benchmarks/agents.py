@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import contextlib
 import os
 import secrets
 import shutil
@@ -59,6 +60,8 @@ def measure(folder: Path, count: int) -> list[str]:
         ranks = started(folder, 0, count)
         said.append(f"all ranks of attempt 0 run after {time.monotonic() - began:.1f} s")
         said += steady(agents)
+        if list(folder.glob("started-1-*")):
+            raise RuntimeError("attempt 0 did not hold: " + (folder / "said.txt").read_text()[-8000:])
         struck = time.monotonic()
         os.kill(ranks[count // 2], signal.SIGKILL)
         started(folder, 1, count)
@@ -127,14 +130,11 @@ def steady(agents: Sequence[subprocess.Popen[bytes]]) -> list[str]:
     time.sleep(SETTLE_S)
     teams = [[agent.pid, *helpers(agent.pid)] for agent in agents]
     start_s = sorted(used(agent.pid) for agent in agents[1:])
-    before = [[used(pid) for pid in team] for team in teams]
+    before = [{pid: used(pid) for pid in team} for team in teams]
     began = time.monotonic()
     time.sleep(STEADY_S)
     passed = time.monotonic() - began
-    costs = [
-        [(used(pid) - then) / passed * 100 for pid, then in zip(team, each, strict=True)]
-        for team, each in zip(teams, before, strict=True)
-    ]
+    costs = [[max(0.0, used(pid) - then) / passed * 100 for pid, then in each.items()] for each in before]
     memory = [[proportional(pid) / (1 << 20) for pid in team] for team in teams]
 
     def middle(values: list[float]) -> float:
@@ -156,21 +156,28 @@ def helpers(pid: int) -> list[int]:
     """Its children that are not ranks: the reaper, and those that look at stacks."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if b"train.py" not in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(int(child))
+        with contextlib.suppress(OSError):
+            children = (task / "children").read_text().split()
+            found += [int(each) for each in children if b"train.py" not in Path(f"/proc/{each}/cmdline").read_bytes()]
     return found
 
 
 def used(pid: int) -> float:
     """Processor time in seconds, to the nanosecond: ticks are too coarse for what sleeps."""
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()) / 1e9
+    found = 0
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += int((task / "schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def proportional(pid: int) -> int:
     """Bytes, with shared pages counted by their share."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
+    return 0
 
 
 if __name__ == "__main__":

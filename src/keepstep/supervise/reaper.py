@@ -9,7 +9,7 @@ was made there for spares is removed (``remove FOLDER``). The three ways overlap
 lost its parent, a daemon its session, and a program that rewrites its title its environment. One that has lost all
 three is found if the run has a control group (``group FOLDER``). On several nodes, the ranks have a lease: when
 it is over they are killed, also if our agent is frozen. The agent keeps its end in memory that both share (``lease in
-DESCRIPTOR``), so that this process sleeps until then however often the lease is renewed. Standard library only.
+DESCRIPTOR``), so this process sleeps until then however often the lease is renewed. Standard library only.
 """
 
 from __future__ import annotations
