@@ -2,14 +2,18 @@
 """As many real agents as this machine carries: start, lose a rank, come back, lose an agent, come back, finish.
 
 ``python -m benchmarks.agents [AGENTS]``. All agents are processes of this machine and meet on loopback, over TLS. Their
-ranks only sleep, without a guard and without spares, so what is measured is keepstep.
+ranks only read a few bytes per second (idle ones would be taken for stuck), without a guard and without spares, so what
+is measured is keepstep.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
+import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import keepstep
 from keepstep.sources.ports import free_ports
 
 RANK = """
@@ -25,12 +30,14 @@ import os, time
 rank, attempt = os.environ["RANK"], os.environ["KEEPSTEP_ATTEMPT"]
 with open(f"started-{attempt}-{rank}", "w") as file:
     file.write(str(os.getpid()))
+data = open("/dev/zero", "rb", buffering=0)
 while not os.path.exists(f"go-{attempt}"):
-    time.sleep(0.5)
+    data.read(256 << 10)
+    time.sleep(1.0)
 """
 PATIENCE_S = 900.0
-STEADY_S = 30.0
-TICKS = os.sysconf("SC_CLK_TCK")
+STEADY_S = 60.0
+SETTLE_S = 15.0
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -53,6 +60,8 @@ def measure(folder: Path, count: int) -> list[str]:
         ranks = started(folder, 0, count)
         said.append(f"all ranks of attempt 0 run after {time.monotonic() - began:.1f} s")
         said += steady(agents)
+        if list(folder.glob("started-1-*")):
+            raise RuntimeError("attempt 0 did not hold: " + (folder / "said.txt").read_text()[-8000:])
         struck = time.monotonic()
         os.kill(ranks[count // 2], signal.SIGKILL)
         started(folder, 1, count)
@@ -79,6 +88,7 @@ def start(folder: Path, count: int) -> list[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "keepstep", "run", "--nodes", f"{count - 1}:{count}", "--per-node", "1"]
     command += ["--meet", f"127.0.0.1:{free_ports(1)[0]}", "--no-check", "--no-spares", "--quiet"]
     env = {**os.environ, "KEEPSTEP": "off", "KEEPSTEP_SECRET": secrets.token_hex(32), "OMP_NUM_THREADS": "1"}
+    env["PYTHONPATH"] = installed(folder)
     out = (folder / "said.txt").open("wb")
     return [
         subprocess.Popen(
@@ -91,6 +101,13 @@ def start(folder: Path, count: int) -> list[subprocess.Popen[bytes]]:
         )
         for node in range(count)
     ]
+
+
+def installed(folder: Path) -> str:
+    """A copy with bytecode, as an installed package has it, whatever this environment says about writing it."""
+    shutil.copytree(Path(keepstep.__file__).parent, folder / "site" / "keepstep")
+    compileall.compile_dir(folder / "site", quiet=1)
+    return str(folder / "site")
 
 
 def started(folder: Path, attempt: int, count: int) -> list[int]:
@@ -109,27 +126,58 @@ def wait_for(condition: Callable[[], bool], folder: Path) -> None:
 
 
 def steady(agents: Sequence[subprocess.Popen[bytes]]) -> list[str]:
-    """What the agents and the leader cost while nothing happens."""
+    """What the agents and the leader cost while nothing happens, with their helpers and without their ranks."""
+    time.sleep(SETTLE_S)
+    teams = [[agent.pid, *helpers(agent.pid)] for agent in agents]
+    start_s = sorted(used(agent.pid) for agent in agents[1:])
+    before = [{pid: used(pid) for pid in team} for team in teams]
+    began = time.monotonic()
     time.sleep(STEADY_S)
-    before = [used(agent.pid) for agent in agents]
-    time.sleep(STEADY_S)
-    costs = [(used(agent.pid) - then) / STEADY_S * 100 for agent, then in zip(agents, before, strict=True)]
-    others = sorted(costs[1:])
-    memory = sorted(resident(agent.pid) for agent in agents[1:])
+    passed = time.monotonic() - began
+    costs = [[max(0.0, used(pid) - then) / passed * 100 for pid, then in each.items()] for each in before]
+    memory = [[proportional(pid) / (1 << 20) for pid in team] for team in teams]
+
+    def middle(values: list[float]) -> float:
+        return sorted(values)[len(values) // 2]
+
+    together = [sum(each) for each in costs[1:]]
     return [
-        f"the leader (with a node of its own) uses {costs[0]:.2f} % of a core and {resident(agents[0].pid) >> 20} MB",
-        f"an agent uses {others[len(others) // 2]:.2f} % of a core (at most {others[-1]:.2f} %) "
-        f"and {memory[len(memory) // 2] >> 20} MB",
+        f"load {os.getloadavg()[0]:.0f}",
+        f"an agent has used {middle(start_s):.2f} s of a core {SETTLE_S:.0f} s after all ranks run",
+        f"the leader (with a node of its own) uses {costs[0][0]:.2f} % of a core and {memory[0][0]:.0f} MB",
+        f"an agent with its {len(teams[1]) - 1} helpers uses {middle(together):.3f} % of a core "
+        f"(at most {max(together):.3f} %), itself {middle([each[0] for each in costs[1:]]):.3f} %; "
+        f"{middle([sum(each) for each in memory[1:]]):.0f} MB, "
+        f"itself {middle([each[0] for each in memory[1:]]):.0f} MB",
     ]
 
 
+def helpers(pid: int) -> list[int]:
+    """Its children that are not ranks: the reaper, and those that look at stacks."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            children = (task / "children").read_text().split()
+            found += [int(each) for each in children if b"train.py" not in Path(f"/proc/{each}/cmdline").read_bytes()]
+    return found
+
+
 def used(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Processor time in seconds, to the nanosecond: ticks are too coarse for what sleeps."""
+    found = 0
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += int((task / "schedstat").read_text().split()[0])
+    return found / 1e9
 
 
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def proportional(pid: int) -> int:
+    """Bytes, with shared pages counted by their share."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
+    return 0
 
 
 if __name__ == "__main__":

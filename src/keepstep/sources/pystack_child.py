@@ -21,6 +21,7 @@ asked again.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import mmap
@@ -31,6 +32,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+URGENT = -10
+"""Its priority once it waits for questions, if that is allowed: on a crowded host looks come too late."""
 MOST_FRAMES = 300
 MOST_THREADS = 200
 MOST_SEGMENTS = 60_000
@@ -81,6 +84,8 @@ def _serve() -> int:
         import pystack.engine  # noqa: F401  (that is what takes the time)
     except Exception as error:
         return _fail("missing", f"{type(error).__name__}: {error}")
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, URGENT)  # not before: loading takes long, and is not urgent
     for line in sys.stdin:
         words = [str(word) for word in json.loads(line)]
         failed = main(words) != 0

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from keepstep.supervise.nodes.lease import Lease
 from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
 from keepstep.supervise.nodes.messages import Heard, Hello, Message, Refused, Start, State, Welcome
+from keepstep.supervise.priority import promptly
 
 AGAIN_S = 0.5
 """Between two tries to reach the leader."""
+OVERSLEPT_S = 0.5
+"""A wait that takes so much longer than it should: the host is too crowded to run this thread."""
 BULK = 1 << 20
 """Evidence waits while so many bytes are on their way: beats must not queue behind it."""
 
@@ -64,6 +67,8 @@ class Contact:
         self._lock = threading.Lock()
         """For the lease and the link: the agent asks and sends, too."""
         self._link: Link | None = None
+        self._asked_by: Link | None = None
+        """On which connection the newest start came."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepstep-contact", daemon=True)
         self._thread.start()
@@ -106,11 +111,16 @@ class Contact:
             return self._lease.is_over(now())
 
     def may_start(self, start: Start) -> bool:
-        """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs."""
+        """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs.
+
+        A start that came on an earlier connection is too late: since then, this node may have said that it runs
+        nothing, and the leader does not wait for its lease any more.
+        """
         with self._lock:
-            may = self._lease.may_start(start, now())
+            may = self._lease.may_start(start, now()) and self._asked_by is self._link is not None
             if may:
                 self.vitals = Vitals(state=State.RUNS)
+                self._hold(self._lease.left_s(now()))  # before the first rank lives
             return may
 
     @property
@@ -129,6 +139,7 @@ class Contact:
     # --- the thread
 
     def _run(self) -> None:
+        promptly()
         while not self._over.is_set():
             try:
                 if self._link is None:
@@ -168,9 +179,12 @@ class Contact:
 
     def _listen(self) -> None:
         assert self._link is not None
-        message = self._link.receive(self._wait_s())
+        wait_s, began = self._wait_s(), now()
+        message = self._link.receive(wait_s)
         if message is None:
-            if self._anew and self._lease.is_deaf(now()):
+            if now() - began > wait_s + OVERSLEPT_S:
+                self._lease.overslept(now())
+            if self._anew and self._lease.is_deaf(now()) and self._lease.is_deaf(now(), carries=not self._link.stuck):
                 raise LinkLost("the leader does not answer")
             return
         if isinstance(message, Heard):
@@ -181,9 +195,11 @@ class Contact:
             return
         if isinstance(message, Refused) and message.again:
             raise CannotConnect(message.why)
-        if isinstance(message, Welcome):
-            with self._lock:
+        with self._lock:
+            if isinstance(message, Welcome):
                 self._lease.welcomed(message)
+            elif isinstance(message, Start):
+                self._asked_by = self._link
         self._deliver(message)
 
     def _wait_s(self) -> float:

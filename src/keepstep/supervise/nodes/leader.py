@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,12 +21,14 @@ from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.hub import LOCAL, Hub
-from keepstep.supervise.nodes.link import Got, Lost, Opened, TurnedAway
+from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.membership import Member, Membership, News
 from keepstep.supervise.nodes.parcels import Receiver, write_node
 from keepstep.supervise.nodes.relay import audience
 
 ROUND_S = 0.25
+MOST_AT_ONCE = 256
+"""Events between two looks at who is silent."""
 CLOCKS_S = 1.0
 """Clocks that differ by less count as the same: a hello takes a while to arrive."""
 LONGEST_WORDS = 2000
@@ -81,22 +84,23 @@ class Leader:
 
     # --- for the supervisor
 
-    def open(self, attempt: int, folder: Path, layout: Layout, nodes: Iterable[int]) -> None:
+    def open(self, attempt: int, folder: Path, layout: Layout, nodes: Collection[int]) -> None:
         """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
         with self._changed:
             self._membership.started(attempt, nodes, now())
             self._attempt, self._folder, self._layout = attempt, folder, layout
             self._answers.clear()
             self._keys.clear()
-            self._receivers = {}
-            for node in nodes:
-                self._receivers[node] = Receiver(folder / f"node{node}")
-                self._describe(node)
+            self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}
+        for node in nodes:
+            with self._changed:
+                describe = self._described(node)
+            describe()
 
     def tell(self, nodes: Iterable[int], message: said.Message) -> None:
-        """To each of these nodes that is connected."""
-        with self._changed:
-            for node in nodes:
+        """To each of these nodes that is connected. Beats are answered in between: there may be thousands of nodes."""
+        for node in nodes:
+            with self._changed:
                 self._send(node, message)
 
     def answers(self, kind: type[Answer], attempt: int) -> dict[int, Answer]:
@@ -224,17 +228,28 @@ class Leader:
     # --- the thread
 
     def _run(self) -> None:
+        ticked = now()
         while not self._over.is_set():
             event = self._hub.receive(ROUND_S)
             with self._changed:
-                while event is not None:
-                    self._take(event)
-                    event = self._hub.receive(0.0)
-                if news := self._membership.tick(now()):
-                    self._news += news
-                self._changed.notify_all()
+                stirred = self._take_all(event)
+                if now() - ticked >= ROUND_S:  # it looks at every node: not for each beat
+                    ticked = now()
+                    self._news += self._membership.tick(ticked)
+                if stirred or self._news:
+                    self._changed.notify_all()
 
-    def _take(self, event: Opened | Got | Lost | TurnedAway) -> None:
+    def _take_all(self, event: Event | None) -> bool:
+        """This one and what came since, up to a bound. Whether there was more than beats, so whoever waits looks."""
+        stirred, left = False, MOST_AT_ONCE
+        while event is not None:
+            self._take(event)
+            stirred = stirred or not (isinstance(event, Got) and isinstance(event.message, said.Beat))
+            left -= 1
+            event = self._hub.receive(0.0) if left else None
+        return stirred
+
+    def _take(self, event: Event) -> None:
         match event:
             case Opened(link=link, peer=peer):
                 self._peers[link] = peer
@@ -263,7 +278,7 @@ class Leader:
         else:
             self._nodes[link] = hello.node
             self._ahead[link] = hello.wall - time.time() if hello.wall is not None else 0.0
-            self._describe(hello.node)
+            self._described(hello.node)()
         self._hub.send(link, answer)
         if isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
             keys = tuple(key for node, key in self._keys if node != hello.node)
@@ -316,18 +331,23 @@ class Leader:
         member = self._membership.member(node)
         return member.hello.host if member is not None else f"node {node}"
 
-    def _describe(self, node: int) -> None:
-        """Which machine a node of this attempt is, for whoever reads the folder."""
+    def _described(self, node: int) -> Callable[[], None]:
+        """Writes which machine a node of this attempt is, for whoever reads the folder."""
         if self._folder is None or node not in self._receivers:
-            return
+            return lambda: None
         member = self._membership.member(node)
         ranks = (seat.rank for seat in self._layout.seats if seat.node == node and seat.member.trains)
         ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
-        with contextlib.suppress(OSError):
-            write_node(
-                self._folder / f"node{node}",
-                host=self._host(node),
-                address=self._address(node),
-                ranks=ranks,
-                ahead_s=ahead if abs(ahead) > CLOCKS_S else 0.0,
-            )
+        return partial(
+            _write_node,
+            self._folder / f"node{node}",
+            host=self._host(node),
+            address=self._address(node),
+            ranks=tuple(ranks),
+            ahead_s=ahead if abs(ahead) > CLOCKS_S else 0.0,
+        )
+
+
+def _write_node(folder: Path, *, host: str, address: str, ranks: tuple[int, ...], ahead_s: float) -> None:
+    with contextlib.suppress(OSError):
+        write_node(folder, host=host, address=address, ranks=ranks, ahead_s=ahead_s)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Collected, Ended, Message, Parcel, encode
+from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Collected, Ended, Message, Parcel, Start, encode
 
 MOST_QUEUED = 32 << 20
 """Bytes that may wait for the other side to read. One that lets more wait is cut off."""
@@ -42,6 +42,10 @@ class Link(Protocol):
     @property
     def queued(self) -> int:
         """Bytes that wait to be sent. Senders of much evidence look at it, and wait while it is large."""
+
+    @property
+    def stuck(self) -> bool:
+        """Whether bytes that were sent may not have reached the other machine, as far as the kernel knows."""
 
     def send(self, message: Message) -> None:
         """Queue a message; never waits. Raises :class:`LinkLost` if the link is gone, or lost by this."""
@@ -101,7 +105,16 @@ def evidence(message: Message) -> bool:
 
 def encoded(message: Message) -> bytes:
     """The line of a message that is not too large for any link."""
+    global _start
+    if _start is not None and _start[0] is message:
+        return _start[1]
     line = encode(message)
     if len(line) > LARGEST:
         raise BadMessage(f"a message of {len(line)} bytes is too large; {LARGEST} are possible")
+    if isinstance(message, Start):
+        _start = message, line
     return line
+
+
+_start: tuple[Start, bytes] | None = None
+"""The last one and its line: all nodes get the same, and it names every rank."""

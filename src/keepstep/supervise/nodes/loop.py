@@ -30,6 +30,7 @@ from keepstep.supervise.nodes.link import (
 from keepstep.supervise.nodes.messages import Message
 from keepstep.supervise.nodes.queues import Inbox
 from keepstep.supervise.nodes.wire import Wire, words_for
+from keepstep.supervise.priority import promptly
 
 TURN = 256 << 10
 """Bytes of one connection at a time, so none makes the others wait."""
@@ -265,6 +266,7 @@ class Loop:
 
     def _run(self) -> None:
         why = CLOSED_HERE
+        promptly()
         try:
             while not (self._stops and not self.wires):
                 for key, events in self.selector.select(self._pause_s()):

@@ -29,6 +29,8 @@ class Part:
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone; 0: there is only the one connection."""
     office: Office | None = None
+    leads: bool = False
+    """The leader runs in this process, too."""
     check: bool = False
     """The fast parts of the check will be asked for."""
 

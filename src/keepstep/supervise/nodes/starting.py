@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from keepstep.core.wording import count, listing
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.gathering import TooFew
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.seating import Place, Roles, counts, seat
 
@@ -18,10 +16,18 @@ READY_S = 10.0
 Answered = Callable[[type[said.Ready], Sequence[int], float], dict[int, said.Ready]]
 
 
+class NotReady(Exception):
+    """Nodes that did not answer when they were asked to prepare."""
+
+    def __init__(self, nodes: list[int]) -> None:
+        super().__init__(f"not ready: {nodes}")
+        self.nodes = nodes
+
+
 def seated(
     leader: Leader, attempt: int, places: Sequence[Place], roles: Roles, applied: Applied, answered: Answered
 ) -> Layout:
-    """Which rank sits where, with ports that each node has found free. Raises :class:`TooFew`."""
+    """Which rank sits where, with ports that each node has found free. Raises :class:`NotReady`."""
     places = [replace(place, address=applied.addresses.get(place.node, place.address)) for place in places]
     nodes, wanted = [place.node for place in places], counts(places, roles)
     leader.forget(said.Ready)
@@ -29,8 +35,8 @@ def seated(
         ports = applied.ports.get(node, ())
         leader.tell([node], said.Prepare(attempt=attempt, ranks=wanted[node] + MORE_PORTS, ports=ports))
     ready = answered(said.Ready, nodes, READY_S)
-    if missing := [leader.host(node) for node in nodes if node not in ready]:
-        raise TooFew(f"{count(len(missing), 'node')} ({listing(missing)}) did not answer within {READY_S:.0f} s")
+    if missing := [node for node in nodes if node not in ready]:
+        raise NotReady(missing)
     return seat(places, roles, {node: each.ports for node, each in ready.items()})
 
 
