@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.lab import hosts as lab
-from tests.supervise.nodes.machines import Agent, Machines
+from keepstep.lab.machines import Agent, Machines
 
 pytestmark = pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing()))
 SOON_S = 3.0

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from keepstep.supervise.nodes.lease import SAFE_S
+from keepstep.supervise.nodes.lease import KILL_S, LEASE_S
 from tests.supervise.nodes.simulated import Simulation
 
 DRAWS = int(os.environ.get("KEEPSTEP_DRAWS", "60"))
 TERM_S = 4.0
+SAFE_S = LEASE_S + KILL_S
 MANY = settings(
     max_examples=DRAWS,
     deadline=None,
@@ -62,6 +63,7 @@ def put(world: Simulation, fault: Fault) -> None:
     dropped=st.sampled_from((0.0, 0.0, 0.1, 0.4)),
     term_s=st.sampled_from((None, TERM_S)),
     late_s=st.sampled_from((5.0, 60.0)),
+    lease_s=st.sampled_from((LEASE_S, LEASE_S, 12.0)),
 )
 def test_never_two_attempts_at_once(
     nodes: int,
@@ -71,9 +73,10 @@ def test_never_two_attempts_at_once(
     dropped: float,
     term_s: float | None,
     late_s: float,
+    lease_s: float,
 ) -> None:
     """Also with messages that take seconds, or get lost. The simulation itself raises if it happens."""
-    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s)
+    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s, lease_s=lease_s)
     for fault in faults:
         put(world, fault)
     world.run(max((at + length for _, at, _, length in faults), default=0.0) + 20.0)

@@ -61,6 +61,8 @@ class Contact:
         self._hold = hold
         self._anew = anew
         self._lease = Lease(now())
+        self._lapsed = False
+        """It ended while ranks ran, whatever was heard since: the reaper has ended them."""
         self._lock = threading.Lock()
         """For the lease and the link: the agent asks and sends, too."""
         self._link: Link | None = None
@@ -103,13 +105,14 @@ class Contact:
     def is_over(self) -> bool:
         """Whether the ranks may no longer run."""
         with self._lock:
-            return self._lease.is_over(now())
+            return self._lapsed or self._lease.is_over(now())
 
     def may_start(self, start: Start) -> bool:
         """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs."""
         with self._lock:
             may = self._lease.may_start(start, now())
             if may:
+                self._lapsed = False
                 self.vitals = Vitals(state=State.RUNS)
             return may
 
@@ -175,6 +178,7 @@ class Contact:
             return
         if isinstance(message, Heard):
             with self._lock:
+                self._lapsed |= self._lease.is_over(now())
                 self._lease.heard(message, now())
                 left = self._lease.left_s(now())
             self._hold(None if self.vitals.state is State.IDLE else left)

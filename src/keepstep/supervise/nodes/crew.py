@@ -24,6 +24,7 @@ from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.gathering import AGAIN_S, FIRST_S, Gathering
 from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.lease import LEASE_S
 from keepstep.supervise.nodes.links import CannotListen, Hub, Link
 from keepstep.supervise.nodes.membership import Membership
 from keepstep.supervise.nodes.messages import NEVER, Hello, State
@@ -65,6 +66,8 @@ class Station:
     per_node: int | None = None
     roles: Roles = ONLY_WORKERS
     first_s: float = FIRST_S
+    lease_s: float = LEASE_S
+    """How long ranks may run without an answer of the leader: longer where a connection cannot be made anew."""
     newest: int = NEVER
     """The newest attempt that this node knows of."""
     past: Inherited | None = None
@@ -162,6 +165,7 @@ class Nodes:
             now=now(),
             first=station.first,
             term_s=office.term_s if office is not None else None,
+            lease_s=station.lease_s,
         )
         membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)

@@ -11,7 +11,6 @@ from keepstep.core.wording import count, duration, listing
 from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
 from keepstep.supervise.nodes.leader import Leader, Leaving
-from keepstep.supervise.nodes.lease import SAFE_S
 from keepstep.supervise.nodes.seating import Place, Roles
 
 FIRST_S = 600.0
@@ -116,7 +115,7 @@ class Gathering:
         """Whether a node that is not here was heard of a moment ago."""
         member = self.leader.member(node)
         left_out = self.leader.host(node) in self._left_out and not self._needed
-        return member is not None and not left_out and clock() - member.heard < SAFE_S
+        return member is not None and not left_out and clock() - member.heard < self.leader.safe_s
 
     def _let_in(self, are_too_few: bool) -> None:
         """There are not enough nodes without the hosts that were left out."""

@@ -186,6 +186,11 @@ class Leader:
             return self._membership.blocking(now())
 
     @property
+    def safe_s(self) -> float:
+        """A node that was not heard for so long has no ranks any more."""
+        return self._membership.safe_s
+
+    @property
     def newest_attempt(self) -> int:
         with self._changed:
             return self._membership.newest_attempt

@@ -46,6 +46,7 @@ AGAIN_S = 2.0
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
 STOPS = (Happened.STOPPED, Happened.SUSPECTED)
+JUST_NOW_S = 30.0
 LOST = "nodes.jsonl"
 
 
@@ -77,6 +78,8 @@ class World:
         self._well: set[int] = set()
         self._lost: dict[int, NodeLost] = {}
         self._lost_at: dict[int, float] = {}
+        self._was_lost: dict[int, tuple[NodeLost, float]] = {}
+        """What was seen of nodes that have come back, and when they did."""
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
         self._growing: Growing | None = None
@@ -167,8 +170,7 @@ class World:
             case Silent(node=node, since_s=since_s, why=why) if node in self._nodes:
                 self._silent(node, since_s, why)
             case Returned(node=node, away_s=away_s) if node in self._nodes:
-                self._lost.pop(node, None)
-                self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+                self._back(node, away_s)
             case Leaving(node=node) if node in self._nodes:
                 return self._leaves(each)
             case Expired(node=node) if node in self._nodes and node not in self._well:
@@ -260,6 +262,13 @@ class World:
         self._lost_at[node] = time.time() - since_s
         self._note(self._lost[node])
 
+    def _back(self, node: int, away_s: float) -> None:
+        """It was not lost: what was written would mislead if another node is."""
+        if (fact := self._lost.pop(node, None)) is not None:
+            self._was_lost[node] = fact, time.time()
+        self._keep_only_lost()
+        self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+
     def _leaves(self, each: Leaving) -> Outcome:
         """One event for all ranks: they get SIGTERM and the whole grace period, as if the run itself were to end."""
         self._leaving = True
@@ -272,18 +281,21 @@ class World:
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
             member = self._leader.member(node)
-            why = (
-                "another agent has taken its place: it was started again"
-                if member is not None and not member.renews
-                else "its ranks were ended there, because its agent had lost touch with the leader"
-            )
-            self._silent(node, 0.0, why)
+            before, back = self._was_lost.get(node, (None, 0.0))
+            if member is not None and not member.renews:
+                self._silent(node, 0.0, "another agent has taken its place: it was started again")
+            elif before is not None and time.time() - back < JUST_NOW_S:  # it was away longer than its ranks may run
+                self._lost[node] = before
+                self._note(before, back)
+            else:
+                self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
-    def _note(self, fact: NodeLost) -> None:
+    def _note(self, fact: NodeLost, back: float | None = None) -> None:
         at, how = self._lost_at[fact.node], fact.why or "nothing arrives from it"
-        quote = f"{fact.host} (node {fact.node}) has been silent for {time.time() - at:.1f} s: {how}"
+        silent = f"has been silent for {time.time() - at:.1f}" if back is None else f"was silent for {back - at:.1f}"
+        quote = f"{fact.host} (node {fact.node}) {silent} s: {how}"
         rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.number) if fact.ranks else None
         self._write(fact, at, quote, rank)
 
@@ -302,8 +314,6 @@ class World:
         """End what is left on all nodes that can be reached. The others end it themselves when their lease is over."""
         if not self._nodes:
             return
-        if outcome.happened is not Happened.NODE_LOST:
-            self._keep_only_lost()
         until = time.monotonic() + self._gathering.grace_s + END_MORE_S
         while time.monotonic() < until:
             open_ = [node for node in self._nodes if node not in self._leader.answers(said.Ended, self.number)]
@@ -323,7 +333,6 @@ class World:
         )
 
     def _keep_only_lost(self) -> None:
-        """Nodes that have come back were not lost: what was written would mislead."""
         with contextlib.suppress(OSError):
             (self.folder / LOST).unlink(missing_ok=True)
         for fact in self._lost.values():

@@ -1,7 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines for runs on several nodes: network namespaces with names, temporary folders and shared memory of their own.
 
 Ranks write down when they ran, by a clock that all namespaces share, so two attempts at once would show.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -66,6 +69,8 @@ class Machines:
         self.secret = secrets.token_hex(32)
         self.net = lab.Hosts(count, folder, dict(os.environ))
         self.agents: list[Agent] = []
+        self.own: set[int] = set()
+        """Servers of the lab itself, which are not left behind by a run."""
         for host in range(count):
             for place in ("work", "tmp"):
                 self.of(host, place).mkdir(parents=True)
@@ -153,7 +158,7 @@ class Machines:
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                is_other = entry.name.isdecimal() and int(entry.name) != self.net.holder(host)
+                is_other = entry.name.isdecimal() and int(entry.name) not in (self.net.holder(host), *self.own)
                 if is_other and os.stat(entry / "ns" / "net").st_ino == inside and _lives(entry):
                     words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     found.append(f"{entry.name} {words}")
