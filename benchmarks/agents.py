@@ -2,7 +2,8 @@
 """As many real agents as this machine carries: start, lose a rank, come back, lose an agent, come back, finish.
 
 ``python -m benchmarks.agents [AGENTS]``. All agents are processes of this machine and meet on loopback, over TLS. Their
-ranks only sleep, without a guard and without spares, so what is measured is keepstep.
+ranks only read a few bytes per second (idle ones would be taken for stuck), without a guard and without spares, so what
+is measured is keepstep.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ import os, time
 rank, attempt = os.environ["RANK"], os.environ["KEEPSTEP_ATTEMPT"]
 with open(f"started-{attempt}-{rank}", "w") as file:
     file.write(str(os.getpid()))
+data = open("/dev/zero", "rb", buffering=0)
 while not os.path.exists(f"go-{attempt}"):
-    time.sleep(0.5)
+    data.read(256 << 10)
+    time.sleep(1.0)
 """
 PATIENCE_S = 900.0
-STEADY_S = 30.0
-TICKS = os.sysconf("SC_CLK_TCK")
+STEADY_S = 60.0
+SETTLE_S = 15.0
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -109,27 +112,54 @@ def wait_for(condition: Callable[[], bool], folder: Path) -> None:
 
 
 def steady(agents: Sequence[subprocess.Popen[bytes]]) -> list[str]:
-    """What the agents and the leader cost while nothing happens."""
+    """What the agents and the leader cost while nothing happens, with their helpers and without their ranks."""
+    time.sleep(SETTLE_S)
+    teams = [[agent.pid, *helpers(agent.pid)] for agent in agents]
+    start_s = sorted(used(agent.pid) for agent in agents[1:])
+    before = [[used(pid) for pid in team] for team in teams]
+    began = time.monotonic()
     time.sleep(STEADY_S)
-    before = [used(agent.pid) for agent in agents]
-    time.sleep(STEADY_S)
-    costs = [(used(agent.pid) - then) / STEADY_S * 100 for agent, then in zip(agents, before, strict=True)]
-    others = sorted(costs[1:])
-    memory = sorted(resident(agent.pid) for agent in agents[1:])
+    passed = time.monotonic() - began
+    costs = [
+        [(used(pid) - then) / passed * 100 for pid, then in zip(team, each, strict=True)]
+        for team, each in zip(teams, before, strict=True)
+    ]
+    memory = [[proportional(pid) / (1 << 20) for pid in team] for team in teams]
+
+    def middle(values: list[float]) -> float:
+        return sorted(values)[len(values) // 2]
+
+    together = [sum(each) for each in costs[1:]]
     return [
-        f"the leader (with a node of its own) uses {costs[0]:.2f} % of a core and {resident(agents[0].pid) >> 20} MB",
-        f"an agent uses {others[len(others) // 2]:.2f} % of a core (at most {others[-1]:.2f} %) "
-        f"and {memory[len(memory) // 2] >> 20} MB",
+        f"load {os.getloadavg()[0]:.0f}",
+        f"an agent has used {middle(start_s):.2f} s of a core {SETTLE_S:.0f} s after all ranks run",
+        f"the leader (with a node of its own) uses {costs[0][0]:.2f} % of a core and {memory[0][0]:.0f} MB",
+        f"an agent with its {len(teams[1]) - 1} helpers uses {middle(together):.3f} % of a core "
+        f"(at most {max(together):.3f} %), itself {middle([each[0] for each in costs[1:]]):.3f} %; "
+        f"{middle([sum(each) for each in memory[1:]]):.0f} MB, "
+        f"itself {middle([each[0] for each in memory[1:]]):.0f} MB",
     ]
 
 
+def helpers(pid: int) -> list[int]:
+    """Its children that are not ranks: the reaper, and those that look at stacks."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if b"train.py" not in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+    return found
+
+
 def used(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Processor time in seconds, to the nanosecond: ticks are too coarse for what sleeps."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()) / 1e9
 
 
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def proportional(pid: int) -> int:
+    """Bytes, with shared pages counted by their share."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from keepstep.supervise.watching import Watching
 
 TICK_S, BARE_TICK_S = 0.25, 0.5
 """With black boxes, and without: then only idleness of many seconds counts."""
+SLOWEST_TICK_S, OF_ITS_AGE = 1.0, 15
+"""Without black boxes, ticks become rarer as the attempt grows older: a guard would have begun with the script."""
 SETTLE_S = 0.3
 """After the first failure, others may be about to say why."""
 OF_ITSELF = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -101,8 +103,20 @@ class Attempt:
         self._members.bring_back(now)
         if now < self._tick_due:
             return None
-        self._tick_due = now + (TICK_S if self._watching.has_boxes else BARE_TICK_S)
+        self._tick_due = now + self._tick_s()
         return self._watching.tick(now)
+
+    def _tick_s(self) -> float:
+        if self._watching.has_boxes:
+            return TICK_S
+        if self._means.job.as_given:
+            return BARE_TICK_S  # its ranks show themselves by their boxes alone
+        return min(max(BARE_TICK_S, (time.time() - self._watching.began) / OF_ITS_AGE), SLOWEST_TICK_S)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a guard of any rank has shown itself."""
+        return self._watching.has_boxes
 
     def _ends(self) -> Outcome | None:
         bad = [each for each in self._members.new_ends() if each.exit and not each.exit.well]

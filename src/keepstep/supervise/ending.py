@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import select
 import signal
@@ -119,6 +120,7 @@ class Reaper:
         self.token = token
         self.sessions: dict[int, int] = {}
         self._folders: list[str] = []
+        self._lease, self._shared = _lease_end()
         self._process = self._begin()
         self.group = control_group.make()
         if self.group is not None:
@@ -126,14 +128,18 @@ class Reaper:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", str(Path(reaper.__file__)), self.token]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
+            pass_fds=() if self._shared is None else (self._shared,),
         )
+        if self._shared is not None:
+            self._tell(f"lease in {self._shared}\n", process)
+        return process
 
     def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
         """Start a process of the run. If there are control groups, it cannot leave ours."""
@@ -170,8 +176,17 @@ class Reaper:
             self._tell("".join(f"{word}\n" for word in (*(f"+{pid}" for pid in self.sessions), *self._folders)))
 
     def lease(self, seconds: float | None) -> None:
-        """How long from now the ranks may run without another word; None: as long as we live."""
-        self._tell(f"lease {'off' if seconds is None else round(seconds, 3)}\n")
+        """How long from now the ranks may run without another word; None: as long as we live.
+
+        Costs no system call while it is only renewed: the reaper looks at it when the lease that it knows is over.
+        """
+        until = 0 if seconds is None else reaper.clock() + int(seconds * 1e9)
+        before = self._lease.read()
+        self._lease.write(until)
+        if self._shared is None:
+            self._tell(f"lease {until}\n")
+        elif until and not before:
+            self._tell("lease on\n")
 
     def bye(self) -> None:
         self._tell("bye\n")
@@ -182,16 +197,30 @@ class Reaper:
             self._process.wait(timeout=5.0)
         if self.group is not None:
             reaper.remove_group(self.group)
+        if self._shared is not None:
+            os.close(self._shared)
+            self._shared = None
 
     def kill_all(self, *, spare: Collection[int] = (), patience_s: float) -> bool:
         """SIGKILL to all that the run started; False if some would not end."""
         return reaper.kill_all(self.token, self.sessions, group=self.group, spare=spare, patience_s=patience_s)
 
-    def _tell(self, words: str) -> None:
+    def _tell(self, words: str, process: subprocess.Popen[bytes] | None = None) -> None:
+        stdin = (process or self._process).stdin
         with contextlib.suppress(OSError, ValueError):
-            assert self._process.stdin is not None
-            self._process.stdin.write(words.encode())
-            self._process.stdin.flush()
+            assert stdin is not None
+            stdin.write(words.encode())
+            stdin.flush()
+
+
+def _lease_end() -> tuple[reaper.LeaseEnd, int | None]:
+    """Where the end of a lease is kept, and the descriptor by which a reaper shares it, if the system allows that."""
+    try:
+        handle = os.memfd_create("keepstep-lease", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):
+        return reaper.LeaseEnd(None), None
+    os.ftruncate(handle, mmap.PAGESIZE)
+    return reaper.LeaseEnd(handle), handle
 
 
 def end(

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +22,7 @@ from keepstep.core.wording import count
 from keepstep.rules import builtin_rules
 from keepstep.rules.sync.odd_one_out import jobs, stands_still
 from keepstep.sources import processes, stacks
+from keepstep.supervise.priority import urgently
 from keepstep.supervise.stopped import Sign, Stop
 
 HURRIED_S = (0.4, 0.9)
@@ -31,16 +30,9 @@ HURRIED_S = (0.4, 0.9)
 QUICK_LIMIT_S = 2.0
 AFTERWARDS_S = 1.5
 """A look holds ranks up. Those that could go on get so long to show it before an unproven silence is reported."""
-URGENT = -10
 _ONE_JOB = "the supervised run"
 WORKS_SHARE = 0.05
 """Of a core: if stacks could not be compared, a rank that uses this much is at work."""
-
-
-def urgently() -> None:
-    """Give this thread and the processes it starts priority, if allowed: on a crowded host looks come too late."""
-    with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, 0, URGENT)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ from keepstep.sources.memory_series import SCHEMA, readings_of, rose
 from keepstep.supervise.reaper import Entry, family
 from keepstep.supervise.stopped import Sign
 
-OF_ITS_AGE = 200
-MOST_S = 30.0
-"""Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small."""
+OF_ITS_AGE, OF_A_YOUNG_AGE = 200, 10
+LEAST_S, MOST_S = 2.0, 30.0
+"""Measured whenever the attempt is older by this part, but rarely more often than every two seconds, and every half
+minute: growth shows soon, files stay small, and a node that only waits costs little."""
 GPUS_EVERY_S = 15.0
 RISING_EVERY_S = 30.0
 MOST_READINGS = 4000
@@ -99,7 +100,8 @@ class Metrics:
         now = time.monotonic()
         if now < self._due:
             return
-        self._due = now + min((now - self._began) / OF_ITS_AGE, MOST_S)
+        age_s = now - self._began
+        self._due = now + min(max(age_s / OF_ITS_AGE, min(age_s / OF_A_YOUNG_AGE, LEAST_S)), MOST_S)
         self._ask_gpus(now)
         (total, available), swap = capacity.room(), psutil.swap_memory()
         self.newest = {

@@ -115,6 +115,8 @@ class Output:
 
     def __init__(self, reserve: Reserve | None = None) -> None:
         self.streams: list[Stream] = []
+        self.arrived = threading.Event()
+        """Something was printed since this was cleared."""
         self._reserve = reserve or Reserve()
         self._poll = select.epoll()
         self._by_end: dict[int, tuple[Stream, Pipe]] = {}
@@ -220,6 +222,7 @@ class Output:
             return False
         if moved:
             stream.mark(time.time())
+            self.arrived.set()
             if not (pipe.is_err and _is_the_guards(stream, moved)):
                 stream.printed += moved
         return moved > 0

@@ -11,19 +11,26 @@ from pathlib import Path
 
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.member import Member
+from keepstep.supervise.priority import urgent
 
 MOST_READY = 8
 
 
-def prepare(ranks: int) -> None:
-    """Start the children that look at stacks, and import what a diagnosis needs. Never raises."""
+def prepare(ranks: int, *, explains: bool = True) -> None:
+    """Start the children that look at stacks, and import what a diagnosis needs. Never raises.
+
+    Only the children are urgent. The imports take seconds of processor time, and agents must be heard meanwhile.
+
+    ``explains``: diagnoses are made in this process. An agent only sends what it sees, and the leader explains it.
+    """
     with contextlib.suppress(Exception):
-        from keepstep.supervise.looking import urgently
+        if ranks:
+            from keepstep.sources.stacks import keep_ready
 
-        urgently()
-        from keepstep.sources.stacks import keep_ready
-
-        keep_ready(max(1, min(ranks, os.cpu_count() or 1, MOST_READY)))
+            with urgent():
+                keep_ready(max(1, min(ranks, os.cpu_count() or 1, MOST_READY)))
+        if not explains:
+            return
         import keepstep.analyze.why  # noqa: F401
         from keepstep.analyze.known import known
         from keepstep.rules import builtin_rules

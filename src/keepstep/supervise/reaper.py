@@ -7,13 +7,15 @@ without a ``bye``, every process of those sessions, every process that carries t
 their descendants are killed. Then black boxes move from shared memory into the run folder (``keep FOLDER``), and what
 was made there for spares is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have
 lost its parent, a daemon its session, and a program that rewrites its title its environment. One that has lost all
-three is found if the run has a control group (``group FOLDER``). On several nodes, ``lease SECONDS`` says how long the
-ranks may run before the next such word: then they are killed, also if our agent is frozen. Standard library only.
+three is found if the run has a control group (``group FOLDER``). On several nodes, the ranks have a lease: when
+it is over they are killed, also if our agent is frozen. The agent keeps its end in memory that both share (``lease in
+DESCRIPTOR``), so that this process sleeps until then however often the lease is renewed. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import select
 import shutil
@@ -29,6 +31,8 @@ PATIENCE_S = 20.0
 PAUSES_S = (0.005, 0.01, 0.02)
 """Between looks at what is left: a small process disappears at once, one with much memory takes a while."""
 MOST_THREADS = 40
+OVER_S = 1.0
+"""Between looks for another lease, once one is over."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -190,19 +194,24 @@ def tidy(kept: Iterable[str], removed: Iterable[str]) -> None:
 
 
 class _Orders:
-    """What the supervisor writes to us, line by line, and how long its ranks may run without another word from it."""
+    """What the supervisor writes to us, line by line, and how long its ranks may run."""
 
     def __init__(self) -> None:
         self._rest = b""
-        self._due: float | None = None
+        self._until = LeaseEnd(None)
+        self._over = 0
+        """The end of a lease that was seen to be over."""
 
     def lines(self) -> Iterator[str | None]:
-        """Each line; None whenever the lease is over. It ends with the supervisor."""
+        """Each line; None whenever a lease is over. It ends with the supervisor."""
         while True:
-            left = None if self._due is None else max(0.0, self._due - time.monotonic())
+            until = self._until.read()
+            left = None if not until else OVER_S if until == self._over else max(0.0, (until - clock()) / 1e9)
             if not select.select([0], [], [], left)[0]:
-                self._due = None
-                yield None
+                until = self._until.read()
+                if until and until != self._over and until <= clock():
+                    self._over = until
+                    yield None
                 continue
             data = os.read(0, 65536)
             if not data:
@@ -210,10 +219,32 @@ class _Orders:
             *lines, self._rest = (self._rest + data).split(b"\n")
             yield from (line.decode("utf-8", "surrogateescape") for line in lines)
 
-    def lease(self, seconds: str) -> None:
-        """``off``, or how long it lasts from now on."""
-        with contextlib.suppress(ValueError):
-            self._due = None if seconds == "off" else time.monotonic() + float(seconds)
+    def lease(self, words: str) -> None:
+        """``in DESCRIPTOR``, or ``on``: it is to be looked at again; or its end, where nothing can be shared."""
+        with contextlib.suppress(ValueError, OSError):
+            if words.startswith("in "):
+                self._until = LeaseEnd(int(words[3:]))
+            elif words != "on":
+                self._until.write(int(words))
+
+
+class LeaseEnd:
+    """When a lease ends, by :func:`clock`; 0: there is none. Shared if there is a descriptor of a file in memory."""
+
+    def __init__(self, handle: int | None) -> None:
+        self._memory = mmap.mmap(-1 if handle is None else handle, mmap.PAGESIZE)
+        self._number = memoryview(self._memory).cast("q")
+
+    def read(self) -> int:
+        return self._number[0]
+
+    def write(self, until: int) -> None:
+        self._number[0] = until
+
+
+def clock() -> int:
+    """Nanoseconds that nobody can set and that go on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
 
 
 def main() -> int:

@@ -60,6 +60,8 @@ class Means:
     hang_s: float | None = None
     reserve: Reserve = field(default_factory=Reserve)
     """Room on the disk for what has to be written when it is full."""
+    explains: bool = True
+    """Whether diagnoses are made in this process."""
     may_start_over: bool = False
     """An earlier attempt saved more work than may be lost, which a start from the first step would overwrite."""
     pauses: dict[str, float] = field(default_factory=dict)

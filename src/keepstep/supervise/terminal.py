@@ -92,6 +92,8 @@ class Terminal:
         self._readings: list[_Reading] = []
         self._allowance = _Allowance()
         self._over = threading.Event()
+        self._arrived = threading.Event()
+        """Of the attempt that is followed: ranks have printed something."""
         self._thread: threading.Thread | None = None
         self._alone = False
         """One process: shown as it is."""
@@ -145,7 +147,9 @@ class Terminal:
     def follow(self, output: Output) -> None:
         """Show the streams of an attempt from now on."""
         self.follow_new(output)
-        if self._thread is None:
+        self._arrived, before = output.arrived, self._arrived
+        before.set()
+        if self._thread is None and not self.quiet:
             self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
             self._thread.start()
 
@@ -174,16 +178,25 @@ class Terminal:
 
     def close(self) -> None:
         self._over.set()
+        self._arrived.set()
         if self._thread is not None:
             self._thread.join(timeout=1.0)
         self.status("")
 
     def _run(self) -> None:
         while not self._over.wait(TICK_S):
+            arrived = self._arrived
+            arrived.wait(TICK_S if self._is_moving() else None)
+            arrived.clear()
             with self._lock:
                 for reading in self._readings:
                     self._show(reading)
                 self._flush()
+
+    def _is_moving(self) -> bool:
+        """Whether what is shown changes with time, although nobody prints anything."""
+        with self._lock:
+            return self._live or any(each.skipped or any(rest.text for rest in each.rests) for each in self._readings)
 
     def _show(self, reading: _Reading, *, last: bool = False) -> None:
         if self.quiet:

@@ -58,7 +58,7 @@ class Watching:
         self._trees: set[int] = set()
         """Every process that was seen below those that were started."""
         self._prepared = False
-        self._rehearses = rehearses
+        self._rehearses = rehearses and means.explains
 
     # --- a tick
 
@@ -172,7 +172,8 @@ class Watching:
             means.pool.tick({launch.rank: launch for launch in members.launches}, pids, training=trains)
         if not self._prepared and age_s > PREPARE_AFTER_S:
             self._prepared = True
-            threading.Thread(target=prepare, args=(len(members.all),), daemon=True).start()
+            ranks, kind = len(members.all), {"explains": means.explains}
+            threading.Thread(target=prepare, args=(ranks,), kwargs=kind, daemon=True).start()
         if trains and self._rehearses:
             self._rehearses = False
             threading.Thread(target=rehearse, args=(self._folder,), daemon=True).start()

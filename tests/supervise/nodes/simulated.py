@@ -189,8 +189,11 @@ class Simulation:
             Hello(
                 **{"run": "r", "node": agent.node, "host": f"h{agent.node}", "address": None, "version": "1"},
                 **{"python": "3.11.7", "program": "p", "per_node": 1, "attempt": lease.attempt, "state": agent.state},
+                agent=f"a{id(agent)}",
+                call=agent.calls,
             ),
         )
+        agent.calls += 1
 
     def _close(self, agent: Agent) -> None:
         link, agent.link, agent.joined, agent.since = agent.link, None, False, self.now + 0.2

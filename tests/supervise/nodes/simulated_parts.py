@@ -46,6 +46,8 @@ class Agent:
     alive: bool = True
     asleep: bool = False
     inbox: list[Callable[[], None]] = field(default_factory=list)
+    calls: int = 0
+    """Connections made so far."""
 
     @property
     def state(self) -> State:

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from keepstep.supervise.layout import Layout
-from keepstep.supervise.nodes.lease import BEAT_S, KILL_S, LEASE_S, Lease
+from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, DEAF_S, KILL_S, LEASE_S, SILENT_S, Lease
 from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent, Vacant
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, Start, State, Welcome
 
@@ -297,3 +297,32 @@ def test_a_leader_that_slept_does_not_call_the_others_silent() -> None:
     members.beat(0, beat(2), 6.1, link=0)
     assert members.tick(7.9) == []
     assert [type(news) for news in members.tick(8.2)] == [Silent, Silent]
+
+
+def test_the_same_agent_may_connect_again_although_it_was_heard_a_moment_ago() -> None:
+    """A leader that was busy for seconds reads the last beats of the old connection just before the new hello."""
+    members = two()
+    assert isinstance(members.hello(1, hello(1, agent="x", call=0), 5.0, link="first"), Welcome)
+    assert members.beat(1, beat(), 5.1, link="first") is not None
+    assert isinstance(members.hello(1, hello(1, agent="x", call=1), 5.1, link="second"), Welcome)
+    assert members.beat(1, beat(), 5.2, link="first") is None
+    assert members.beat(1, beat(), 5.2, link="second") is not None
+    other = members.hello(1, hello(1, agent="y", call=0), 5.3, link="third")
+    assert isinstance(other, Refused) and not other.again
+
+
+def test_a_hello_of_an_earlier_connection_comes_too_late() -> None:
+    members = two()
+    assert isinstance(members.hello(1, hello(1, agent="x", call=1), 5.0, link="second"), Welcome)
+    late = members.hello(1, hello(1, agent="x", call=0), 5.1, link="first")
+    assert isinstance(late, Refused) and late.again
+    assert members.beat(1, beat(), 5.2, link="second") is not None
+
+
+def test_a_connection_that_still_carries_beats_is_kept_for_longer() -> None:
+    lease = Lease(0.0)
+    lease.connected(0.0)
+    assert lease.is_deaf(SILENT_S + 0.1)
+    assert not lease.is_deaf(SILENT_S + 0.1, carries=True)
+    assert lease.is_deaf(DEAF_S + 0.1, carries=True)
+    assert DEAF_S + CONNECT_S < LEASE_S, "there is time for another connection before the ranks must end"

@@ -47,7 +47,7 @@ SEND_S = 20.0
 """For the evidence of one attempt."""
 MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
 """Of evidence of one attempt, at its end and while something is to be decided: redaction takes its time."""
-RELAY_BUSY_S, RELAY_IDLE_S, RELAY_S = 0.02, 0.2, 2.0
+RELAY_BUSY_S, RELAY_IDLE_S, RELAY_BARE_S, RELAY_S = 0.02, 0.2, 1.0, 2.0
 LOST_STATUS = 1
 ELECTED = -1
 """Not a status: this node leads the run from now on."""
@@ -70,6 +70,8 @@ class Part:
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone; 0: there is only the one connection."""
     office: Office | None = None
+    leads: bool = False
+    """The leader runs in this process, too."""
 
 
 class Agent:
@@ -142,7 +144,10 @@ class Agent:
     def _relay(self, running: _Running) -> None:
         """Beside the watch: guards wait for each other's answers before their first step."""
         busy = 0.0
-        while not running.over.wait(RELAY_BUSY_S if time.monotonic() - busy < RELAY_S else RELAY_IDLE_S):
+        while True:
+            idle = RELAY_IDLE_S if running.attempt.is_guarded else RELAY_BARE_S
+            if running.over.wait(RELAY_BUSY_S if time.monotonic() - busy < RELAY_S else idle):
+                return
             if keys := running.relay.new():
                 busy = time.monotonic()
                 self._contact.send(said.Put(attempt=running.number, keys=keys))
@@ -301,6 +306,7 @@ class Agent:
             grace_s=self._part.grace_s,
             hang_s=self._part.hang_s,
             reserve=self._reserve,
+            explains=self._part.leads,
             may_start_over=may_start_over,
         )
 

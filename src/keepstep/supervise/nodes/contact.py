@@ -66,6 +66,8 @@ class Contact:
         self._lock = threading.Lock()
         """For the lease and the link: the agent asks and sends, too."""
         self._link: Link | None = None
+        self._asked_by: Link | None = None
+        """On which connection the newest start came."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepstep-contact", daemon=True)
         self._thread.start()
@@ -108,12 +110,17 @@ class Contact:
             return self._lapsed or self._lease.is_over(now())
 
     def may_start(self, start: Start) -> bool:
-        """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs."""
+        """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs.
+
+        A start that came on an earlier connection is too late: since then, this node may have said that it runs
+        nothing, and the leader does not wait for its lease any more.
+        """
         with self._lock:
-            may = self._lease.may_start(start, now())
+            may = self._lease.may_start(start, now()) and self._asked_by is self._link is not None
             if may:
                 self._lapsed = False
                 self.vitals = Vitals(state=State.RUNS)
+                self._hold(self._lease.left_s(now()))  # before the first rank lives
             return may
 
     @property
@@ -173,21 +180,23 @@ class Contact:
         assert self._link is not None
         message = self._link.receive(self._wait_s())
         if message is None:
-            if self._anew and self._lease.is_deaf(now()):
+            if self._anew and self._lease.is_deaf(now()) and self._lease.is_deaf(now(), carries=not self._link.stuck):
                 raise LinkLost("the leader does not answer")
             return
         if isinstance(message, Heard):
             with self._lock:
-                self._lapsed |= self._lease.is_over(now())
+                self._lapsed |= self.vitals.state is not State.IDLE and self._lease.is_over(now())
                 self._lease.heard(message, now())
                 left = self._lease.left_s(now())
             self._hold(None if self.vitals.state is State.IDLE else left)
             return
         if isinstance(message, Refused) and message.again:
             raise CannotConnect(message.why)
-        if isinstance(message, Welcome):
-            with self._lock:
+        with self._lock:
+            if isinstance(message, Welcome):
                 self._lease.welcomed(message)
+            elif isinstance(message, Start):
+                self._asked_by = self._link
         self._deliver(message)
 
     def _wait_s(self) -> float:

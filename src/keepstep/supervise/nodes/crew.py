@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import platform
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -106,8 +108,10 @@ def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:
         python=platform.python_version(),
         program=program_hash(job),
         per_node=station.per_node,
+        agent=secrets.token_hex(8),
     )
-    return lambda attempt, state: replace(hello, wall=time.time(), attempt=attempt, state=state)
+    calls = itertools.count()
+    return lambda attempt, state: replace(hello, wall=time.time(), attempt=attempt, state=state, call=next(calls))
 
 
 def program_hash(job: Job) -> str:
@@ -213,10 +217,8 @@ class Nodes:
 
     def _serve(self, hub: Hub) -> None:
         quiet = AgentTerminal(quiet=self._asked.quiet)
-        agent = Agent(
-            part_of(self._station, self._asked, self._env), hub.local, hello_of(self._station, self._asked.job), quiet
-        )
-        agent.run()
+        part = replace(part_of(self._station, self._asked, self._env), leads=True)
+        Agent(part, hub.local, hello_of(self._station, self._asked.job), quiet).run()
 
     @property
     def first_attempt(self) -> int:

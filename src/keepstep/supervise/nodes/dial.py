@@ -69,6 +69,11 @@ class LoopLink:
     def queued(self) -> int:
         return self._wire.queued
 
+    @property
+    def stuck(self) -> bool:
+        with self._wire.lock:
+            return self._wire.gone or self._wire.channel.unacknowledged() > 0
+
     def send(self, message: Message) -> None:
         self._loop.send(self._wire, message)
 

@@ -20,12 +20,14 @@ from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.hub import LOCAL, Hub
-from keepstep.supervise.nodes.link import Got, Lost, Opened, TurnedAway
+from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.membership import Member, Membership, News
 from keepstep.supervise.nodes.parcels import Receiver, write_node
 from keepstep.supervise.nodes.relay import audience
 
 ROUND_S = 0.25
+MOST_AT_ONCE = 256
+"""Events between two looks at who is silent."""
 CLOCKS_S = 1.0
 """Clocks that differ by less count as the same: a hello takes a while to arrive."""
 LONGEST_WORDS = 2000
@@ -229,17 +231,28 @@ class Leader:
     # --- the thread
 
     def _run(self) -> None:
+        ticked = now()
         while not self._over.is_set():
             event = self._hub.receive(ROUND_S)
             with self._changed:
-                while event is not None:
-                    self._take(event)
-                    event = self._hub.receive(0.0)
-                if news := self._membership.tick(now()):
-                    self._news += news
-                self._changed.notify_all()
+                stirred = self._take_all(event)
+                if now() - ticked >= ROUND_S:  # it looks at every node: not for each beat
+                    ticked = now()
+                    self._news += self._membership.tick(ticked)
+                if stirred or self._news:
+                    self._changed.notify_all()
 
-    def _take(self, event: Opened | Got | Lost | TurnedAway) -> None:
+    def _take_all(self, event: Event | None) -> bool:
+        """This one and what came since, up to a bound. Whether there was more than beats, so whoever waits looks."""
+        stirred, left = False, MOST_AT_ONCE
+        while event is not None:
+            self._take(event)
+            stirred = stirred or not (isinstance(event, Got) and isinstance(event.message, said.Beat))
+            left -= 1
+            event = self._hub.receive(0.0) if left else None
+        return stirred
+
+    def _take(self, event: Event) -> None:
         match event:
             case Opened(link=link, peer=peer):
                 self._peers[link] = peer

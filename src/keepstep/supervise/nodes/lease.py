@@ -18,6 +18,8 @@ SILENT_S = 2.0
 """A node that was not heard for so long is silent. It is named within a second from then on."""
 LEASE_S = 8.0
 """Longer than a cut of 5 s, with time to connect again. A leader may give longer ones (:class:`Welcome`)."""
+DEAF_S = 5.0
+"""For so long a connection may bring no answer although it carries beats: the leader's machine lives, but is busy."""
 KILL_S = 3.0
 """An agent, or its reaper, has killed all ranks this long after its lease ended."""
 CONNECT_S = 1.0
@@ -84,9 +86,13 @@ class Lease:
         for number in [number for number in self._sent if number <= heard.number]:
             del self._sent[number]
 
-    def is_deaf(self, now: float) -> bool:
-        """Nothing was heard on this connection for long. Make another: one of TCP may take minutes to recover."""
-        return now - self._alive > SILENT_S
+    def is_deaf(self, now: float, *, carries: bool = False) -> bool:
+        """Nothing was heard on this connection for long. Make another: one of TCP may take minutes to recover.
+
+        ``carries``: all that was sent has reached the leader's machine. Then the leader has too much to do, and more
+        connections would make that worse.
+        """
+        return now - self._alive > (DEAF_S if carries else SILENT_S)
 
     @property
     def until(self) -> float | None:

@@ -43,6 +43,10 @@ class Link(Protocol):
     def queued(self) -> int:
         """Bytes that wait to be sent. Senders of much evidence look at it, and wait while it is large."""
 
+    @property
+    def stuck(self) -> bool:
+        """Whether bytes that were sent may not have reached the other machine, as far as the kernel knows."""
+
     def send(self, message: Message) -> None:
         """Queue a message; never waits. Raises :class:`LinkLost` if the link is gone, or lost by this."""
 

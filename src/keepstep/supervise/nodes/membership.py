@@ -164,7 +164,10 @@ class Membership:
         member = self._members.get(node)
         if why is None:
             self._learn(hello.attempt)  # also of a second agent for a node: the first may know less
-            if member is not None and member.link is not None and now - member.heard <= SILENT_S:
+            if member is not None and hello.agent and hello.agent == member.hello.agent:
+                if hello.call < member.hello.call:
+                    return Refused(why="a later connection of this agent has come already", again=True)
+            elif member is not None and member.link is not None and now - member.heard <= SILENT_S:
                 why = taken(hello, member.hello, now - member.heard)
         if why is not None:
             return Refused(why=why)

@@ -49,6 +49,10 @@ class MemoryLink:
     def queued(self) -> int:
         return self.other.unread if self.other is not None and self._lost is None else 0
 
+    @property
+    def stuck(self) -> bool:
+        return False
+
     def send(self, message: Message) -> None:
         line = encoded(message)
         with self._lock:

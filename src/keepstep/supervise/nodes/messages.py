@@ -63,6 +63,10 @@ class Hello(Message):
     attempt: int = NEVER
     """The newest attempt that it knows of."""
     state: State = State.IDLE
+    agent: str = ""
+    """Drawn by the agent's process: the same one may connect again at once, a second one may not."""
+    call: int = 0
+    """How many connections it has made before this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import ssl
 import stat
+import termios
 import threading
 from typing import Protocol
 
@@ -44,6 +47,9 @@ class Channel(Protocol):
 
     def write(self, data: memoryview) -> int:
         """How many bytes were taken."""
+
+    def unacknowledged(self) -> int:
+        """Bytes that have left this process and may not have reached the other machine; at least one if unknown."""
 
     def end_writing(self) -> None: ...
 
@@ -95,6 +101,12 @@ class TlsChannel:
         """
         return socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
 
+    def unacknowledged(self) -> int:
+        held = array.array("i", [1])
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self.write_fd, termios.TIOCOUTQ, held)
+        return held[0]
+
     def end_writing(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)  # what is read from now on is not decrypted any more, nor looked at
 
@@ -129,6 +141,9 @@ class PipeChannel:
             return os.write(self.write_fd, data)
         except BlockingIOError:
             return 0
+
+    def unacknowledged(self) -> int:
+        return 1
 
     def end_writing(self) -> None:
         if self.write_fd != self.read_fd:

@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
-from keepstep.core.identity import Rank
 from keepstep.core.report import Report
-from keepstep.core.wording import count, listing, ranks
-from keepstep.store.evidence import append
+from keepstep.core.wording import count, duration, listing, ranks
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
@@ -28,7 +25,8 @@ from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
 from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
-from keepstep.supervise.nodes.membership import Expired, Returned, Silent, Vacant
+from keepstep.supervise.nodes.losses import Losses
+from keepstep.supervise.nodes.membership import Expired, News, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place, counts, seat
 from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
@@ -46,8 +44,6 @@ AGAIN_S = 2.0
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
 STOPS = (Happened.STOPPED, Happened.SUSPECTED)
-JUST_NOW_S = 30.0
-LOST = "nodes.jsonl"
 
 
 class World:
@@ -76,10 +72,10 @@ class World:
         self._early: Outcome | None = None
         """What came of it before anything was started."""
         self._well: set[int] = set()
-        self._lost: dict[int, NodeLost] = {}
-        self._lost_at: dict[int, float] = {}
-        self._was_lost: dict[int, tuple[NodeLost, float]] = {}
-        """What was seen of nodes that have come back, and when they did."""
+        self._losses = Losses(folder, number)
+        self._lost = self._losses.facts
+        self._news: list[News | Told | Leaving] = []
+        """What was not looked at yet."""
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
         self._growing: Growing | None = None
@@ -92,17 +88,23 @@ class World:
 
     def begin(self) -> None:
         """Gather the nodes, seat the ranks, start all of them or none."""
+        first: float | None = None
         try:
-            places = self._gathering.gather()
-            if places is None:
-                self._early = Outcome(Happened.INTERRUPTED)
-                return
-            self._start(places)
+            while (places := self._gathering.gather()) is not None:
+                if not (missing := self._start(places)):
+                    return
+                first = first or time.monotonic()
+                words = f"{self._hosts(missing)} did not answer when asked to prepare the attempt"
+                if time.monotonic() - first > self._gathering.again_s:
+                    raise TooFew(f"{words}, for {duration(time.monotonic() - first)}")
+                self._say(f"{words}: the nodes are gathered again; nothing was started")
+            self._early = Outcome(Happened.INTERRUPTED)
         except TooFew as error:
-            self._write(NodesMissing(why=str(error), refused=error.refused), time.time(), str(error))
+            self._losses.write(NodesMissing(why=str(error), refused=error.refused), time.time(), str(error))
             self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
 
-    def _start(self, places: Sequence[Place]) -> None:
+    def _start(self, places: Sequence[Place]) -> list[int]:
+        """Returns the nodes that cannot take part after all; then nothing was started."""
         roles, leader = self._gathering.roles, self._leader
         self._nodes = [place.node for place in places]
         wanted = counts(places, roles)
@@ -112,7 +114,7 @@ class World:
                 leader.tell([node], said.Prepare(attempt=self.number, ranks=wanted[node] + MORE_PORTS))
             ready = self._answered(said.Ready, self._nodes, READY_S)
             if missing := [node for node in self._nodes if node not in ready]:
-                raise TooFew(f"{self._hosts(missing)} did not answer within {READY_S:.0f} s")
+                return missing
             self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
         leader.open(self.number, self.folder, self._layout, self._nodes)
         start = said.Start(
@@ -125,6 +127,7 @@ class World:
         leader.tell(self._nodes, start)
         self._growing = Growing(leader, self._gathering, self.number, self._nodes)
         self._began = time.time()
+        return []
 
     def _answered(self, kind: type[Answer], nodes: Iterable[int], seconds: float) -> dict[int, Answer]:
         """The answers of these nodes, as soon as all are there, or those that came in time."""
@@ -154,8 +157,11 @@ class World:
             if (signal_ := self._gathering.interrupted()) is not None:
                 self._signal = signal_
                 return self._collected(Outcome(Happened.INTERRUPTED))
-            for each in self._leader.news():
-                if (outcome := self._take(each)) is not None:
+            self._news = sorted(self._news + self._leader.news(), key=_is_stop)  # a lost node goes before its victims
+            while self._news:
+                if (outcome := self._take(self._news.pop(0))) is not None:
+                    if outcome.happened in STOPS:  # one decision for all that have stopped
+                        self._news = [each for each in self._news if not _is_stop(each)]
                     return outcome
             if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
                 return Outcome(Happened.GROWS)
@@ -170,7 +176,8 @@ class World:
             case Silent(node=node, since_s=since_s, why=why) if node in self._nodes:
                 self._silent(node, since_s, why)
             case Returned(node=node, away_s=away_s) if node in self._nodes:
-                self._back(node, away_s)
+                self._losses.is_back(node)
+                self._say(f"{self._host(node)} is back after {away_s:.1f} s")
             case Leaving(node=node) if node in self._nodes:
                 return self._leaves(each)
             case Expired(node=node) if node in self._nodes and node not in self._well:
@@ -255,19 +262,11 @@ class World:
 
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
-        self._lost[node] = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
         how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
         whom = f", with {ranks(seats)}," if seats else ""
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
-        self._lost_at[node] = time.time() - since_s
-        self._note(self._lost[node])
-
-    def _back(self, node: int, away_s: float) -> None:
-        """It was not lost: what was written would mislead if another node is."""
-        if (fact := self._lost.pop(node, None)) is not None:
-            self._was_lost[node] = fact, time.time()
-        self._keep_only_lost()
-        self._say(f"{self._host(node)} is back after {away_s:.1f} s")
+        fact = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
+        self._losses.add(fact, since_s)
 
     def _leaves(self, each: Leaving) -> Outcome:
         """One event for all ranks: they get SIGTERM and the whole grace period, as if the run itself were to end."""
@@ -275,34 +274,20 @@ class World:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == each.node)
         quote, grace_s = f"{each.by} {each.why}", self._gathering.grace_s
         self._say(f"{quote}; all ranks get SIGTERM and {grace_s:.0f} s to save their work")
-        self._write(Preempted(by=each.by, reason=f"it {each.why}", node=self._host(each.node)), time.time(), quote)
+        self._losses.write(
+            Preempted(by=each.by, reason=f"it {each.why}", node=self._host(each.node)), time.time(), quote
+        )
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None), stacks=False)
 
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
             member = self._leader.member(node)
-            before, back = self._was_lost.get(node, (None, 0.0))
             if member is not None and not member.renews:
                 self._silent(node, 0.0, "another agent has taken its place: it was started again")
-            elif before is not None and time.time() - back < JUST_NOW_S:  # it was away longer than its ranks may run
-                self._lost[node] = before
-                self._note(before, back)
-            else:
+            elif not self._losses.was_lost(node):
                 self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
-
-    def _note(self, fact: NodeLost, back: float | None = None) -> None:
-        at, how = self._lost_at[fact.node], fact.why or "nothing arrives from it"
-        silent = f"has been silent for {time.time() - at:.1f}" if back is None else f"was silent for {back - at:.1f}"
-        quote = f"{fact.host} (node {fact.node}) {silent} s: {how}"
-        rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.number) if fact.ranks else None
-        self._write(fact, at, quote, rank)
-
-    def _write(self, fact: Fact, at: float, quote: str, rank: Rank | None = None) -> None:
-        with contextlib.suppress(OSError):
-            found = Evidence(fact=fact, origin=Origin(source=LOST), rank=rank, at=at, quote=quote)
-            append(self.folder / LOST, [found])
 
     # --- after a decision
 
@@ -312,6 +297,9 @@ class World:
 
     def end(self, outcome: Outcome) -> None:
         """End what is left on all nodes that can be reached. The others end it themselves when their lease is over."""
+        for each in self._news:
+            if isinstance(each, Told) and each.happened.what == Happened.INTERRUPTED.value:
+                self._gathering.interrupt(each.happened.signal)  # it came together with what was decided upon
         if not self._nodes:
             return
         until = time.monotonic() + self._gathering.grace_s + END_MORE_S
@@ -331,12 +319,6 @@ class World:
             signal=signal.SIGTERM if self._leaving else self._signal,
             hurry=self._gathering.hurry(),
         )
-
-    def _keep_only_lost(self) -> None:
-        with contextlib.suppress(OSError):
-            (self.folder / LOST).unlink(missing_ok=True)
-        for fact in self._lost.values():
-            self._note(fact)
 
     def close(self) -> None:
         """Remember what this attempt says about its hosts."""
@@ -398,3 +380,7 @@ class World:
 
     def _hosts(self, nodes: Sequence[int]) -> str:
         return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
+
+
+def _is_stop(news: News | Told | Leaving) -> bool:
+    return isinstance(news, Told) and news.happened.what in (Happened.STOPPED.value, Happened.SUSPECTED.value)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent's contact with the leader, over links in memory: this test is the leader."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from keepstep.supervise.layout import Layout
+from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.contact import Contact
+from keepstep.supervise.nodes.links import Link, pair
+
+SOON_S = 20.0
+
+
+class Desk:
+    """Takes the agent's connections, one after the other."""
+
+    def __init__(self) -> None:
+        self.lease_s: float | None = None
+        self.calls: queue.SimpleQueue[Link] = queue.SimpleQueue()
+        self.held: list[float | None] = []
+        self.contact = Contact(self.call, self.hello, self.held.append)
+
+    def call(self) -> Link:
+        here, there = pair()
+        self.calls.put(there)
+        return here
+
+    @staticmethod
+    def hello(attempt: int, state: said.State) -> said.Hello:
+        return said.Hello(
+            **{"run": "r", "node": 1, "host": "h", "address": None, "version": "1", "python": "3.11", "program": "p"},
+            per_node=1,
+            attempt=attempt,
+            state=state,
+        )
+
+    def connected(self) -> Link:
+        """The next connection, once a beat was answered on it."""
+        link = self.calls.get(timeout=SOON_S)
+        assert isinstance(link.receive(SOON_S), said.Hello)
+        link.send(said.Welcome(lease_s=self.lease_s))
+        beat = link.receive(SOON_S)
+        assert isinstance(beat, said.Beat)
+        link.send(said.Heard(number=beat.number))
+        assert until(lambda: not self.contact.is_over)
+        return link
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.contact.close()
+
+
+def until(condition: Callable[[], object]) -> bool:
+    ends = time.monotonic() + SOON_S
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def start(attempt: int) -> said.Start:
+    return said.Start(attempt=attempt, layout=Layout())
+
+
+def test_a_start_is_good_on_the_connection_that_brought_it(desk: Desk) -> None:
+    link = desk.connected()
+    link.send(start(0))
+    assert until(lambda: start(0) in desk.contact.inbox)
+    assert desk.contact.may_start(start(0))
+    assert not desk.contact.may_start(start(0)), "each is started once"
+
+
+def test_a_start_that_waited_while_the_connection_was_made_anew_is_too_late(desk: Desk) -> None:
+    """The hello on the new connection has said that nothing runs: the leader counts on that."""
+    link = desk.connected()
+    link.send(start(0))
+    assert until(lambda: start(0) in desk.contact.inbox)
+    link.close()
+    again = desk.connected()
+    assert not desk.contact.may_start(start(0))
+    assert desk.contact.attempt == 0, "the attempt is named as one that is over here"
+    again.send(start(1))
+    assert until(lambda: start(1) in desk.contact.inbox)
+    assert desk.contact.may_start(start(1))
+
+
+def test_an_attempt_that_runs_is_named_on_a_new_connection(desk: Desk) -> None:
+    link = desk.connected()
+    link.send(start(3))
+    assert until(lambda: start(3) in desk.contact.inbox)
+    assert desk.contact.may_start(start(3))
+    link.close()
+    hello = desk.calls.get(timeout=SOON_S).receive(SOON_S)
+    assert isinstance(hello, said.Hello)
+    assert (hello.attempt, hello.state) == (3, said.State.RUNS)
+
+
+def test_a_lease_that_ended_is_over_for_its_ranks_also_when_an_answer_comes_later(desk: Desk) -> None:
+    """The reaper has ended them: they must not be reported as killed by someone else."""
+    desk.lease_s = 1.5
+    link = desk.connected()
+    link.send(start(0))
+    assert until(lambda: start(0) in desk.contact.inbox)
+    assert desk.contact.may_start(start(0)) and not desk.contact.is_over
+    assert until(lambda: desk.contact.is_over)
+    desk.lease_s = 20.0
+    link = desk.calls.get(timeout=SOON_S) if not desk.calls.empty() else link
+    while isinstance(message := link.receive(SOON_S), said.Message):
+        if isinstance(message, said.Hello):
+            link.send(said.Welcome(lease_s=desk.lease_s))
+        elif isinstance(message, said.Beat):
+            link.send(said.Heard(number=message.number))
+            if message.number > 5:
+                break
+    link.send(start(1))
+    assert until(lambda: start(1) in desk.contact.inbox)
+    assert desk.contact.is_over
+    assert desk.contact.may_start(start(1)) and not desk.contact.is_over

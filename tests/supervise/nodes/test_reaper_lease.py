@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reaper ends ranks whose lease is over, whatever the agent does: real processes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keepstep.supervise.ending import Reaper
+from keepstep.supervise.nodes.lease import KILL_S
+from keepstep.supervise.reaper import VARIABLE
+from keepstep.supervise.spares import Launch
+
+
+@pytest.fixture
+def reaper() -> Iterator[Reaper]:
+    reaper = Reaper(secrets.token_hex(12))
+    yield reaper
+    reaper.kill_all(patience_s=10.0)
+    reaper.bye()
+
+
+def rank(reaper: Reaper) -> subprocess.Popen[bytes]:
+    command = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
+    env = {**os.environ, VARIABLE: reaper.token}
+    return reaper.start(Launch(rank=0, command=command, env=env, cwd=Path("/")), 1, 2)
+
+
+def renew(reaper: Reaper, lease_s: float, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        reaper.lease(lease_s)
+        time.sleep(0.1)
+
+
+def is_killed(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        return process.wait(timeout=within_s) == -signal.SIGKILL
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def test_a_lease_that_is_renewed_keeps_ranks_alive_and_its_end_kills_them(reaper: Reaper) -> None:
+    process = rank(reaper)
+    renew(reaper, 2.0, 5.0)
+    assert process.poll() is None
+    assert is_killed(process, 2.0 + KILL_S)
+
+
+def test_there_is_a_new_lease_after_one_is_over(reaper: Reaper) -> None:
+    first = rank(reaper)
+    reaper.lease(0.2)
+    assert is_killed(first, 0.2 + KILL_S)
+    reaper.lease(None)
+    second = rank(reaper)
+    time.sleep(2.0)
+    assert second.poll() is None, "without a lease it lives as long as the agent"
+    reaper.lease(0.5)
+    assert is_killed(second, 0.5 + KILL_S)
+
+
+def test_a_lease_that_is_renewed_after_it_was_over_counts_again(reaper: Reaper) -> None:
+    """An agent that was frozen goes on as if nothing had happened."""
+    first = rank(reaper)
+    reaper.lease(0.2)
+    assert is_killed(first, 0.2 + KILL_S)
+    second = rank(reaper)
+    renew(reaper, 1.0, 3.0)
+    assert second.poll() is None
+    assert is_killed(second, 1.0 + KILL_S)
+
+
+def test_a_reaper_that_was_killed_is_replaced_by_one_that_knows_the_lease(reaper: Reaper) -> None:
+    process = rank(reaper)
+    reaper.lease(4.0)
+    reaper._process.kill()
+    reaper._process.wait()
+    reaper.see_to_it()
+    assert is_killed(process, 4.0 + KILL_S)
+
+
+def test_where_no_memory_can_be_shared_the_lease_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    reaper = Reaper(secrets.token_hex(12))
+    process = rank(reaper)
+    renew(reaper, 1.0, 3.0)
+    assert process.poll() is None
+    assert is_killed(process, 1.0 + KILL_S)
+    reaper.bye()
