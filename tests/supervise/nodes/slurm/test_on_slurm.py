@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.check.meeting import derived_ports
 from keepstep.lab import slurm as lab_slurm
 from keepstep.lab.slurm import Slurm
 from tests.supervise.nodes.slurm.on_slurm import Job, Step
@@ -271,8 +272,8 @@ def test_a_leader_that_lives_behind_a_firewall_is_not_replaced(slurm: Slurm, tmp
     """Its host refuses connections of other agents, as if nobody listened there, but Slurm reaches it."""
     job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "1:3", nodes=3, steps=1000)
     job.reached(10)
-    refuse = ("-p", "tcp", "-m", "multiport", "!", "--ports", "6817,6818,60000:65535")
-    slurm.reject("node-1", *refuse)
+    ports = ",".join(str(port) for port in derived_ports(f"run slurm-{job.id}.0.0"))
+    slurm.reject("node-1", "-p", "tcp", "-m", "multiport", "--ports", ports)
     job.reached(1, attempt=1)
     time.sleep(30)
     assert {each.node for each in job.steps() if each.attempt > 0} == {"node-1"}
