@@ -116,7 +116,8 @@ class Machines:
 
     def ran(self, attempt: int, world: int) -> list[Path]:
         """The witnesses of the ranks that took part."""
-        return sorted(each for each in self.witness.glob(f"{attempt}-*-{world}-*") if each.stat().st_size)
+        found = [each for each in self.witness.glob(f"{attempt}-*") if each.name.split("-")[2] == str(world)]
+        return sorted(each for each in found if each.stat().st_size)
 
     def wait_for_attempt(self, attempt: int, world: int, patience_s: float = PATIENCE_S) -> float:
         """Until all its ranks run. Returns when, on the monotonic clock."""

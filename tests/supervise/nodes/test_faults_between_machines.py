@@ -159,6 +159,43 @@ def test_the_run_ends_everywhere_when_its_leader_is_killed(machines: Machines):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("options", [("--nodes", "2"), TWO], ids=["two", "one or two"])
+def test_a_leader_that_is_started_again_at_once_ends_what_runs_and_goes_on(
+    machines: Machines, options: tuple[str, ...]
+):
+    leader, other = two_agents(machines, *options)
+    leader.process.kill()
+    leader.process.wait()
+    leader = machines.meet(0, *options)
+    machines.wait_for_attempt(1, 2)
+    machines.finish()
+    assert ended(machines, leader, other) == [0, 0]
+    assert sorted(machines.spans()) == [0, 1]
+    runs = sorted(machines.of(0, "work").glob(".keepstep/runs/2*"))
+    assert [[each.name for each in run.glob("attempt-*")] for run in runs] == [["attempt-0"], ["attempt-1"]]
+    assert why(machines).startswith("healthy")
+
+
+@pytest.mark.long
+def test_a_leader_that_is_started_again_waits_for_the_lease_of_a_node_that_is_cut_off(machines: Machines):
+    """That node has ranks of attempt 0, and a lease of the earlier leader. The new one has never heard of it."""
+    leader, other = two_agents(machines, *TWO)
+    machines.drop(1)
+    leader.process.kill()
+    leader.process.wait()
+    leader = machines.meet(0, *TWO)
+    machines.wait_for_attempt(0, 1)
+    machines.mend(1)
+    leader.says("node-1 can take part")
+    machines.finish()
+    assert [leader.ended(), other.ended()] == [0, 0]
+    old = max(float(path.read_text().split()[-1]) for path in machines.ran(0, 2))
+    new = min(float(path.read_text().split()[0]) for path in machines.ran(0, 1))
+    assert old < new
+    assert machines.left() == []
+
+
+@pytest.mark.long
 def test_a_host_with_two_failures_of_its_own_is_left_out(machines: Machines):
     leader, other = two_agents(machines, *TWO)
     other.process.kill()

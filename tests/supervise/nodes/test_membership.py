@@ -30,7 +30,7 @@ def hello(node: int, **other: object) -> Hello:
     return dataclasses.replace(HELLO, **{"node": node, "host": f"h{node}", **other})  # type: ignore[arg-type]
 
 
-def two(*, first: bool = True) -> Membership:
+def two(*, first: bool | None = True) -> Membership:
     """A leader with two nodes, each on the link that is its own number."""
     members = Membership(run="r", version="1", nodes=3, now=0.0, first=first)
     for node in (0, 1):
@@ -169,6 +169,23 @@ def test_a_silent_node_is_named_once_and_blocks_until_its_lease_is_over_for_sure
     ]
     members.hello(1, hello(1, attempt=0), 15.0, link="new")
     assert members.tick(15.0) == [Returned(node=1, away_s=15.0)]
+
+
+def test_a_leader_that_may_not_be_the_first_waits_for_nodes_that_have_not_come() -> None:
+    members = two(first=None)
+    assert members.blocking(1.0) == {2: SAFE_S - 1.0}
+    members.hello(2, hello(2), 2.0, link=2)
+    assert not members.blocking(2.0), "all have come, and none knows of an attempt"
+
+
+def test_a_leader_that_meets_an_agent_of_an_earlier_one_waits_for_all_that_do_not_say_that_it_is_over() -> None:
+    members = two(first=None)
+    members.hello(2, hello(2, attempt=4, state=State.RUNS), 1.0, link=2)
+    assert members.newest_attempt == 4
+    assert members.blocking(1.0) == {0: SAFE_S - 1.0, 1: SAFE_S - 1.0, 2: SAFE_S}
+    members.beat(2, beat(1, 4, State.IDLE), 2.0, link=2)
+    assert members.blocking(2.0) == {0: SAFE_S - 2.0, 1: SAFE_S - 2.0}
+    assert not members.blocking(SAFE_S + 0.1)
 
 
 def test_the_leader_waits_longer_than_the_lease_that_it_gave_whatever_its_length() -> None:

@@ -33,7 +33,8 @@ KINDS = (
 )
 TIMES = st.floats(0.0, 40.0) | st.integers(0, 40).map(float)
 LENGTHS = st.sampled_from((0.1, 1.0, 2.2, 5.0, 7.9, 8.1, 11.0, 14.0)) | st.floats(0.05, 25.0)
-FAULTS = st.lists(st.tuples(st.sampled_from(KINDS), TIMES, st.integers(0, 15), LENGTHS), max_size=8)
+WHERE = (TIMES, st.integers(0, 15), LENGTHS)
+FAULTS = st.lists(st.tuples(st.sampled_from(KINDS), *WHERE), max_size=8)
 
 
 def put(world: Simulation, fault: Fault) -> None:
@@ -80,6 +81,29 @@ def test_never_two_attempts_at_once(
     for fault in faults:
         put(world, fault)
     world.run(max((at + length for _, at, _, length in faults), default=0.0) + 20.0)
+
+
+@MANY
+@given(
+    nodes=st.integers(2, 16),
+    seed=st.integers(0, 2**32),
+    faults=st.lists(
+        st.tuples(st.sampled_from(("cut in", "cut out", "cut both", "freeze", "break", "rank")), *WHERE), max_size=6
+    ),
+    crashes=st.lists(st.tuples(TIMES, st.floats(0.05, 6.0)), min_size=1, max_size=3),
+)
+def test_a_leader_that_is_started_again_never_makes_two_attempts_run_at_once(
+    nodes: int, seed: int, faults: list[Fault], crashes: list[tuple[float, float]]
+) -> None:
+    """It is always on node 0, as with ``--meet``, and does not know that it is not the first."""
+    world = Simulation(nodes, seed, unsure=True)
+    for fault in faults:
+        put(world, fault)
+    for at, down_s in crashes:
+        world.after(at, lambda down_s=down_s: world.crash_leader(down_s, 0))
+    well = max((at + length for _, at, _, length in faults), default=0.0)
+    world.run(max(well, 46.0) + 2 * SAFE_S + 2.0)
+    assert world.is_whole(), (world.starts, world.leader.attempt, world.living)
 
 
 @MANY

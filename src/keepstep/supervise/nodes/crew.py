@@ -77,8 +77,8 @@ class Station:
     again_s: float = AGAIN_S
     """How long to wait for a node that was lost."""
     statuses: Statuses = AS_IT_IS
-    first: bool = True
-    """Nobody led this run before."""
+    first: bool | None = True
+    """Nobody led this run before; None: that is not known."""
     office: Office | None = None
     """Whose word it is who leads, where another process may take over."""
     words: Callable[[], list[str]] | None = None
@@ -202,7 +202,7 @@ class Nodes:
             self._thread.start()
         for words in station.words() if station.words is not None else ():
             terminal.say(words)
-        if not station.first:
+        if station.first is False:
             self._settle(interrupts, terminal.say)
 
     def _settle(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:

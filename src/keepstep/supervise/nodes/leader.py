@@ -158,7 +158,7 @@ class Leader:
         with self._changed:
             for node in self._membership.blocking(now()):
                 member = self._membership.member(node)
-                if member is not None and member.open is not None:
+                if member is not None and member.open not in (None, self._attempt):
                     self._send(node, said.End(attempt=member.open, what="node lost", hurry=True))
 
     def member(self, node: int) -> Member | None:

@@ -89,7 +89,7 @@ class Membership:
     """The nodes of a run, as the leader sees them.
 
     ``nodes``: how many the engine has, the spare ones too; they are numbered from 0. ``first``: there was no leader of
-    this run before, so nothing can run yet. ``term_s``: for how long the engine's word that this process leads is good.
+    this run before, so nothing can run yet; None: that is not known, and agents that come tell. ``term_s``: for how long the engine's word that this process leads is good.
     Where another process may become leader while this one lives, give it: this leader is one only for ``term_s`` after
     each :meth:`confirmed`, and listens to agents only ``term_s`` after its own start, when its predecessor has noticed
     that it leads no longer. ``lease_s``: how long the leases are that it gives, the same for every leader of a run.
@@ -102,7 +102,7 @@ class Membership:
         version: str,
         nodes: int,
         now: float,
-        first: bool = False,
+        first: bool | None = False,
         term_s: float | None = None,
         lease_s: float = LEASE_S,
     ) -> None:
@@ -113,7 +113,7 @@ class Membership:
         self._term_s = term_s
         self._confirmed = now
         self._deposed = False
-        self.opens = now if first else now + (term_s or 0.0)
+        self.opens = now + (term_s or 0.0) if first is False else now
         """From when on to accept connections."""
         self.newest_attempt = NEVER
         self._members: dict[int, Member] = {}
@@ -284,11 +284,14 @@ class Membership:
     def _may_have_inherited(self, now: float) -> dict[int, float]:
         """The nodes that may run what an earlier leader started: all whose agent has not said that it is over there.
 
-        An agent that names no attempt, or an earlier one, may be a new process beside ranks of an old one.
+        An agent that names no attempt, or an earlier one, may be a new process beside ranks of an old one. As long as
+        nobody has named an attempt and it is not known whether there was one, only nodes that have not come may.
         """
         left = self.opens + self.safe_s - now
         if self._is_first or left < 0:
             return {}
+        if self._is_first is None and self._inherited == NEVER:
+            return {node: left for node in range(self.nodes) if node not in self._members}
         done = {node: member.done for node, member in self._members.items()}
         over = max(self._inherited, NEVER + 1)
         return {node: left for node in range(self.nodes) if done.get(node, NEVER) < over}

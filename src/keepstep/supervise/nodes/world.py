@@ -15,7 +15,7 @@ from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.report import Report
 from keepstep.core.wording import count, duration, listing, ranks
-from keepstep.supervise.crew import Applied
+from keepstep.supervise.crew import Applied, Overtaken
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.blame import failure_of
@@ -106,6 +106,8 @@ class World:
     def _start(self, places: Sequence[Place]) -> list[int]:
         """Returns the nodes that cannot take part after all; then nothing was started."""
         roles, leader = self._gathering.roles, self._leader
+        if leader.newest_attempt >= self.number:  # an agent of an earlier leader has come since this one has its number
+            raise Overtaken
         self._nodes = [place.node for place in places]
         wanted = counts(places, roles)
         if not self._gathering.as_given:
@@ -116,7 +118,10 @@ class World:
             if missing := [node for node in self._nodes if node not in ready]:
                 return missing
             self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
-        leader.open(self.number, self.folder, self._layout, self._nodes)
+        try:
+            leader.open(self.number, self.folder, self._layout, self._nodes)
+        except ValueError:  # one has come just now
+            raise Overtaken from None
         start = said.Start(
             attempt=self.number,
             layout=self._layout,
