@@ -1,4 +1,4 @@
-"""Faults between the machines of a run: cut cables, dead agents and leaders, signals. `docs/nodes-faults.md` has more.
+"""Signals, spares and leaders that are started again. ``keepstep.lab.nodes`` has the faults between machines.
 
 Those marked ``long`` wait for leases; run one with ``pytest -k NAME``.
 """
@@ -57,24 +57,6 @@ def ended(machines: Machines, *agents: Agent) -> list[int]:
     return statuses
 
 
-@pytest.mark.parametrize("target", ["DROP", pytest.param("REJECT", marks=pytest.mark.long)])
-def test_a_cut_of_five_seconds_is_named_and_survived(machines: Machines, target: str):
-    leader, other = two_agents(machines)
-    ranks = machines.pids(0, 2)
-    began = time.monotonic()
-    machines.drop(1, target=target)
-    assert leader.says("node-1, with rank 1, has been silent", 10) - began < SOON_S
-    time.sleep(max(0.0, began + 5.0 - time.monotonic()))
-    machines.mend(1)
-    leader.says("node-1 is back after")
-    time.sleep(1.0)
-    assert machines.pids(0, 2) == ranks
-    machines.finish()
-    assert ended(machines, leader, other) == [0, 0]
-    assert list(machines.spans()) == [0], "the run was not restarted"
-    assert why(machines).startswith("healthy")
-
-
 def test_a_signal_to_one_agent_ends_the_run_on_all_nodes(machines: Machines):
     leader, other = two_agents(machines)
     other.signal(signal.SIGTERM)
@@ -92,31 +74,6 @@ def test_ctrl_c_at_the_leader_ends_the_run_on_all_nodes(machines: Machines, agai
     assert ended(machines, leader, other) == [130, 130]
 
 
-@pytest.mark.long
-def test_all_ranks_of_a_node_killed_come_back_with_the_others(machines: Machines):
-    leader, other = two_agents(machines)
-    killed = next(path for path in machines.ran(0, 2) if "node-1" in path.name)
-    os.kill(int(killed.name.rpartition("-")[2]), signal.SIGKILL)
-    machines.wait_for_attempt(1, 2)
-    machines.finish()
-    assert ended(machines, leader, other) == [0, 0]
-    assert "rank 1 on node-1 ended with SIGKILL" in leader.said
-    assert "rank 1 (node-1)" in why(machines)
-
-
-@pytest.mark.long
-def test_a_second_run_needs_a_port_of_its_own(machines: Machines):
-    agents = two_agents(machines)
-    second = machines.meet(0)
-    assert second.ended() == 2
-    assert "give each run a port of its own" in second.said
-    more = machines.meet(0, port=23401), machines.meet(1, port=23401)
-    for agent in more[:1]:
-        agent.says("on 2 nodes")
-    machines.finish()
-    assert ended(machines, *agents, *more) == [0, 0, 0, 0]
-
-
 def test_a_spare_takes_the_place_of_a_node_whose_agent_is_killed(three: Machines):
     options = ("--nodes", "2", "--spare-nodes", "1")
     leader, other = two_agents(three, *options)
@@ -132,30 +89,6 @@ def test_a_spare_takes_the_place_of_a_node_whose_agent_is_killed(three: Machines
     told = why(three)
     assert "the agent on node-1, with rank 1, is gone" in told
     assert "rank 1 (node-1)" in told
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("chains", [("INPUT",), ("OUTPUT",), ("INPUT", "OUTPUT")], ids=["in", "out", "both"])
-def test_a_cut_node_is_done_without_and_never_two_attempts_run_at_once(machines: Machines, chains: tuple[str, ...]):
-    leader, other = two_agents(machines, *TWO)
-    began = time.monotonic()
-    machines.drop(1, chains=chains)
-    assert leader.says("has been silent", 10) - began < SOON_S
-    assert machines.wait_for_attempt(1, 1) - began < 20.0
-    machines.mend(1)
-    leader.says("node-1 can take part")
-    machines.finish()
-    assert ended(machines, leader, other) == [0, 0]
-    assert "node-1, with rank 1, went silent" in why(machines)
-
-
-@pytest.mark.long
-def test_the_run_ends_everywhere_when_its_leader_is_killed(machines: Machines):
-    leader, other = two_agents(machines)
-    leader.process.kill()
-    assert other.ended(120) == 1
-    assert "no word from the leader" in other.said
-    assert machines.left() == []
 
 
 @pytest.mark.long

@@ -89,10 +89,11 @@ class Membership:
     """The nodes of a run, as the leader sees them.
 
     ``nodes``: how many the engine has, the spare ones too; they are numbered from 0. ``first``: there was no leader of
-    this run before, so nothing can run yet; None: that is not known, and agents that come tell. ``term_s``: for how long the engine's word that this process leads is good.
-    Where another process may become leader while this one lives, give it: this leader is one only for ``term_s`` after
-    each :meth:`confirmed`, and listens to agents only ``term_s`` after its own start, when its predecessor has noticed
-    that it leads no longer. ``lease_s``: how long the leases are that it gives, the same for every leader of a run.
+    this run before, so nothing can run yet; None: that is not known, and agents that come tell. ``term_s``: for how
+    long the engine's word that this process leads is good. Where another process may become leader while this one
+    lives, give it: this leader is one only for ``term_s`` after each :meth:`confirmed`, and listens to agents only
+    ``term_s`` after its own start, when its predecessor has noticed that it leads no longer. ``lease_s``: how long the
+    leases are that it gives, the same for every leader of a run.
     """
 
     def __init__(
