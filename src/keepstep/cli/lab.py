@@ -34,6 +34,10 @@ def lab(asked: argparse.Namespace) -> int:
         from keepstep.cli.guests import guests
 
         return guests(asked)
+    if asked.ask == "nodes":
+        from keepstep.cli.lab_nodes import nodes
+
+        return nodes(asked)
     return _score(asked)
 
 

@@ -157,6 +157,12 @@ class Slurm:
         for chain, way in (("INPUT", "-i"), ("OUTPUT", "-o")):
             self.hosts.do(self._host(node), "iptables", "-I", chain, "!", way, "lo", "-j", "DROP")
 
+    def reject(self, node: str, *what: str) -> None:
+        """Refuse what the words of iptables describe, from and to a node, as if nobody listened there."""
+        for chain, way in (("INPUT", "-i"), ("OUTPUT", "-o")):
+            rule = ("iptables", "-I", chain, "!", way, "lo", *what, "-j", "REJECT", "--reject-with", "tcp-reset")
+            self.hosts.do(self._host(node), *rule)
+
     def mend(self, node: str) -> None:
         self.hosts.do(self._host(node), "iptables", "-F")
 

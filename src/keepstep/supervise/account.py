@@ -71,6 +71,12 @@ class Account:
         self.folder.save()
         return folder.absolute()
 
+    def withdraw(self) -> None:
+        """The newest attempt was never started, and its number belongs to another."""
+        said = self.folder.manifest.attempts.pop()
+        shutil.rmtree(self.folder.path / f"attempt-{said.number}", ignore_errors=True)
+        self.folder.save()
+
     @property
     def _said(self) -> AttemptSaid:
         """The page of the current attempt."""

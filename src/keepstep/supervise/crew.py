@@ -64,6 +64,10 @@ class Superseded(Exception):
         """The newest that was started."""
 
 
+class Overtaken(Exception):
+    """An agent has told of an attempt of an earlier leader, so this one needs a higher number. Nothing was started."""
+
+
 class Page(Protocol):
     """What is written down about an attempt."""
 

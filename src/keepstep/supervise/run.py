@@ -23,7 +23,7 @@ from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
 from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
-from keepstep.supervise.crew import Applied, Crew, Superseded, ThisMachine, Trial
+from keepstep.supervise.crew import Applied, Crew, Overtaken, Superseded, ThisMachine, Trial
 from keepstep.supervise.decision import REFUSED, Action, Decision, Settings
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.progress import Progress
@@ -141,6 +141,9 @@ class Supervisor:
             attempt.begin()
             decision, outcome = self._see_through(attempt, account)
             return self._conclude(attempt, account, outcome, decision)
+        except Overtaken:
+            account.withdraw()
+            return None
         finally:
             attempt.close()
             shutil.rmtree(exchange, ignore_errors=True)

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from keepstep.supervise.layout import Layout
-from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, Lease
+from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, LEASE_S, Lease
 from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import (
     NEVER,
@@ -52,10 +52,15 @@ class Simulation:
         dropped: float = 0.0,
         term_s: float | None = None,
         late_s: float = 5.0,
+        lease_s: float = LEASE_S,
+        unsure: bool = False,
     ) -> None:
         self.now = 0.0
         self.random = random.Random(seed)
         self.nodes, self.slowest_s, self.dropped, self.term_s = nodes, slowest_s, dropped, term_s
+        self.lease_s = lease_s
+        self.unsure = unsure
+        """No leader knows whether there was another one before."""
         self.late_s = late_s
         """How late nodes may learn that another one leads, while the first one lives."""
         self.cuts: list[Cut] = []
@@ -245,7 +250,15 @@ class Simulation:
     def new_leader(self, node: int, *, first: bool = False) -> None:
         skew = self.random.uniform(-300, 300)
         membership = Membership(
-            run="r", version="1", nodes=self.nodes, now=self.now + skew, first=first, term_s=self.term_s
+            **{
+                "run": "r",
+                "version": "1",
+                "nodes": self.nodes,
+                "now": self.now + skew,
+                "first": None if self.unsure else first,
+            },
+            term_s=self.term_s,
+            lease_s=self.lease_s,
         )
         leader = Leader(serial=len(self.leaders), node=node, skew=skew, membership=membership)
         self.leaders.append((self.now, leader))

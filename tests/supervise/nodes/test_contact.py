@@ -21,6 +21,7 @@ class Desk:
     """Takes the agent's connections, one after the other."""
 
     def __init__(self) -> None:
+        self.lease_s: float | None = None
         self.calls: queue.SimpleQueue[Link] = queue.SimpleQueue()
         self.held: list[float | None] = []
         self.contact = Contact(self.call, self.hello, self.held.append)
@@ -43,7 +44,7 @@ class Desk:
         """The next connection, once a beat was answered on it."""
         link = self.calls.get(timeout=SOON_S)
         assert isinstance(link.receive(SOON_S), said.Hello)
-        link.send(said.Welcome())
+        link.send(said.Welcome(lease_s=self.lease_s))
         beat = link.receive(SOON_S)
         assert isinstance(beat, said.Beat)
         link.send(said.Heard(number=beat.number))
@@ -100,3 +101,26 @@ def test_an_attempt_that_runs_is_named_on_a_new_connection(desk: Desk) -> None:
     hello = desk.calls.get(timeout=SOON_S).receive(SOON_S)
     assert isinstance(hello, said.Hello)
     assert (hello.attempt, hello.state) == (3, said.State.RUNS)
+
+
+def test_a_lease_that_ended_is_over_for_its_ranks_also_when_an_answer_comes_later(desk: Desk) -> None:
+    """The reaper has ended them: they must not be reported as killed by someone else."""
+    desk.lease_s = 1.5
+    link = desk.connected()
+    link.send(start(0))
+    assert until(lambda: start(0) in desk.contact.inbox)
+    assert desk.contact.may_start(start(0)) and not desk.contact.is_over
+    assert until(lambda: desk.contact.is_over)
+    desk.lease_s = 20.0
+    link = desk.calls.get(timeout=SOON_S) if not desk.calls.empty() else link
+    while isinstance(message := link.receive(SOON_S), said.Message):
+        if isinstance(message, said.Hello):
+            link.send(said.Welcome(lease_s=desk.lease_s))
+        elif isinstance(message, said.Beat):
+            link.send(said.Heard(number=message.number))
+            if message.number > 5:
+                break
+    link.send(start(1))
+    assert until(lambda: start(1) in desk.contact.inbox)
+    assert desk.contact.is_over
+    assert desk.contact.may_start(start(1)) and not desk.contact.is_over

@@ -8,10 +8,11 @@ import dataclasses
 import pytest
 
 from keepstep.supervise.layout import Layout
-from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, DEAF_S, KILL_S, LEASE_S, SAFE_S, SILENT_S, Lease
+from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, DEAF_S, KILL_S, LEASE_S, SILENT_S, Lease
 from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent, Vacant
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, Start, State, Welcome
 
+SAFE_S = LEASE_S + KILL_S
 HELLO = Hello(
     run="r", node=0, host="a", address=None, version="1", python="3.11.7", program="p", per_node=2, attempt=NEVER
 )
@@ -29,7 +30,7 @@ def hello(node: int, **other: object) -> Hello:
     return dataclasses.replace(HELLO, **{"node": node, "host": f"h{node}", **other})  # type: ignore[arg-type]
 
 
-def two(*, first: bool = True) -> Membership:
+def two(*, first: bool | None = True) -> Membership:
     """A leader with two nodes, each on the link that is its own number."""
     members = Membership(run="r", version="1", nodes=3, now=0.0, first=first)
     for node in (0, 1):
@@ -168,7 +169,39 @@ def test_a_silent_node_is_named_once_and_blocks_until_its_lease_is_over_for_sure
     ]
     members.hello(1, hello(1, attempt=0), 15.0, link="new")
     assert members.tick(15.0) == [Returned(node=1, away_s=15.0)]
-    assert SAFE_S == LEASE_S + KILL_S
+
+
+def test_a_leader_that_may_not_be_the_first_waits_for_nodes_that_have_not_come() -> None:
+    members = two(first=None)
+    assert members.blocking(1.0) == {2: SAFE_S - 1.0}
+    members.hello(2, hello(2), 2.0, link=2)
+    assert not members.blocking(2.0), "all have come, and none knows of an attempt"
+
+
+def test_a_leader_that_meets_an_agent_of_an_earlier_one_waits_for_all_that_do_not_say_that_it_is_over() -> None:
+    members = two(first=None)
+    members.hello(2, hello(2, attempt=4, state=State.RUNS), 1.0, link=2)
+    assert members.newest_attempt == 4
+    assert members.blocking(1.0) == {0: SAFE_S - 1.0, 1: SAFE_S - 1.0, 2: SAFE_S}
+    members.beat(2, beat(1, 4, State.IDLE), 2.0, link=2)
+    assert members.blocking(2.0) == {0: SAFE_S - 2.0, 1: SAFE_S - 2.0}
+    assert not members.blocking(SAFE_S + 0.1)
+
+
+def test_the_leader_waits_longer_than_the_lease_that_it_gave_whatever_its_length() -> None:
+    members, lease = Membership(run="r", version="1", nodes=1, now=0.0, first=True, lease_s=20.0), Lease(0.0)
+    welcome = members.hello(0, hello(0), 0.0, link=0)
+    assert isinstance(welcome, Welcome)
+    lease.welcomed(welcome)
+    sent = lease.beat(0.0, state=State.IDLE)
+    assert sent is not None
+    answer = members.beat(0, sent, 0.1, link=0)
+    assert answer is not None
+    members.started(0, [0], 0.1)
+    lease.heard(answer, 0.2)
+    assert lease.may_start(start(0), 0.2)
+    assert not lease.is_over(19.9) and lease.is_over(20.0)
+    assert members.blocking(20.0 + KILL_S) and not members.blocking(20.2 + KILL_S)
 
 
 def test_a_new_agent_on_a_node_does_not_prolong_what_the_old_one_may_run() -> None:

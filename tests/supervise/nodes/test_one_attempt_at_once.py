@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from keepstep.supervise.nodes.lease import SAFE_S
+from keepstep.supervise.nodes.lease import KILL_S, LEASE_S
 from tests.supervise.nodes.simulated import Simulation
 
 DRAWS = int(os.environ.get("KEEPSTEP_DRAWS", "60"))
 TERM_S = 4.0
+SAFE_S = LEASE_S + KILL_S
 MANY = settings(
     max_examples=DRAWS,
     deadline=None,
@@ -32,7 +33,8 @@ KINDS = (
 )
 TIMES = st.floats(0.0, 40.0) | st.integers(0, 40).map(float)
 LENGTHS = st.sampled_from((0.1, 1.0, 2.2, 5.0, 7.9, 8.1, 11.0, 14.0)) | st.floats(0.05, 25.0)
-FAULTS = st.lists(st.tuples(st.sampled_from(KINDS), TIMES, st.integers(0, 15), LENGTHS), max_size=8)
+WHERE = (TIMES, st.integers(0, 15), LENGTHS)
+FAULTS = st.lists(st.tuples(st.sampled_from(KINDS), *WHERE), max_size=8)
 
 
 def put(world: Simulation, fault: Fault) -> None:
@@ -62,6 +64,7 @@ def put(world: Simulation, fault: Fault) -> None:
     dropped=st.sampled_from((0.0, 0.0, 0.1, 0.4)),
     term_s=st.sampled_from((None, TERM_S)),
     late_s=st.sampled_from((5.0, 60.0)),
+    lease_s=st.sampled_from((LEASE_S, LEASE_S, 12.0)),
 )
 def test_never_two_attempts_at_once(
     nodes: int,
@@ -71,12 +74,36 @@ def test_never_two_attempts_at_once(
     dropped: float,
     term_s: float | None,
     late_s: float,
+    lease_s: float,
 ) -> None:
     """Also with messages that take seconds, or get lost. The simulation itself raises if it happens."""
-    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s)
+    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s, lease_s=lease_s)
     for fault in faults:
         put(world, fault)
     world.run(max((at + length for _, at, _, length in faults), default=0.0) + 20.0)
+
+
+@MANY
+@given(
+    nodes=st.integers(2, 16),
+    seed=st.integers(0, 2**32),
+    faults=st.lists(
+        st.tuples(st.sampled_from(("cut in", "cut out", "cut both", "freeze", "break", "rank")), *WHERE), max_size=6
+    ),
+    crashes=st.lists(st.tuples(TIMES, st.floats(0.05, 6.0)), min_size=1, max_size=3),
+)
+def test_a_leader_that_is_started_again_never_makes_two_attempts_run_at_once(
+    nodes: int, seed: int, faults: list[Fault], crashes: list[tuple[float, float]]
+) -> None:
+    """It is always on node 0, as with ``--meet``, and does not know that it is not the first."""
+    world = Simulation(nodes, seed, unsure=True)
+    for fault in faults:
+        put(world, fault)
+    for at, down_s in crashes:
+        world.after(at, lambda down_s=down_s: world.crash_leader(down_s, 0))
+    well = max((at + length for _, at, _, length in faults), default=0.0)
+    world.run(max(well, 46.0) + 2 * SAFE_S + 2.0)
+    assert world.is_whole(), (world.starts, world.leader.attempt, world.living)
 
 
 @MANY

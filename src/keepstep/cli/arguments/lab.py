@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from keepstep.cli.arguments import Parser, Verbs, add_selection, add_verb, guests
+from keepstep.cli.arguments import Parser, Verbs, add_selection, add_verb, guests, lab_nodes
 
 DESCRIPTION = """\
 Start a real distributed training job of TensorFlow, PyTorch or JAX on this
@@ -21,7 +21,7 @@ Exit status: 0 keepstep was right, 1 it was wrong, 3 it cannot run here.
 def add(verbs: Verbs) -> None:
     """Add the verb."""
     lab = add_verb(verbs, "lab", "break real training jobs on purpose", DESCRIPTION)
-    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score | guests", required=True)
+    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score | guests | nodes", required=True)
     scenarios = asks.add_parser("list", help="list the scenarios", description="List the scenarios.")
     about = "run one scenario and show what keepstep says about it"
     run = asks.add_parser("run", help=about, description=f"R{about[1:]}.")
@@ -37,6 +37,7 @@ def add(verbs: Verbs) -> None:
     for each in (scenarios, run, score):
         each.add_argument("--json", action="store_true", help="print JSON")
     guests.add(asks)
+    lab_nodes.add(asks)
 
 
 def _add_run(run: Parser) -> None:

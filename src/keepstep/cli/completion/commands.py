@@ -123,6 +123,7 @@ def suggestions() -> Suggestions:
     from keepstep.check.parts import PARTS
     from keepstep.lab.guests.catalogue import GUESTS
     from keepstep.lab.guests.faults import FAULTS
+    from keepstep.lab.nodes.table import SCENARIOS as BETWEEN_NODES
     from keepstep.lab.scenarios import SCENARIOS
     from keepstep.rules import builtin_rules
 
@@ -132,4 +133,5 @@ def suggestions() -> Suggestions:
         **{(f"lab {verb}", "NAME"): tuple(SCENARIOS) for verb in ("list", "run", "score")},
         **{(f"lab guests {verb}", "NAME"): tuple(GUESTS) for verb in ("list", "run", "score")},
         ("lab guests run", "FAULT"): ("all", *FAULTS),
+        **{(f"lab nodes {verb}", "NAME"): tuple(BETWEEN_NODES) for verb in ("list", "run", "score")},
     }

@@ -63,4 +63,5 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         per_node=wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        first=None,  # it may have been started again, while agents of the earlier one have leases
     )

@@ -7,7 +7,9 @@ from job and step. The secret is KEEPSTEP_SECRET, or a file that the leader puts
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,9 +17,10 @@ from pathlib import Path
 
 from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.core.launchers import SLURM
+from keepstep.core.private_files import open_private
 from keepstep.core.wording import count
 from keepstep.errors import UserError
-from keepstep.sources import slurm_word
+from keepstep.sources import slurm_task, slurm_word
 from keepstep.sources.slurm_word import JobNow
 from keepstep.supervise.engines.slurm_office import SlurmOffice
 from keepstep.supervise.engines.slurm_start import warnings
@@ -56,6 +59,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     from keepstep.check.meeting import derived_ports
 
     ports = derived_ports(f"run {run}")
+    step = f"{env.get('SLURM_JOB_ID', '')}.{env['SLURM_STEP_ID']}"
     office = SlurmOffice(
         job=env.get("SLURM_JOB_ID", ""),
         restarts=number(env, "SLURM_RESTART_COUNT") or 0,
@@ -64,6 +68,8 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         eldest=number(env, SLURM.local_rank[0]) in (0, None),
         secret=secret,
         ports=ports,
+        look=lambda other: slurm_task.look(step, other, note=_note(run, other), ports=ports, env=env),
+        begin=partial(_make_note, _note(run, host)),
     )
     return Station(
         run=run,
@@ -81,8 +87,9 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
         words=partial(_words, env, host, tasks, most),
         office=office,
+        ready=lambda hub: office.begin(),
         over=over,
-        at_end=partial(_end, env, wanted.requeue),
+        at_end=partial(_end, env, wanted.requeue, run),
     )
 
 
@@ -124,6 +131,18 @@ def _secret(env: Mapping[str, str], run: str, leads: bool) -> tuple[Secret, Call
         raise UserError(f"the nodes have no common secret: {error}", hint=hint) from error
 
 
+def _note(run: str, host: str) -> Path:
+    """A file that each agent has while it lives, for others to tell apart whether it was killed or ended by itself."""
+    return Path(".keepstep").absolute() / f"{run}.{host}.agent"
+
+
+def _make_note(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        os.close(open_private(path, os.O_WRONLY))
+        atexit.register(_remove, path)
+
+
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
@@ -144,8 +163,10 @@ def _words(env: Mapping[str, str], host: str, tasks: int, most: int) -> list[str
     return [*found, *warnings(env, host)]
 
 
-def _end(env: Mapping[str, str], may_requeue: bool, status: int) -> None:
+def _end(env: Mapping[str, str], may_requeue: bool, run: str, status: int) -> None:
     """The run is over, and the job may have to be requeued or cancelled."""
+    for path in Path(".keepstep").glob(f"{run}.*.agent"):  # of agents that were killed, where nodes share the folder
+        _remove(path)
     job = env.get("SLURM_JOB_ID", "")
     now = slurm_word.job_now(job)
     if status == SIGTERM_STATUS and may_requeue:

@@ -4,10 +4,15 @@
 With ``--no-kill``, the controller takes a node that is down out of the job. An agent that cannot reach its leader asks
 who is the lowest now, and leads if it is on that node. A leader asks, too, and is none any more when the answer is
 another node, or when no answer comes for a term.
+
+A leader that was killed on a node that is up is passed over, once a look at that node has shown that no process of its
+task is left. A task of a step is never started again, so who was passed over cannot lead later, and any two agents
+that pass over the same ones agree on who is next. A leader that ended by itself is not replaced: the run is over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +22,7 @@ from keepstep.cluster.slurm import expand_hosts
 from keepstep.sources import slurm_word
 from keepstep.sources.host import resolve
 from keepstep.sources.slurm_nodes import addresses_of
+from keepstep.sources.slurm_task import Task
 from keepstep.sources.slurm_word import JobNow
 from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.lease import SILENT_S
@@ -56,6 +62,10 @@ class SlurmOffice:
     secret: Secret
     ports: tuple[int, ...]
     ask: Callable[[str], JobNow | str] = slurm_word.job_now
+    look: Callable[[str], Task] = lambda host: Task.UNKNOWN
+    """What became of this step's task on a host."""
+    begin: Callable[[], None] = lambda: None
+    """Called before this agent leads or follows: lets the others see later whether it was killed."""
     term_s: float = TERM_S
     elected: bool = False
     """Slurm says that this node leads."""
@@ -68,6 +78,9 @@ class SlurmOffice:
     _leader: str = ""
     _alone_since: float | None = None
     _asked: float = 0.0
+    _begun: bool = False
+    _killed: set[str] = field(default_factory=set)
+    """Hosts that Slurm counts, but whose agent was killed."""
     refused: bool = False
     """The leader's host lives, but nobody listens there."""
     _addresses: dict[str, str] = field(default_factory=dict)
@@ -84,6 +97,9 @@ class SlurmOffice:
 
     def call(self) -> Link:
         """A link to whoever leads now."""
+        if not self._begun:
+            self._begun = True
+            self.begin()
         try:
             link = self._dial()
         except CannotConnect as error:
@@ -93,17 +109,33 @@ class SlurmOffice:
         return link
 
     def _dial(self) -> Link:
-        host, why = self._leader, ""
+        """To the leader; where nobody leads there, to those who may lead next."""
+        try:
+            link, self.refused = self._dial_host(self._leader), False
+            return link
+        except _Refused as error:
+            self.refused = True
+            for host in self.counted[: HEIRS + 1]:
+                if host not in (self.host, self._leader):
+                    with contextlib.suppress(CannotConnect):
+                        link, self._leader = self._dial_host(host), host
+                        return link
+            raise CannotConnect(str(error)) from None
+        except CannotConnect:
+            self.refused = False
+            raise
+
+    def _dial_host(self, host: str) -> Link:
+        why = ""
         for port in self.ports:
             began = now()
             try:
                 return connect(self.secret, self._address(host), port, CONNECT_S)
             except CannotConnect as error:
                 why = why or str(error)
-                self.refused = now() - began < CONNECT_S / 2
-                if not self.refused:
-                    break  # the host does not answer at all
-        raise CannotConnect(why)
+                if now() - began >= CONNECT_S / 2:
+                    raise CannotConnect(why) from None  # the host does not answer at all
+        raise _Refused(why)
 
     def _address(self, host: str) -> str:
         """Names of nodes are Slurm's own: where one does not resolve, Slurm has the address."""
@@ -120,6 +152,22 @@ class SlurmOffice:
         if at - self._alone_since < patience or at - self._asked < self._pause_s:
             return
         self._asked = at
+        self.elected = self.leads() is True
+        if not self.elected and self.refused and self.host in self.counted[: HEIRS + 1]:
+            self._pass_over_the_killed()
+
+    def _pass_over_the_killed(self) -> None:
+        """Nobody leads on hosts that Slurm counts and that answer: see what became of the agents there."""
+        for host in self.counted[: self.counted.index(self.host)]:
+            task = self.look(host)
+            if task is Task.KILLED:
+                self._killed.add(host)
+                continue
+            if task is Task.ENDED:
+                self.out, self.words = True, f"; the agent on {host} has ended, and the run with it"
+            elif task is Task.LIVES:
+                self.words = f"; Slurm still counts on {host}, where a task of this step lives"
+            return
         self.elected = self.leads() is True
 
     @property
@@ -148,7 +196,7 @@ class SlurmOffice:
                 self.out, self.words = True, f"; Slurm says that the job is {said.state}"
                 return None
             nodes = set(expand_hosts(said.nodes))
-            counted = [host for host in self.hosts if host in nodes]
+            counted = [host for host in self.hosts if host in nodes and host not in self._killed]
             if said.restarts != self.restarts or not counted:
                 self.out, self.words = True, f"; Slurm says that the job is {said.state}, without these nodes"
                 return False
@@ -162,4 +210,10 @@ class SlurmOffice:
     def says_about(self, host: str) -> str:
         """Slurm's state of a host, in words."""
         found = slurm_word.node_words(host)
+        if host in self._killed:
+            return f"Slurm says {host} is {found or 'unknown'}, but the agent there was killed"
         return f"Slurm says {host} is {found}" if found else f"Slurm says nothing about {host}"
+
+
+class _Refused(CannotConnect):
+    """The host answers, but nobody leads there."""

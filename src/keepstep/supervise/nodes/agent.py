@@ -113,7 +113,7 @@ class Agent:
         running = self._running
         if running is None or running.told_final:
             select.select([self._contact.handle], [], [], IDLE_S)
-        elif (outcome := running.attempt.look()) is not None:
+        elif (outcome := running.attempt.look()) is not None and not self._contact.is_over:
             running.outcome = outcome
             self._tell(running, outcome)
         if running is not None:

@@ -64,6 +64,8 @@ class Contact:
         self._hold = hold
         self._anew = anew
         self._lease = Lease(now())
+        self._lapsed = False
+        """It ended while ranks ran, whatever was heard since: the reaper has ended them."""
         self._lock = threading.Lock()
         """For the lease and the link: the agent asks and sends, too."""
         self._link: Link | None = None
@@ -108,7 +110,7 @@ class Contact:
     def is_over(self) -> bool:
         """Whether the ranks may no longer run."""
         with self._lock:
-            return self._lease.is_over(now())
+            return self._lapsed or self._lease.is_over(now())
 
     def may_start(self, start: Start) -> bool:
         """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs.
@@ -119,6 +121,7 @@ class Contact:
         with self._lock:
             may = self._lease.may_start(start, now()) and self._asked_by is self._link is not None
             if may:
+                self._lapsed = False
                 self.vitals = Vitals(state=State.RUNS)
                 self._hold(self._lease.left_s(now()))  # before the first rank lives
             return may
@@ -189,6 +192,7 @@ class Contact:
             return
         if isinstance(message, Heard):
             with self._lock:
+                self._lapsed |= self.vitals.state is not State.IDLE and self._lease.is_over(now())
                 self._lease.heard(message, now())
                 left = self._lease.left_s(now())
             self._hold(None if self.vitals.state is State.IDLE else left)

@@ -27,6 +27,7 @@ from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.gathering import AGAIN_S, FIRST_S, Gathering
 from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.lease import LEASE_S
 from keepstep.supervise.nodes.links import CannotListen, Hub, Link
 from keepstep.supervise.nodes.membership import Membership
 from keepstep.supervise.nodes.messages import NEVER, Hello, State
@@ -70,6 +71,8 @@ class Station:
     per_node: int | None = None
     roles: Roles = ONLY_WORKERS
     first_s: float = FIRST_S
+    lease_s: float = LEASE_S
+    """How long ranks may run without an answer of the leader: longer where a connection cannot be made anew."""
     newest: int = NEVER
     """The newest attempt that this node knows of."""
     past: Inherited | None = None
@@ -77,8 +80,8 @@ class Station:
     again_s: float = AGAIN_S
     """How long to wait for a node that was lost."""
     statuses: Statuses = AS_IT_IS
-    first: bool = True
-    """Nobody led this run before."""
+    first: bool | None = True
+    """Nobody led this run before; None: that is not known."""
     office: Office | None = None
     """Whose word it is who leads, where another process may take over."""
     words: Callable[[], list[str]] | None = None
@@ -171,6 +174,7 @@ class Nodes:
             now=now(),
             first=station.first,
             term_s=office.term_s if office is not None else None,
+            lease_s=station.lease_s,
         )
         membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)
@@ -205,7 +209,7 @@ class Nodes:
             self._thread.start()
         for words in station.words() if station.words is not None else ():
             terminal.say(words)
-        if not station.first:
+        if station.first is False:
             self._settle(interrupts, terminal.say)
 
     def _settle(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:

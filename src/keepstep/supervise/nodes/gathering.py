@@ -13,7 +13,6 @@ from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
 from keepstep.supervise.nodes.leader import Leader, Leaving
-from keepstep.supervise.nodes.lease import SAFE_S
 from keepstep.supervise.nodes.seating import Place, Roles
 
 FIRST_S = 600.0
@@ -23,6 +22,8 @@ AGAIN_S = 60.0
 MORE_S = 5.0
 """Once there are as many as needed, for the rest of those that may take part."""
 TELL_S = 10.0
+END_S = 0.5
+"""Between two requests to end what an earlier leader has started."""
 
 
 class TooFew(Exception):
@@ -67,6 +68,7 @@ class Gathering:
     _needed: bool = False
     """A host that was left out must take part again: there are not enough others."""
     _spares: list[int] = field(default_factory=list)
+    _ask_again: float = 0.0
 
     def gather(self) -> list[Place] | None:
         """The nodes of the next attempt; None if the user ended the run meanwhile. Raises :class:`TooFew`."""
@@ -77,7 +79,7 @@ class Gathering:
             usable = self._usable()
             now = time.monotonic()
             enough = (enough or now) if len(usable) >= self.least else None
-            if enough is not None and self._is_complete(usable, now - enough) and not self._must_wait():
+            if enough is not None and self._is_complete(usable, now - enough) and not self._must_wait(now):
                 return self._chosen(usable)
             self._let_in(now - began > MORE_S and enough is None)
             if len(usable) < self.least and (why := self._why_not()):
@@ -121,7 +123,7 @@ class Gathering:
         """Whether a node that is not here was heard of a moment ago."""
         member = self.leader.member(node)
         left_out = self.leader.host(node) in self._left_out and not self._needed
-        return member is not None and not left_out and clock() - member.heard < SAFE_S
+        return member is not None and not left_out and clock() - member.heard < self.leader.safe_s
 
     def _let_in(self, are_too_few: bool) -> None:
         """There are not enough nodes without the hosts that were left out."""
@@ -130,9 +132,13 @@ class Gathering:
             self._needed = True
             self.say(f"there are too few nodes without {self._named(here)}: it takes part again")
 
-    def _must_wait(self) -> bool:
-        """Whether an earlier attempt may still run somewhere."""
-        return bool(self.leader.blocking())
+    def _must_wait(self, now: float) -> bool:
+        """Whether an earlier attempt may still run somewhere. What an earlier leader has started is ended."""
+        must = bool(self.leader.blocking())
+        if must and now > self._ask_again:
+            self._ask_again = now + END_S
+            self.leader.end_others()
+        return must
 
     def _why_not(self) -> str | None:
         """Why there will not be enough nodes at the start, if that is known."""
@@ -183,9 +189,9 @@ class Gathering:
             missing = [f"node {node}" for node in self.leader.missing()[:8]]
             self.say(f"waiting for nodes: {len(usable)} of {self.least} are here, missing: {listing(missing)}")
         elif blocking:
-            longest = max(blocking.values())
+            what = "of the last attempt" if self._before is not None else "that an earlier leader may have started"
             self.say(
-                f"waiting up to {duration(longest)} until nothing of the last attempt can run on "
+                f"waiting up to {duration(max(blocking.values()))} until nothing {what} can run on "
                 f"{self._named(sorted(blocking))}"
             )
 

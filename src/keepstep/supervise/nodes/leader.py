@@ -160,7 +160,7 @@ class Leader:
         with self._changed:
             for node in self._membership.blocking(now()):
                 member = self._membership.member(node)
-                if member is not None and member.open is not None:
+                if member is not None and member.open not in (None, self._attempt):
                     self._send(node, said.End(attempt=member.open, what="node lost", hurry=True))
 
     def member(self, node: int) -> Member | None:
@@ -188,6 +188,11 @@ class Leader:
     def blocking(self) -> dict[int, float]:
         with self._changed:
             return self._membership.blocking(now())
+
+    @property
+    def safe_s(self) -> float:
+        """A node that was not heard for so long has no ranks any more."""
+        return self._membership.safe_s
 
     @property
     def newest_attempt(self) -> int:

@@ -17,15 +17,13 @@ BEAT_S = 0.5
 SILENT_S = 2.0
 """A node that was not heard for so long is silent. It is named within a second from then on."""
 LEASE_S = 8.0
-"""Longer than a cut of 5 s, with time to connect again."""
+"""Longer than a cut of 5 s, with time to connect again. A leader may give longer ones (:class:`Welcome`)."""
 DEAF_S = 5.0
 """For so long a connection may bring no answer although it carries beats: the leader's machine lives, but is busy."""
 KILL_S = 3.0
 """An agent, or its reaper, has killed all ranks this long after its lease ended."""
 CONNECT_S = 1.0
 """A connection that takes longer to be made is given up for another try."""
-SAFE_S = LEASE_S + KILL_S
-"""A node that the leader has not heard for so long has no ranks any more, whatever became of it."""
 
 
 class Lease:
@@ -43,6 +41,7 @@ class Lease:
         that may still be started, and not one that only an earlier process on this node took part in.
         """
         self._fence = NEVER
+        self._lease_s = LEASE_S
         self._until: float | None = None
         self._due = now
         self._alive = now
@@ -56,6 +55,7 @@ class Lease:
     def welcomed(self, welcome: Welcome) -> None:
         """The leader knows of this attempt already, so no start of it, or of an earlier one, is meant any more."""
         self._fence = max(self._fence, welcome.attempt)
+        self._lease_s = welcome.lease_s or LEASE_S
 
     def due_s(self, now: float) -> float:
         """How long to wait for the next beat."""
@@ -71,16 +71,17 @@ class Lease:
         self._due = max(self._due + BEAT_S, now + BEAT_S / 2)
         self._number += 1
         self._sent[self._number] = now
-        while self._sent and now - next(iter(self._sent.values())) >= LEASE_S:
+        while self._sent and now - next(iter(self._sent.values())) >= self._lease_s:
             del self._sent[next(iter(self._sent))]
         return Beat(number=self._number, attempt=self.attempt, state=state, steps=steps, quiet_s=quiet_s)
 
     def heard(self, heard: Heard, now: float) -> None:
-        """The leader has heard a beat: the lease lasts until :data:`LEASE_S` after it was sent."""
+        """The leader has heard a beat: the lease lasts for so long after it was sent."""
         sent = self._sent.get(heard.number)
-        if sent is None or sent + LEASE_S <= now:
+        if sent is None or sent + self._lease_s <= now:
             return
-        self._until = sent + LEASE_S if self._until is None else max(self._until, sent + LEASE_S)
+        until = sent + self._lease_s
+        self._until = until if self._until is None else max(self._until, until)
         self._alive = now
         for number in [number for number in self._sent if number <= heard.number]:
             del self._sent[number]

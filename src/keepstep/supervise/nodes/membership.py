@@ -2,7 +2,7 @@
 """Who takes part, who is silent, and where an earlier attempt may still live: the leader's half of the leases.
 
 A new attempt may start only when :meth:`Membership.blocking` is empty. A node leaves it in one of three ways. Its agent
-says :class:`Ended`; or it says that it is idle and names that attempt; or it was not heard for :data:`SAFE_S`, after
+says :class:`Ended`; or it says that it is idle and names that attempt; or it was not heard for ``safe_s``, after
 which its lease is over and its ranks are dead, whether it is down, cut off or frozen.
 
 Pure, like :mod:`keepstep.supervise.nodes.lease`: no clock, no socket, no thread. ``link`` is any object that stands for
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from keepstep.supervise.nodes.admission import refusal, taken
-from keepstep.supervise.nodes.lease import SAFE_S, SILENT_S
+from keepstep.supervise.nodes.lease import KILL_S, LEASE_S, SILENT_S
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, State, Welcome
 
 
@@ -89,20 +89,32 @@ class Membership:
     """The nodes of a run, as the leader sees them.
 
     ``nodes``: how many the engine has, the spare ones too; they are numbered from 0. ``first``: there was no leader of
-    this run before, so nothing can run yet. ``term_s``: for how long the engine's word that this process leads is good.
-    Where another process may become leader while this one lives, give it: this leader is one only for ``term_s`` after
-    each :meth:`confirmed`, and listens to agents only ``term_s`` after its own start, when its predecessor has noticed
-    that it leads no longer.
+    this run before, so nothing can run yet; None: that is not known, and agents that come tell. ``term_s``: for how
+    long the engine's word that this process leads is good. Where another process may become leader while this one
+    lives, give it: this leader is one only for ``term_s`` after each :meth:`confirmed`, and listens to agents only
+    ``term_s`` after its own start, when its predecessor has noticed that it leads no longer. ``lease_s``: how long the
+    leases are that it gives, the same for every leader of a run.
     """
 
     def __init__(
-        self, *, run: str, version: str, nodes: int, now: float, first: bool = False, term_s: float | None = None
+        self,
+        *,
+        run: str,
+        version: str,
+        nodes: int,
+        now: float,
+        first: bool | None = False,
+        term_s: float | None = None,
+        lease_s: float = LEASE_S,
     ) -> None:
+        self._lease_s = lease_s
+        self.safe_s = lease_s + KILL_S
+        """A node that was not heard for so long has no ranks any more, whatever became of it."""
         self._run, self._version, self.nodes = run, version, nodes
         self._term_s = term_s
         self._confirmed = now
         self._deposed = False
-        self.opens = now if first else now + (term_s or 0.0)
+        self.opens = now + (term_s or 0.0) if first is False else now
         """From when on to accept connections."""
         self.newest_attempt = NEVER
         self._members: dict[int, Member] = {}
@@ -171,7 +183,7 @@ class Membership:
             self._tell_vacant(node, member)
             member.renews = False
         self._says(node, member, hello.attempt, hello.state, now)
-        return Welcome(attempt=self.newest_attempt)
+        return Welcome(attempt=self.newest_attempt, lease_s=self._lease_s)
 
     def beat(self, node: int, beat: Beat, now: float, *, link: object) -> Heard | None:
         """A node lives. None: do not answer, because an answer would give it a lease."""
@@ -214,7 +226,7 @@ class Membership:
         elif attempt > member.done and (member.open is None or member.open < attempt):
             member.open, member.renews = attempt, True
         if member.open is not None and member.renews:
-            member.until = now + SAFE_S
+            member.until = now + self.safe_s
 
     # --- what the leader does
 
@@ -228,7 +240,7 @@ class Membership:
         self.newest_attempt = attempt
         for node in nodes:
             member = self._members[node]
-            member.open, member.renews, member.until = attempt, True, member.heard + SAFE_S
+            member.open, member.renews, member.until = attempt, True, member.heard + self.safe_s
 
     def tick(self, now: float) -> list[News]:
         """What has changed. To be called several times per second, after what has arrived was handled."""
@@ -240,7 +252,7 @@ class Membership:
             if not member.silent and now - heard > SILENT_S:
                 member.silent = True
                 self._news.append(Silent(node=node, since_s=now - member.heard, why=member.lost))
-            if member.silent and not member.expired and now - member.heard > SAFE_S:
+            if member.silent and not member.expired and now - member.heard > self.safe_s:
                 member.expired = True
                 self._news.append(Expired(node=node))
             self._settle(node, member, now)
@@ -273,11 +285,14 @@ class Membership:
     def _may_have_inherited(self, now: float) -> dict[int, float]:
         """The nodes that may run what an earlier leader started: all whose agent has not said that it is over there.
 
-        An agent that names no attempt, or an earlier one, may be a new process beside ranks of an old one.
+        An agent that names no attempt, or an earlier one, may be a new process beside ranks of an old one. As long as
+        nobody has named an attempt and it is not known whether there was one, only nodes that have not come may.
         """
-        left = self.opens + SAFE_S - now
+        left = self.opens + self.safe_s - now
         if self._is_first or left < 0:
             return {}
+        if self._is_first is None and self._inherited == NEVER:
+            return {node: left for node in range(self.nodes) if node not in self._members}
         done = {node: member.done for node, member in self._members.items()}
         over = max(self._inherited, NEVER + 1)
         return {node: left for node in range(self.nodes) if done.get(node, NEVER) < over}

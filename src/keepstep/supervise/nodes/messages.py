@@ -195,6 +195,8 @@ class Welcome(Message):
     """The answer to :class:`Hello`."""
 
     attempt: int = NEVER
+    lease_s: float | None = None
+    """How long each answer to a beat lets ranks run; None: as long as usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.report import Report
 from keepstep.core.wording import count, duration, listing, ranks
-from keepstep.supervise.crew import Applied
+from keepstep.supervise.crew import Applied, Overtaken
 from keepstep.supervise.decision import REFUSED
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
@@ -111,6 +111,8 @@ class World:
     def _start(self, places: Sequence[Place]) -> list[int]:
         """Returns the nodes that cannot take part after all; then nothing was started."""
         leader, applied, nodes = self._leader, self._applied, [place.node for place in places]
+        if leader.newest_attempt >= self.number:  # an agent of an earlier leader has come since this one has its number
+            raise Overtaken
         if not self._gathering.as_given:
             try:
                 self._layout = seated(leader, self.number, places, self._gathering.roles, applied, self._answered)
@@ -120,7 +122,10 @@ class World:
             self._early = Outcome(Happened.EXITED, given_up=REFUSED)
             return []
         self._nodes = nodes
-        leader.open(self.number, self.folder, self._layout, nodes)
+        try:
+            leader.open(self.number, self.folder, self._layout, nodes)
+        except ValueError:  # one has come just now
+            raise Overtaken from None
         self._further = Further(leader, self.number, self.folder, self._layout, applied, self._gathering.cwd)
         start(leader, self.number, nodes, self._layout, applied, may_start_over=self._may_start_over)
         self._growing = Growing(leader, self._gathering, self.number, self._nodes)
@@ -286,12 +291,10 @@ class World:
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
             member = self._leader.member(node)
-            why = (
-                "another agent has taken its place: it was started again"
-                if member is not None and not member.renews
-                else "its ranks were ended there, because its agent had lost touch with the leader"
-            )
-            self._silent(node, 0.0, why)
+            if member is not None and not member.renews:
+                self._silent(node, 0.0, "another agent has taken its place: it was started again")
+            elif not self._losses.was_lost(node):
+                self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
@@ -318,8 +321,6 @@ class World:
                 self._gathering.interrupt(each.happened.signal)  # it came together with what was decided upon
         if not self._nodes:
             return
-        if outcome.happened is not Happened.NODE_LOST:
-            self._losses.keep_only_lost()
         until = time.monotonic() + self._gathering.grace_s + END_MORE_S
         while time.monotonic() < until:
             open_ = [node for node in self._nodes if node not in self._leader.answers(said.Ended, self.number)]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.check.meeting import derived_ports
 from keepstep.lab import slurm as lab_slurm
 from keepstep.lab.slurm import Slurm
 from tests.supervise.nodes.slurm.on_slurm import Job, Step
@@ -216,3 +217,67 @@ def test_when_slurm_sets_another_node_down_a_spare_replaces_it(slurm: Slurm, tmp
     slurm.run("scancel", str(job.id))
     assert job.left(40.0) == {}
     assert one_attempt_at_once(job.steps())
+
+
+def kill_agent(job: Job, node: str) -> None:
+    """SIGKILL to the agent of a node, which is the step's task there; Slurm, srun and the node live on."""
+    for pid in job.slurm.processes(node):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            above = Path(f"/proc/{parent}/cmdline").read_bytes()
+            if b"keepstep" in words and b"run" in words and above.startswith(b"slurmstepd"):
+                os.kill(pid, signal.SIGKILL)
+                return
+    raise AssertionError(f"no agent on {node}: {job.left(0.0)}")
+
+
+@long
+def test_when_the_leaders_agent_is_killed_on_a_node_that_is_up_the_next_node_leads(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
+    job.reached(10)
+    struck = time.time()
+    kill_agent(job, "node-1")
+    job.reached(1, attempt=1)
+    assert comeback(job, struck, 1) < 90
+    job.until(lambda: True if len(job.runs()) == 2 and job.runs()[-1]["state"] != "running" else None)
+    run = job.runs()[-1]
+    assert run["state"] == "finished" and run["host"] == "node-2"
+    assert run["attempts"][0]["title"] in ("the agent on node-1, with rank 0, is gone", "the agent on node-1 is gone")
+    assert "Slurm says node-1 is " in job.out and "but the agent there was killed; node-2 leads from now on" in job.out
+    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-2", "node-3"}
+    assert max(each.number for each in job.steps()) == 60
+    assert one_attempt_at_once(job.steps())
+    assert job.left() == {} and job.secrets() == [] and not list((tmp_path / ".keepstep").glob("*.agent"))
+
+
+@long
+def test_the_leader_and_the_next_agent_are_killed_and_the_third_leads(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "1:3", nodes=3, steps=80)
+    job.reached(10)
+    kill_agent(job, "node-2")
+    kill_agent(job, "node-1")
+    job.reached(1, attempt=1)
+    job.until(lambda: True if len(job.runs()) == 2 and job.runs()[-1]["state"] != "running" else None)
+    assert (job.runs()[-1]["state"], job.runs()[-1]["host"]) == ("finished", "node-3")
+    assert {each.node for each in job.steps() if each.attempt == 1} == {"node-3"}
+    assert one_attempt_at_once(job.steps())
+    assert job.left() == {}
+
+
+@long
+def test_a_leader_that_lives_behind_a_firewall_is_not_replaced(slurm: Slurm, tmp_path: Path) -> None:
+    """Its host refuses connections of other agents, as if nobody listened there, but Slurm reaches it."""
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "1:3", nodes=3, steps=1000)
+    job.reached(10)
+    ports = ",".join(str(port) for port in derived_ports(f"run slurm-{job.id}.0.0"))
+    slurm.reject("node-1", "-p", "tcp", "-m", "multiport", "--ports", ports)
+    job.reached(1, attempt=1)
+    time.sleep(30)
+    assert {each.node for each in job.steps() if each.attempt > 0} == {"node-1"}
+    assert len(job.runs()) == 1, "nobody else leads"
+    assert one_attempt_at_once(job.steps())
+    slurm.run("scancel", str(job.id))
+    assert job.left(40.0) == {}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.errors import UserError
+from keepstep.sources.slurm_task import Task
 from keepstep.sources.slurm_word import JobNow
 from keepstep.supervise.engines import slurm
 from keepstep.supervise.engines.choose import engine_of, station_of
@@ -187,6 +188,38 @@ def test_an_agent_that_cannot_reach_its_leader_asks_slurm_and_follows() -> None:
     with pytest.raises(CannotConnect):
         found.call()
     assert found.elected
+
+
+@pytest.mark.parametrize(
+    ("host", "tasks", "elected", "out"),
+    [
+        ("node-2", {"node-1": Task.KILLED}, True, False),
+        ("node-2", {"node-1": Task.LIVES}, False, False),
+        ("node-2", {"node-1": Task.UNKNOWN}, False, False),
+        ("node-2", {"node-1": Task.ENDED}, False, True),
+        ("node-3", {"node-1": Task.KILLED, "node-2": Task.LIVES}, False, False),
+        ("node-3", {"node-1": Task.KILLED, "node-2": Task.UNKNOWN}, False, False),
+        ("node-3", {"node-1": Task.KILLED, "node-2": Task.KILLED}, True, False),
+        ("node-3", {"node-1": Task.LIVES, "node-2": Task.KILLED}, False, False),
+    ],
+)
+def test_a_leader_that_was_killed_is_passed_over_and_nobody_else(
+    host: str, tasks: dict[str, Task], elected: bool, out: bool
+) -> None:
+    found = office(host, ALL)
+    found.look = tasks.__getitem__
+    found.refused, found.followed, found._alone_since = True, "node-1", -100.0
+    found._wonder()
+    assert (found.elected, found.out) == (elected, out)
+    assert (found.leads() is True) == elected, "Slurm's word is the same later"
+
+
+def test_a_host_that_does_not_answer_is_not_looked_at() -> None:
+    found = office("node-2", ALL)
+    found.look = {}.__getitem__
+    found.refused, found.followed, found._alone_since = False, "node-1", -100.0
+    found._wonder()
+    assert not found.elected
 
 
 # --- how the job was started

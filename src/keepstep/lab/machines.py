@@ -1,7 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines for runs on several nodes: network namespaces with names, temporary folders and shared memory of their own.
 
 Ranks write down when they ran, by a clock that all namespaces share, so two attempts at once would show.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -33,6 +36,10 @@ print("rank", rank, "is done")
 """
 
 
+class InVain(AssertionError):
+    """What was waited for did not happen."""
+
+
 class Agent:
     """A `keepstep run` on one machine."""
 
@@ -45,27 +52,37 @@ class Agent:
 
     def ended(self, patience_s: float = PATIENCE_S) -> int:
         """Its status."""
-        return self.process.wait(patience_s)
+        try:
+            return self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            raise InVain(f"waited in vain for this agent to end: {self.said}") from None
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
 
     def says(self, words: str, patience_s: float = PATIENCE_S) -> float:
         """Wait for these words. Returns when they were there, on the monotonic clock."""
-        wait_for(lambda: words in self.said, f"{words!r} in {self.said}", patience_s)
+        try:
+            wait_for(lambda: words in self.said, repr(words), patience_s)
+        except InVain as error:
+            raise InVain(f"{error} in: {self.said}") from None
         return time.monotonic()
 
 
 class Machines:
     """``count`` machines that share no folder but the witnesses', with one agent at most on each."""
 
-    def __init__(self, count: int, folder: Path) -> None:
+    def __init__(self, count: int, folder: Path, env: Mapping[str, str] = os.environ) -> None:
+        """``env``: what every process there finds besides the machine's own variables."""
         self.folder = folder
+        self._env = dict(env)
         self.witness = folder / "witness"
         self.witness.mkdir()
         self.secret = secrets.token_hex(32)
-        self.net = lab.Hosts(count, folder, dict(os.environ))
+        self.net = lab.Hosts(count, folder, self._env)
         self.agents: list[Agent] = []
+        self.own: set[int] = set()
+        """Servers of the lab itself, which are not left behind by a run."""
         for host in range(count):
             for place in ("work", "tmp"):
                 self.of(host, place).mkdir(parents=True)
@@ -94,7 +111,7 @@ class Machines:
         with output.open("wb") as stream:
             process = subprocess.Popen(
                 [*self.net.inside(host), "env", f"--chdir={self.of(host, 'work')}", *words],
-                env={**os.environ, **self.variables(host), **(env or {})},
+                env={**self._env, **self.variables(host), **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
@@ -117,20 +134,25 @@ class Machines:
 
     def ran(self, attempt: int, world: int) -> list[Path]:
         """The witnesses of the ranks that took part."""
-        return sorted(each for each in self.witness.glob(f"{attempt}-*-{world}-*") if each.stat().st_size)
+        found = [each for each in self.witness.glob(f"{attempt}-*") if each.name.split("-")[2] == str(world)]
+        return sorted(each for each in found if each.stat().st_size)
 
     def wait_for_attempt(self, attempt: int, world: int, patience_s: float = PATIENCE_S) -> float:
         """Until all its ranks run. Returns when, on the monotonic clock."""
         until = time.monotonic() + patience_s
         while len(self.ran(attempt, world)) < world:
             said = "\n".join(agent.said for agent in self.agents)
-            assert time.monotonic() < until, f"waited in vain for attempt {attempt} of {world} ranks: {said}"
-            assert any(agent.process.poll() is None for agent in self.agents), f"all agents have ended: {said}"
+            if time.monotonic() > until:
+                raise InVain(f"waited in vain for attempt {attempt} of {world} ranks: {said}")
+            if all(agent.process.poll() is not None for agent in self.agents):
+                raise InVain(f"all agents have ended before attempt {attempt} of {world} ranks: {said}")
             time.sleep(0.02)
         return time.monotonic()
 
-    def pids(self, attempt: int, world: int) -> list[int]:
-        return [int(each.name.rpartition("-")[2]) for each in self.ran(attempt, world)]
+    def pids(self, attempt: int, world: int, host: int | None = None) -> list[int]:
+        """Of its ranks, or of those on one machine."""
+        found = [each.name.rpartition("-") for each in self.ran(attempt, world)]
+        return [int(pid) for name, _, pid in found if host is None or name.endswith(f"-{lab.name(host)}")]
 
     def finish(self) -> None:
         """Let the ranks end well."""
@@ -159,7 +181,7 @@ class Machines:
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                is_other = entry.name.isdecimal() and int(entry.name) != self.net.holder(host)
+                is_other = entry.name.isdecimal() and int(entry.name) not in (self.net.holder(host), *self.own)
                 if is_other and os.stat(entry / "ns" / "net").st_ino == inside and _lives(entry):
                     words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     found.append(f"{entry.name} {words}")
@@ -210,7 +232,8 @@ class Machines:
 def wait_for(condition: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
     until = time.monotonic() + patience_s
     while not condition():
-        assert time.monotonic() < until, f"waited in vain for {what}"
+        if time.monotonic() > until:
+            raise InVain(f"waited in vain for {what}")
         time.sleep(0.02)
 
 
