@@ -62,7 +62,7 @@ class Machines:
     def __init__(self, count: int, folder: Path) -> None:
         self.folder = folder
         self.witness = folder / "witness"
-        self.witness.mkdir()
+        self.witness.mkdir(parents=True)
         self.secret = secrets.token_hex(32)
         self.net = lab.Hosts(count, folder, dict(os.environ))
         self.agents: list[Agent] = []

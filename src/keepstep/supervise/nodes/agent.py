@@ -288,7 +288,8 @@ class Agent:
         if not start.layout.seats:
             return self._part.job
         mine = tuple(seat.member for seat in start.layout.seats if seat.node == self._part.node)
-        return replace(self._part.job, members=mine, total=sum(seat.member.trains for seat in start.layout.seats))
+        total = sum(seat.member.trains for seat in start.layout.seats)
+        return replace(self._part.job, members=mine, total=total, servers=start.layout.servers)
 
     def _means(self, job: Job, may_start_over: bool) -> Means:
         return Means(
