@@ -47,7 +47,7 @@ def run_verb(asked: argparse.Namespace) -> int:
 
 
 def _plan(asked: argparse.Namespace, command: list[str], station: Station) -> Job:
-    """All ranks, of all nodes. Each agent is told which of them are its own."""
+    """All ranks, of all nodes. The leader says to each agent which of them are its own."""
     if station.per_node is None:
         if asked.chief or asked.ps or asked.evaluator:
             raise UserError("roles need ranks", hint="give --per-node M: M training ranks on each node")

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 JOBS = Path(__file__).with_name("jobs")
 SERVED, MIRRORED = JOBS / "tf_parameter_servers.py", JOBS / "tf_mirrored.py"
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 
 
 class Training:

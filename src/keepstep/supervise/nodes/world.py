@@ -170,6 +170,7 @@ class World:
                 self._silent(node, since_s, why)
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._lost.pop(node, None)
+                self._keep_only_lost()
                 self._say(f"{self._host(node)} is back after {away_s:.1f} s")
             case Leaving(node=node) if node in self._nodes:
                 return self._leaves(each)
