@@ -103,13 +103,13 @@ while task["type"] != "chief" or starts_of("ps0") < 2:
 
 
 def test_only_workers_of_a_cluster_with_servers_come_back_alone() -> None:
-    alone = LoneRestarts(MEMBERS)
+    alone = LoneRestarts(servers=1)
     assert [alone.is_for(member) for member in MEMBERS] == [False, True, True, False]
-    assert not LoneRestarts(MEMBERS[:3]).is_for(MEMBERS[1])
+    assert not LoneRestarts(servers=0).is_for(MEMBERS[1])
 
 
 def test_the_budget_is_one_workers_own_and_fills_again_after_a_long_service() -> None:
-    alone = LoneRestarts(MEMBERS)
+    alone = LoneRestarts(servers=1)
     assert all(alone.decide(MEMBERS[1], KILLED, float(n)) for n in range(MOST))
     assert alone.decide(MEMBERS[2], KILLED, 10.0) is not None
     assert alone.decide(MEMBERS[1], KILLED, 11.0) is None and "worker 0 (rank 1)" in (alone.given_up or "")

@@ -8,6 +8,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keepstep.errors import UserError
 from keepstep.supervise.asked import Asked
@@ -17,6 +18,9 @@ from keepstep.supervise.launch import Job, plan
 from keepstep.supervise.nodes.seating import Roles
 from keepstep.supervise.remedy import RemedyMode
 from keepstep.supervise.run import Supervisor
+
+if TYPE_CHECKING:
+    from keepstep.supervise.nodes.crew import Station
 
 
 def run_verb(asked: argparse.Namespace) -> int:
@@ -36,11 +40,20 @@ def run_verb(asked: argparse.Namespace) -> int:
     if station is None:
         job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
         return Supervisor(_asked(asked, job)).run()
-    job = plan(command, ranks=station.per_node)
-    job = replace(job, nodes=station.most, total=None if job.as_given else len(job.members) * station.most)
+    job = replace(_plan(asked, command, station), nodes=station.most)
     from keepstep.supervise.nodes.run import run_on_nodes
 
     return run_on_nodes(station, _asked(asked, job), os.environ)
+
+
+def _plan(asked: argparse.Namespace, command: list[str], station: Station) -> Job:
+    """All ranks, of all nodes. The leader says to each agent which of them are its own."""
+    if station.per_node is None:
+        if asked.chief or asked.ps or asked.evaluator:
+            raise UserError("roles need ranks", hint="give --per-node M: M training ranks on each node")
+        return plan(command, ranks=None)
+    ranks = station.per_node * station.most
+    return plan(command, ranks=ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
 
 
 def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:

@@ -202,7 +202,7 @@ def is_known_how_it_ended(seen: EvidenceSet) -> bool:
 
 def _not_told(seen: EvidenceSet) -> set[int]:
     """Of a run on several hosts: the ranks whose end no agent has reported. A host may have been lost."""
-    expected = {rank for e in seen.all(RanksOnHost) for rank in e.fact.ranks}
+    expected = {rank for e in seen.all(RanksOnHost) for rank in e.fact.ranks if rank not in e.fact.serving}
     told = {e.who for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR}
     return {rank for rank in expected if rank not in told} if told != {None} else set()
 

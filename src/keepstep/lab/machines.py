@@ -77,7 +77,7 @@ class Machines:
         self.folder = folder
         self._env = dict(env)
         self.witness = folder / "witness"
-        self.witness.mkdir()
+        self.witness.mkdir(parents=True)
         self.secret = secrets.token_hex(32)
         self.net = lab.Hosts(count, folder, self._env)
         self.agents: list[Agent] = []

@@ -48,6 +48,8 @@ class Node:
     ahead_s: float = 0.0
     """How far its clock is ahead of the leader's."""
     ranks: tuple[int, ...] = ()
+    serving: tuple[int, ...] = ()
+    """Of them, those that serve others and never end by themselves."""
     living: frozenset[int] | None = None
     """The processes that lived when its boxes were sent; None: its boxes were not sent, but are its own."""
     looked_ns: int = 0

@@ -86,7 +86,7 @@ def who_is_where(files: Iterable[Left]) -> list[Evidence[Fact]]:
     nodes = {left.node.number: left.node for left in files if left.node is not None}
     return [
         Evidence(
-            fact=RanksOnHost(host=node.host, ranks=node.ranks),
+            fact=RanksOnHost(host=node.host, ranks=node.ranks, serving=node.serving),
             origin=Origin(source=f"node{number}/{NODE}"),
             quote=f"{node.host} runs {say_ranks(node.ranks) if node.ranks else 'no rank'}",
         )
@@ -118,7 +118,7 @@ def _read(folder: Path) -> Node | None:
     found, number = _json(folder / NODE), _FOLDER.fullmatch(folder.name)
     if found is None or number is None or not isinstance(found.get("host"), str):
         return None
-    ahead, ranks = found.get("ahead_s"), found.get("ranks")
+    ahead = found.get("ahead_s")
     said = _json(folder / LIVING) or {}
     pids, now = said.get("pids"), said.get("now_ns")
     if not isinstance(pids, list) or type(now) is not int:
@@ -127,13 +127,18 @@ def _read(folder: Path) -> Node | None:
         number=int(number[1]),
         host=found["host"][:LONGEST_HOST] or f"node {number[1]}",
         ahead_s=float(ahead) if type(ahead) in (int, float) and abs(ahead) < 1e9 else 0.0,  # type: ignore[arg-type]
-        ranks=tuple(sorted({r for r in ranks if type(r) is int and 0 <= r < MOST_RANKS}))
-        if isinstance(ranks, list)
-        else (),
+        ranks=_ranks(found.get("ranks")),
+        serving=_ranks(found.get("serving")),
         living=frozenset(pid for pid in pids if type(pid) is int) if pids is not None else None,
         looked_ns=now,
         fresh=pids is not None and abs(time.time() - _changed(folder / LIVING)) < FRESH_S,
     )
+
+
+def _ranks(said: object) -> tuple[int, ...]:
+    if not isinstance(said, list):
+        return ()
+    return tuple(sorted({rank for rank in said if type(rank) is int and 0 <= rank < MOST_RANKS}))
 
 
 def _json(path: Path) -> dict[str, Any] | None:

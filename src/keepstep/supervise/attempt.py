@@ -222,6 +222,11 @@ class Attempt:
         return self._watching.quiet_s
 
     @property
+    def is_returning(self) -> bool:
+        """Whether a worker is about to come back alone."""
+        return self._members.is_returning
+
+    @property
     def unwritten(self) -> list[Evidence[Fact]]:
         """Evidence that found no room on the disk."""
         return self.records.unwritten

@@ -42,17 +42,15 @@ class Job:
     """The user's own launcher or program: it gets no rank variables, and is restarted only on request."""
     total: int | None = None
     """Of several nodes: how many ranks train on all of them. ``members`` has only those of this node."""
+    servers: int = 0
+    """TensorFlow's parameter servers, on all nodes: they change what a lost worker means."""
     nodes: int = 1
 
     @property
     def words(self) -> str:
         """What is started, in a few words."""
-        what = self.members[0].words if self.as_given else count(self._processes, "process", "processes")
+        what = self.members[0].words if self.as_given else count(len(self.members), "process", "processes")
         return f"{what} on {count(self.nodes, 'node')}" if self.nodes > 1 else what
-
-    @property
-    def _processes(self) -> int:
-        return self.total if self.total is not None else len(self.members)
 
     @property
     def world(self) -> int:
@@ -79,7 +77,7 @@ def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int 
     roles = ["chief" if (chief or ps) and n == 0 else "worker" for n in range(ranks or 1)]
     roles += ["ps"] * ps + ["evaluator"] * evaluator
     members = tuple(Member(rank=n, role=role, index=roles[:n].count(role)) for n, role in enumerate(roles))
-    return Job(command=words, cwd=cwd, members=members)
+    return Job(command=words, cwd=cwd, members=members, servers=ps)
 
 
 def launcher_of(command: list[str]) -> str | None:

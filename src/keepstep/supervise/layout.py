@@ -60,6 +60,16 @@ class Layout:
         return [seat for seat in self.seats if seat.machine == machine and seat.member.trains]
 
     @property
+    def servers(self) -> int:
+        return sum(seat.role == "ps" for seat in self.seats)
+
+    @property
+    def nodes_that_end(self) -> set[int]:
+        """The nodes whose ranks must have ended for the training to be over."""
+        served = self.servers > 0
+        return {seat.node for seat in self.seats if seat.member.ends_training(served=served)}
+
+    @property
     def nodes(self) -> list[int]:
         return sorted({seat.node for seat in self.seats})
 

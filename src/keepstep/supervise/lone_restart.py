@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,8 +46,9 @@ class Comeback:
 class LoneRestarts:
     """Which lost members of an attempt come back alone, and how often they did."""
 
-    def __init__(self, members: Iterable[Member]) -> None:
-        self._has_servers = any(member.role == "ps" for member in members)
+    def __init__(self, *, servers: int) -> None:
+        """``servers``: how many parameter servers the training has, on all nodes."""
+        self._has_servers = servers > 0
         self._losses: dict[int, _Losses] = {}
         self.given_up: str | None = None
         """Why the last lost worker is not started again."""

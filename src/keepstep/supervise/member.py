@@ -37,3 +37,7 @@ class Member:
     @property
     def trains(self) -> bool:
         return self.role in ("chief", "worker", *GIVEN)
+
+    def ends_training(self, *, served: bool) -> bool:
+        """Whether the training goes on until it ends. ``served``: by parameter servers; only the chief counts then."""
+        return self.role == "chief" if served else self.trains

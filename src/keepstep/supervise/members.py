@@ -19,6 +19,8 @@ from keepstep.supervise.started import Means, Started
 
 SERVERS_S = 30.0
 """How long an evaluator may go on after the training has ended."""
+RETURN_S = 60.0
+"""A worker that was started again imports its framework; the coordinator may have no other."""
 
 
 class Members:
@@ -34,8 +36,9 @@ class Members:
         self._means = means
         self._records = records
         self._began = time.time()
-        self._alone = LoneRestarts(means.job.members)
+        self._alone = LoneRestarts(servers=means.job.servers)
         self._comebacks: list[Comeback] = []
+        self._brought_back = time.monotonic() - RETURN_S
         self._trained_at: float | None = None
 
     # --- starting
@@ -72,9 +75,6 @@ class Members:
         """Why a lost worker is not started again alone."""
         return self._alone.given_up
 
-    def has(self, role: str) -> bool:
-        return any(each.member.role == role for each in self.all)
-
     def new_ends(self) -> list[Started]:
         """Those that have ended since the last call."""
         new = []
@@ -86,10 +86,12 @@ class Members:
         return new
 
     def are_done(self) -> bool:
-        """Whether the training is over. An evaluator may finish its work; parameter servers never end by themselves."""
-        training = [each for each in self.all if each.member.trains]
-        lead = [each for each in training if each.member.role == "chief"] if self.has("ps") else training
-        if any(each.exit is None for each in lead):
+        """Whether the training is over. An evaluator may finish its work; parameter servers never end by themselves.
+
+        Of several nodes: as far as this one can tell. One that only serves the chief of another node is never done.
+        """
+        lead = [each for each in self.all if each.member.ends_training(served=self._means.job.servers > 0)]
+        if not lead or any(each.exit is None for each in lead):
             return False
         self._trained_at = self._trained_at or time.monotonic()
         evaluates = any(each.member.role == "evaluator" for each in self.living)
@@ -124,10 +126,16 @@ class Members:
     def _coordinator_ended(self) -> bool:
         return any(each.exit is not None for each in self.all if each.member.role == "chief")
 
+    @property
+    def is_returning(self) -> bool:
+        """Whether a lost worker is to be started, or was started a moment ago."""
+        return bool(self._comebacks) or time.monotonic() - self._brought_back < RETURN_S
+
     def bring_back(self, now: float) -> None:
         """Start the lost workers whose time has come, with the variables and the address that they had."""
         for comeback in [each for each in self._comebacks if each.due <= now]:
             self._comebacks.remove(comeback)
+            self._brought_back = now
             launch = next(each for each in self.launches if each.rank == comeback.member.rank)
             place = next(n for n, each in enumerate(self.all) if each.member is comeback.member)
             self.all[place] = self._start(comeback.member, launch)

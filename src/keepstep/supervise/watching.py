@@ -112,7 +112,7 @@ class Watching:
 
     def _settled(self, signs: list[Sign], now: float) -> Outcome | None:
         """What guards have reported settles it: nothing more is waited for."""
-        if self._members.has("ps"):
+        if self._means.job.servers:
             return None  # there, a worker that fails does not end the run
         raised = self._told.blocked(signs, now)
         if raised is not None:

@@ -16,6 +16,10 @@ from keepstep.lab.hosts import Hosts, address
 
 PORT = 6379
 START_S = 90.0
+TRIES = 4
+"""Ray gives a raylet 30 s to show itself, which is not much on a crowded machine."""
+HAS_JOBS = all(importlib.util.find_spec(name) is not None for name in ("ray", "aiohttp", "aiohttp_cors", "opencensus"))
+"""Whether jobs can be submitted: `ray[default]` is installed, not only `ray`."""
 
 
 def missing() -> str | None:
@@ -52,22 +56,26 @@ class RayCluster:
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--node-ip-address={address(host)}"]
         words += [f"--num-cpus={self.cpus}", "--object-store-memory=80000000"]
         words += (
-            ["--head", f"--port={PORT}", "--include-dashboard=false"]
+            ["--head", f"--port={PORT}", f"--include-dashboard={str(HAS_JOBS).lower()}"]
             if host == 0
             else [f"--address={address(0)}:{PORT}"]
         )
-        with open(self.folder / f"ray-start-{host}", "w+") as said:  # the daemons keep what they inherit
-            done = subprocess.run(
-                [*self.hosts.inside(host), *words],
-                env=self.env,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                timeout=START_S,
-            )
-            said.seek(0)
-            assert done.returncode == 0, said.read()
+        for tried in range(TRIES):
+            with open(self.folder / f"ray-start-{host}", "w+") as said:  # the daemons keep what they inherit
+                done = subprocess.run(
+                    [*self.hosts.inside(host), *words],
+                    env=self.env,
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    timeout=START_S,
+                )
+                said.seek(0)
+                assert done.returncode == 0 or tried < TRIES - 1, said.read()
+            if done.returncode == 0:
+                return
+            self.die(host)
 
     def command(self, host: int, *words: str) -> subprocess.Popen[str]:
         """Something that runs on a node, in a session of its own."""

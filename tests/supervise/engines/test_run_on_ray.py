@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.supervise.engines.ray_cluster import RayCluster, missing, ray_cluster
+from tests.supervise.engines.ray_cluster import HAS_JOBS, RayCluster, missing, ray_cluster
 
 pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
@@ -29,22 +29,22 @@ while not os.path.exists(f"go-{attempt}") and time.time() < until:
     time.sleep(0.02)
 print("rank", rank, "is done")
 """
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 
 
 class Run:
     """One run on two nodes of the cluster, with a spare one, as its user sees it."""
 
-    def __init__(self, cluster: RayCluster, *more: str, **env: str) -> None:
+    def __init__(self, cluster: RayCluster, *more: str, before: tuple[str, ...] = (), **env: str) -> None:
+        """``before``: of the command line."""
         self.cluster, self.folder = cluster, cluster.folder
         for path in (*self.folder.glob("started-*"), *self.folder.glob("go-*")):
             path.unlink()
         (self.folder / "train.py").write_text(RANK)
         options = ["--on", "ray", "--nodes", "2", "--per-node", "1", "--no-check", "--no-spares", *more]
         cluster.env = {**cluster.env, **env}
-        self.process = cluster.command(
-            0, sys.executable, "-m", "keepstep", "run", *options, "--", sys.executable, "train.py"
-        )
+        words = [sys.executable, "-m", "keepstep", "run", *options, "--", sys.executable, "train.py"]
+        self.process = cluster.command(0, *before, *words)
         self.said: list[tuple[float, str]] = []
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
@@ -54,11 +54,11 @@ class Run:
         for line in self.process.stdout:
             self.said.append((time.monotonic(), line))
 
-    def started(self, attempt: int) -> dict[int, tuple[int, str]]:
-        """The pid and the host of both ranks, as soon as they live."""
+    def started(self, attempt: int, ranks: int = 2) -> dict[int, tuple[int, str]]:
+        """The pid and the host of all ranks, as soon as they live."""
         found: dict[int, tuple[int, str]] = {}
         until = time.monotonic() + PATIENCE_S
-        while len(found) < 2:
+        while len(found) < ranks:
             assert time.monotonic() < until and self.process.poll() is None, self.text
             for path in self.folder.glob(f"started-{attempt}-*"):
                 if words := path.read_text().split():
@@ -190,12 +190,18 @@ print(*[f"{each['NodeManagerHostname']}={each['NodeID']}" for each in ray.nodes(
 """
 
 
-def test_a_node_that_ray_drains_is_one_event_for_all_ranks(cluster: RayCluster):
+def test_a_node_that_ray_drains_is_one_event_for_all_ranks_whatever_was_before(cluster: RayCluster):
     (cluster.folder / "ids.py").write_text(NODE_IDS)
     said, _ = cluster.command(0, sys.executable, "ids.py").communicate(timeout=PATIENCE_S)
     ids = dict(word.split("=") for word in said.splitlines()[-1].split())
     run = Run(cluster, "--grace", "4")
     host = next(name for _, name in run.started(0).values() if name != "node-0")
+    cluster.cut(int(host[-1]))  # survived, so it is not the cause of what comes later
+    try:
+        run.saw(f"{host}.* has been silent", 10.0)
+    finally:
+        cluster.mend(int(host[-1]))
+    run.saw(f"{host} is back")
     drain = ["drain-node", "--node-id", ids[host], "--reason", "DRAIN_NODE_REASON_PREEMPTION"]
     drain += ["--reason-message", "a trial", "--deadline-remaining-seconds", "600"]
     done = cluster.command(0, sys.executable, "-m", "ray.scripts.scripts", *drain)
@@ -204,4 +210,50 @@ def test_a_node_that_ray_drains_is_one_event_for_all_ranks(cluster: RayCluster):
     assert host not in {name for _, name in run.started(1).values()}
     run.go(1)
     assert run.ended() == 0, run.text
-    assert "preemption.sigterm" in run.text, run.text
+    assert f"Ray ended the run: it drains {host}" in run.text and "[preemption.sigterm]" in run.text, run.text
+    assert "[network." not in run.text, run.text
+    cluster.die(int(host[-1]))
+    cluster.start(int(host[-1]))
+
+
+@pytest.mark.skipif(not HAS_JOBS, reason="ray[default] is not installed")
+def test_a_submitted_job_leads_and_its_files_are_on_all_nodes(cluster: RayCluster):
+    brought = cluster.folder / "brought"
+    brought.mkdir()
+    at = str(cluster.folder)
+    (brought / "train.py").write_text(RANK.replace('f"started-', f'f"{at}/started-').replace('f"go-', f'f"{at}/go-'))
+    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", "http://127.0.0.1:8265"]
+    run = Run(cluster, before=(*submit, "--working-dir", str(brought), "--"))
+    first = run.started(0)
+    assert {os.readlink(f"/proc/{pid}/cwd").rpartition("/")[2][:9] for pid, _ in first.values()} == {"_ray_pkg_"}
+    os.kill(first[1][0], signal.SIGKILL)
+    run.started(1)
+    run.go(1)
+    assert run.ended() == 0, run.text
+    assert "rank 1 ended with SIGKILL" in run.text and "finished with status 0" in run.text, run.text
+
+
+def test_the_run_ends_on_all_nodes_when_the_launching_process_is_killed(cluster: RayCluster):
+    run = Run(cluster)
+    ranks = [pid for pid, _ in run.started(0).values()]
+    driver = next(pid for pid, words in cluster.of_the_run(0).items() if "--on ray --nodes" in words)
+    os.kill(driver, signal.SIGKILL)
+    ends(ranks, 15.0)
+    assert run.ended() == -signal.SIGKILL
+
+
+def test_the_run_ends_on_all_nodes_when_the_node_of_the_launching_process_dies(cluster: RayCluster):
+    """It is Ray's head as well, so this is the last test of this cluster."""
+    run = Run(cluster, "--nodes", "3")
+    ranks = [pid for pid, _ in run.started(0, 3).values()]
+    cluster.die(0)
+    ends(ranks, 25.0)
+    assert run.ended() == -signal.SIGKILL
+
+
+def ends(pids: list[int], seconds: float) -> None:
+    """All of these processes are gone in time."""
+    until = time.monotonic() + seconds
+    while living := [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]:
+        assert time.monotonic() < until, f"{living} still live after {seconds} s"
+        time.sleep(0.05)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from keepstep.cli.arguments.run import DESCRIPTION
 from keepstep.errors import UserError
-from keepstep.supervise.engines.choose import engine_of, station_of
+from keepstep.supervise.engines.choose import FOR_USERS, engine_of, station_of
 from keepstep.supervise.engines.wanted import Wanted
 
 SECRET = {"KEEPSTEP_SECRET": "0123456789abcdef0123456789abcdef"}
@@ -47,3 +48,9 @@ def test_node_0_leads_and_the_others_call_it():
 
 def test_one_machine_needs_no_engine():
     assert engine_of(Wanted(), {}) is None
+
+
+@pytest.mark.parametrize("engine", FOR_USERS)
+def test_the_help_has_an_example_for_every_engine(engine):
+    says = {"meet": "--meet HOST:PORT", "ray": "--on ray", "slurm": "srun keepstep run", "ssh": "--hosts"}
+    assert says.get(engine, engine) in DESCRIPTION.replace("Kubernetes", "kubernetes")

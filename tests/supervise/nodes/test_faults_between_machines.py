@@ -57,6 +57,24 @@ def ended(machines: Machines, *agents: Agent) -> list[int]:
     return statuses
 
 
+def test_a_cut_that_was_survived_is_not_blamed_for_what_comes_later(three: Machines):
+    agents = [three.meet(host, "--nodes", "2:3") for host in range(3)]
+    leader = agents[0]
+    three.wait_for_attempt(0, 3)
+    three.drop(2)
+    leader.says("node-2, with rank 2, has been silent", 10)
+    three.mend(2)
+    leader.says("node-2 is back after")
+    os.kill(agents[1].process.pid, signal.SIGKILL)
+    leader.says("decision:")
+    assert "the agent on node-1, with rank 1, is gone" in leader.said, leader.said
+    assert "node-2, with rank 2, went silent" not in leader.said, leader.said
+    three.wait_for_attempt(1, 2)
+    three.finish()
+    assert [leader.ended(), agents[2].ended()] == [0, 0]
+    assert three.left() == []
+
+
 def test_a_signal_to_one_agent_ends_the_run_on_all_nodes(machines: Machines):
     leader, other = two_agents(machines)
     other.signal(signal.SIGTERM)

@@ -206,10 +206,27 @@ def test_any_growth_and_any_reconnect_gives_one_log(
         assert len(before) <= head + 100 and len(after) <= 2 * tail + 300  # redacted lines may be longer
 
 
+def test_what_a_worker_left_that_came_back_alone_arrives_beside_the_attempt(tmp_path: Path) -> None:
+    aside, run = tmp_path / "room" / "lost", tmp_path / "run"
+    for name, words in (("attempt-0-rank1-1", f"last words {KEY}\n"), ("attempt-1-rank1-1", "of another attempt\n")):
+        (aside / name).mkdir(parents=True)
+        (aside / name / "rank1.log").write_text(words)
+    (aside / "attempt-0-rank1-1" / "rank1-7-0.notes.jsonl").write_text("{}\n")
+    (tmp_path / "room" / "attempt-0" / "guard").mkdir(parents=True)
+    (run / "attempt-0").mkdir(parents=True)
+    carried(Sender(tmp_path / "room" / "attempt-0", 0), Receiver(run / "attempt-0" / "node1"), ended=True)
+    assert sorted(path.name for path in (run / "lost").iterdir()) == ["attempt-0-rank1-1"]
+    left = run / "lost" / "attempt-0-rank1-1"
+    assert sorted(os.listdir(left)) == ["rank1-7-0.notes.jsonl", "rank1.log"]
+    assert (left / "rank1.log").read_text().startswith("last words ") and KEY not in (left / "rank1.log").read_text()
+
+
 @pytest.mark.parametrize(
     "name",
     ["../rank0.log", "/etc/passwd", "guard/../rank0.log", "guard/a/b.box", "manifest.json", "report.json", "", ".",
-     "guard/", "rank0.log\n", "cores/rank0.core", "guard/.job", "node.json", "rank0.log\0", "RANK0.log"],
+     "guard/", "rank0.log\n", "cores/rank0.core", "guard/.job", "node.json", "rank0.log\0", "RANK0.log",
+     "lost/rank0.log", "lost/attempt-0-rank1-1/../rank1.log", "lost/attempt-0-rank1-1/exits.jsonl",
+     "lost/attempt-0-rank1-1/a/rank1.log", "lost/../rank1.log"],
 )  # fmt: skip
 def test_only_files_of_an_attempt_are_taken(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadMessage):

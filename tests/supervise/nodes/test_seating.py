@@ -55,13 +55,14 @@ def test_agents_on_one_machine_share_its_devices(tmp_path):
     assert [started(layout, node, tmp_path)[node]["LOCAL_WORLD_SIZE"] for node in range(3)] == ["2", "2", "1"]
 
 
-def test_servers_and_the_evaluator_go_round_the_nodes():
-    layout = seated(places(1, 1), Roles(ps=2, evaluator=True))
+def test_servers_go_round_the_nodes_and_the_evaluator_is_beside_the_chief():
+    layout = seated(places(1, 1), Roles(ps=3, evaluator=True))
     assert [(each.role, each.index, each.node) for each in layout.seats] == [
         ("chief", 0, 0),
         ("worker", 0, 1),
         ("ps", 0, 0),
         ("ps", 1, 1),
+        ("ps", 2, 0),
         ("evaluator", 0, 0),
     ]
 

@@ -21,10 +21,18 @@ say why they fail or hang, and restart the job when that can help.
       finds its ranks through the guard, and restarts it only if you give
       --max-attempts
 
-  keepstep run --nodes 2 --node-rank 0 --meet HOST:PORT --per-node 4 -- CMD
-      on each of several nodes, with its own --node-rank; node 0 leads
+Several nodes, with 4 ranks on each:
+
+  srun keepstep run --per-node 4 -- python train.py
+      in a Slurm job with one task per node
+  keepstep run --nodes 2 --per-node 4 -- python train.py
+      as the command of the pods of a Kubernetes Job, JobSet or TrainJob
+  keepstep run --on ray --nodes 2 --per-node 4 -- python train.py
+      on nodes of a Ray cluster, also under `ray job submit --`
   keepstep run --hosts node-1,node-2 --per-node 4 -- python train.py
-      the same over ssh; this process leads and has no ranks
+      over ssh; this process leads and has no ranks
+  keepstep run --nodes 2 --node-rank 0 --meet HOST:PORT --per-node 4 -- CMD
+      on each node, with its own --node-rank; node 0 leads
 
 With -n, every rank gets TF_CONFIG, RANK, MASTER_ADDR and the like, and JAX's
 coordinator. Nothing needs to be configured: keepstep learns what is normal
@@ -100,7 +108,11 @@ def _add_nodes(run: Parser) -> None:
     nodes.add_argument(
         "--remote", default="keepstep", metavar="COMMAND", help="with --hosts: the keepstep command on those hosts"
     )
-    nodes.add_argument("--on", metavar="ENGINE", help="which engine starts the agents (default: by the environment)")
+    nodes.add_argument(
+        "--on",
+        metavar="ENGINE",
+        help="kubernetes, meet, ray, slurm or ssh (default: by the environment and the other options)",
+    )
     nodes.add_argument(
         "--resources",
         metavar="JSON",

@@ -32,6 +32,8 @@ class RanksOnHost(Fact):
 
     host: str
     ranks: tuple[int, ...] = ()
+    serving: tuple[int, ...] = ()
+    """Of them, those that serve others and never end by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ def engine_of(wanted: Wanted, env: Mapping[str, str]) -> str | None:
         if is_batch(env):
             raise not_by_srun(wanted)
         raise UserError(
-            "which nodes?", hint="give --hosts A,B,C, or on each node --nodes N --node-rank I --meet HOST:PORT"
+            "which nodes?",
+            hint="give --hosts A,B,C or --on ray, or on each node --nodes N --node-rank I --meet HOST:PORT",
         )
     return None

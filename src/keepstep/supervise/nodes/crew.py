@@ -188,7 +188,7 @@ class Nodes:
             interrupted=lambda: interrupts.signal,
             interrupt=interrupts.note,
             hurry=lambda: interrupts.again,
-            first_look=FirstLook(self._leader, terminal.say, on=asked.check and station.first),
+            first_look=FirstLook(self._leader, terminal.say, on=asked.check and station.first is not False),
             cwd=asked.job.cwd,
             roles=station.roles,
             as_given=asked.job.as_given,

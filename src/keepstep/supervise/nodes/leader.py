@@ -341,18 +341,19 @@ class Leader:
         if self._folder is None or node not in self._receivers:
             return lambda: None
         member = self._membership.member(node)
-        ranks = (seat.rank for seat in self._layout.seats if seat.node == node and seat.member.trains)
+        seats, served = [seat for seat in self._layout.seats if seat.node == node], self._layout.servers > 0
         ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
         return partial(
             _write_node,
             self._folder / f"node{node}",
             host=self._host(node),
             address=self._address(node),
-            ranks=tuple(ranks),
-            ahead_s=ahead if abs(ahead) > CLOCKS_S else 0.0,
+            ranks=[seat.rank for seat in seats],
+            serving=[seat.rank for seat in seats if not seat.member.ends_training(served=served)],
+            ahead_s=round(ahead, 3) if abs(ahead) > CLOCKS_S else 0.0,
         )
 
 
-def _write_node(folder: Path, *, host: str, address: str, ranks: tuple[int, ...], ahead_s: float) -> None:
+def _write_node(folder: Path, *, host: str, **more: object) -> None:
     with contextlib.suppress(OSError):
-        write_node(folder, host=host, address=address, ranks=ranks, ahead_s=ahead_s)
+        write_node(folder, host=host, **more)

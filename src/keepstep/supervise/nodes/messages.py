@@ -144,6 +144,8 @@ class Known(Message):
     work_s: float | None = None
     unsaved_s: float | None = None
     saved_step: int | None = None
+    returning: bool = False
+    """A worker that was lost comes back alone: others may wait for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

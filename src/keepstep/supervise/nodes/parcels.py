@@ -53,14 +53,22 @@ _LOG = re.compile(r"[a-z]{1,12}\d{0,7}\.log")
 _OF_GUARD = re.compile(
     r"(?:rank\d{1,7}|unranked|others)(?:-\d{1,10}){1,2}\.(?:box|notes\.jsonl)|\.[a-z0-9-]{1,40}\.exit"
 )
+_ASIDE = re.compile(r"lost/attempt-\d{1,7}-rank\d{1,7}-\d{1,3}/(?P<name>[^/]+)")
+"""What a worker left that was restarted alone: beside the attempt's folder, on the node as in the run's folder."""
 _TRIES = 3
 
 
 def is_known(name: str) -> bool:
     """Whether a node may send a file of this name."""
+    if aside := _ASIDE.fullmatch(name):
+        return any(each.fullmatch(aside["name"]) for each in (_LOG, _OF_GUARD))
     if name.startswith("guard/"):
         return _OF_GUARD.fullmatch(name.removeprefix("guard/")) is not None
     return name in (*_RECORDS, *OURS, ARRIVALS) or _LOG.fullmatch(name) is not None
+
+
+def _is_log(name: str) -> bool:
+    return _LOG.fullmatch(name.rpartition("/")[2]) is not None
 
 
 class Sender:
@@ -93,7 +101,7 @@ class Sender:
         for name in sorted(self._held.keys() - {*there, *OURS}):
             yield from self._forget(name)
         for name in there:
-            if left > 0 and not _LOG.fullmatch(name) and name != ARRIVALS:
+            if left > 0 and not _is_log(name) and name != ARRIVALS:
                 for parcel, size in self._file(name):
                     left -= size
                     yield parcel
@@ -101,7 +109,7 @@ class Sender:
         yield from self._virtual(CORES, (e for each in self._read_cores() for e in each))
         if ended:
             yield from self._virtual(KERNEL, self._of_kernel())
-        logs = [name for name in there if _LOG.fullmatch(name)]
+        logs = [name for name in there if _is_log(name)]
         for number, name in enumerate(logs):
             if left > 0:
                 for parcel, size in self._log(name, left // (len(logs) - number), len(logs), ended):
@@ -115,8 +123,13 @@ class Sender:
         """The folder's files that are sent, evidence first."""
         found = [name for name in _names(self._folder) if is_known(name) and "/" not in name]
         found += [f"guard/{name}" for name in _names(self._folder / "guard") if is_known(f"guard/{name}")]
+        lost = [f"lost/{each}" for each in _names(self._path("lost")) if each.startswith(f"{self._folder.name}-")]
+        found += [f"{each}/{name}" for each in lost for name in _names(self._path(each)) if is_known(f"{each}/{name}")]
         order = {name: number for number, name in enumerate(_RECORDS)}
         return sorted(found, key=lambda name: (order.get(name, 99), name.endswith(".box"), name))[:MOST_FILES]
+
+    def _path(self, name: str) -> Path:
+        return (self._folder.parent if name.startswith("lost") else self._folder) / name
 
     # --- files
 
@@ -130,7 +143,7 @@ class Sender:
             self._seen.pop(name, None)
 
     def _changed(self, name: str) -> bool:
-        info = (self._folder / name).stat()
+        info = self._path(name).stat()
         ident = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
         if name.endswith(".box"):  # written through memory: its time of change says nothing
             return True
@@ -138,7 +151,7 @@ class Sender:
         return changed
 
     def _read(self, name: str) -> bytes:
-        path = self._folder / name
+        path = self._path(name)
         if name.endswith(".box"):
             return _read_box(path)
         with open_regular(path, follow=False) as stream:
@@ -181,7 +194,7 @@ class Sender:
     # --- logs
 
     def _log(self, name: str, most: int, logs: int, ended: bool) -> Iterator[tuple[Parcel, int]]:
-        log = self._logs.setdefault(name, SentLog(self._folder / name))
+        log = self._logs.setdefault(name, SentLog(self._path(name)))
         log.tail = min(TAIL, max(HEAD, int(FOR_LOGS / SLACK / logs)))
         with contextlib.suppress(OSError):
             for place, data in log.pieces(most, ended=ended):
@@ -257,7 +270,7 @@ class Sender:
 
     def _living(self, there: list[str]) -> Iterator[Parcel]:
         """Which processes live, and now, by this host's monotonic clock: at the leader neither can be known."""
-        boxes = [name for name in there if name.endswith(".box")]
+        boxes = [name for name in there if name.startswith("guard/") and name.endswith(".box")]
         if boxes:
             pids = sorted({pid for name in boxes if (pid := _alive(self._folder / name)) is not None})
             said = {"schema": LIVING_SCHEMA, "pids": pids, "now_ns": time.monotonic_ns()}
@@ -311,12 +324,14 @@ def _read_box(path: Path) -> bytes:
     return data
 
 
-def write_node(folder: Path, *, host: str, address: str | None, ranks: Iterable[int], ahead_s: float = 0.0) -> None:
-    """Say at the leader which host a folder (``nodeN``) is of, and how far its clock is ahead. Raises ``OSError``."""
+def write_node(folder: Path, *, host: str, **more: object) -> None:
+    """Say at the leader which host a folder (``nodeN``) is of, and what else is known of it. Raises ``OSError``.
+
+    Its ``address``; its ``ranks``, and those of them that are ``serving``; how far its clock is ahead (``ahead_s``).
+    """
     private_folder(folder)
-    said = {"schema": NODE_SCHEMA, "node": int(folder.name.removeprefix("node")), "host": host, "address": address}
-    data = json.dumps({**said, "ranks": sorted(ranks), "ahead_s": round(ahead_s, 3)}).encode()
-    write_whole(folder / NODE, data)
+    said = {"schema": NODE_SCHEMA, "node": int(folder.name.removeprefix("node")), "host": host, **more}
+    write_whole(folder / NODE, json.dumps(said).encode())
 
 
 class Receiver:
@@ -354,10 +369,9 @@ class Receiver:
             self._lost.add(name)
 
     def _write(self, name: str, place: int, data: bytes) -> None:
-        private_folder(self._folder)
-        if "/" in name:
-            private_folder(self._folder / "guard")
-        path = self._folder / name
+        path = (self._folder.parents[1] if name.startswith("lost/") else self._folder) / name
+        for folder in (self._folder, *((path.parents[1], path.parent) if "/" in name else ())):
+            private_folder(folder)
         if place == 0 and not data:
             path.unlink(missing_ok=True)
             return

@@ -39,4 +39,5 @@ class Part:
         if not layout.seats:
             return self.job
         mine = tuple(seat.member for seat in layout.seats if seat.node == self.node)
-        return replace(self.job, members=mine, total=sum(seat.member.trains for seat in layout.seats))
+        total = sum(seat.member.trains for seat in layout.seats)
+        return replace(self.job, members=mine, total=total, servers=layout.servers)

@@ -33,15 +33,19 @@ class Place:
 
 
 def counts(places: Sequence[Place], roles: Roles) -> dict[int, int]:
-    """How many processes each node starts: its training ranks, and its share of the others, in turns."""
+    """How many processes each node starts: its training ranks, and its share of the parameter servers, in turns.
+
+    The evaluator is where the training ends: on the node of the chief, or of rank 0.
+    """
     found = {place.node: place.ranks for place in places}
-    for n in range(roles.ps + roles.evaluator):
+    for n in range(roles.ps):
         found[places[n % len(places)].node] += 1
+    found[places[0].node] += roles.evaluator
     return found
 
 
 def seat(places: Sequence[Place], roles: Roles, ports: Mapping[int, Sequence[int]]) -> Layout:
-    """Training ranks first, node after node; then parameter servers and the evaluator, one node after the other."""
+    """Training ranks first, node after node; then the parameter servers, in turns, and the evaluator."""
     free = {place.node: list(ports[place.node]) for place in places}
     first = places[0]
     store, coordinator = free[first.node].pop(), free[first.node].pop()
@@ -65,6 +69,8 @@ def seat(places: Sequence[Place], roles: Roles, ports: Mapping[int, Sequence[int
     for place in places:
         for _ in range(place.ranks):
             sit(place, "chief" if not seats and (roles.chief or roles.ps) else "worker")
-    for n, role in enumerate(["ps"] * roles.ps + ["evaluator"] * roles.evaluator):
-        sit(places[n % len(places)], role)
+    for n in range(roles.ps):
+        sit(places[n % len(places)], "ps")
+    if roles.evaluator:
+        sit(first, "evaluator")
     return Layout(seats=tuple(seats), store_port=store, coordinator_port=coordinator)

@@ -33,6 +33,7 @@ def known(attempt: Attempt, outcome: Outcome | None) -> Known:
         work_s=now.work_s,
         unsaved_s=now.unsaved_s,
         saved_step=now.saved_step,
+        returning=attempt.is_returning,
     )
 
 

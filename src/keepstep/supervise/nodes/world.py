@@ -44,6 +44,8 @@ SETTLE_S = 4.0
 END_MORE_S = 15.0
 """Besides the grace period: for the kernel to end the processes, and for the last evidence to arrive."""
 AGAIN_S = 2.0
+RETURNS_S = 10.0
+"""Between two looks while a lost worker comes back alone."""
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
 STOPS = (Happened.STOPPED, Happened.SUSPECTED)
@@ -203,7 +205,8 @@ class World:
             return self._interrupted(told.signal)
         if happened is Happened.ENDED_WELL:
             self._well.add(node)
-            return self._collected(Outcome(happened), stacks=False) if self._well >= set(self._nodes) else None
+            awaited = self._layout.nodes_that_end or set(self._nodes)
+            return self._collected(Outcome(happened), stacks=False) if self._well >= awaited else None
         exit_ = as_exit(told.exit)
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
@@ -211,6 +214,9 @@ class World:
         if not self._all_stand_still(node):
             return None  # others make progress: what this node waits for may come
         outcome = self._collected(outcome, long=True)
+        if any(each.returning for each in self._known.values()):
+            self.hold(RETURNS_S)  # the node asks again then
+            return None
         return replace(outcome, stop=stop_of(told, self._known.get(node, said.Known())))
 
     def _all_stand_still(self, first: int) -> bool:

@@ -7,8 +7,9 @@ from keepstep.core.facts.training import Recompiling
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
+    # TensorFlow's own saver makes a new function for each checkpoint
     signature(
-        r"(?P<count>\d+) out of the last \d+ calls to <(?:bound method |function )?(?P<function>[\w.<>]+)[^\n]{0,300}triggered tf\.function retracing",
+        r"(?P<count>\d+) out of the last \d+ calls to <(?!function MultiDeviceSaver\.)(?:bound method |function )?(?P<function>[\w.<>]+)[^\n]{0,300}triggered tf\.function retracing",
         Recompiling,
     ),
     signature(
