@@ -4,17 +4,28 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keepstep.check.live import check_data
+    from keepstep.errors import OutOfStep
+    from keepstep.feed.shard import shard
 
 __version__ = "0.1.0"
 
-__all__ = ["OutOfStep", "__version__", "check", "cluster", "guard"]
+__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "shard"]
+
+_FUNCTIONS = {
+    "OutOfStep": "keepstep.errors",
+    "check_data": "keepstep.check.live",
+    "shard": "keepstep.feed.shard",
+}
 
 
 def __getattr__(name: str) -> Any:
     """The verbs, loaded when they are asked for: `import keepstep` alone loads nothing."""
     if name in ("check", "cluster", "guard"):
         return importlib.import_module(f"keepstep.{name}")
-    if name == "OutOfStep":
-        return importlib.import_module("keepstep.errors").OutOfStep
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module 'keepstep' has no attribute {name!r}")
