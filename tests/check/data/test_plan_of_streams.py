@@ -134,6 +134,17 @@ def test_grain_feeds_what_the_plan_says(policy: str, records: int, ranks: int, b
     _grain_as_planned(policy, records, ranks, batch, 0, drop)
 
 
+@many
+@given(records=st.integers(5, 60), ranks=numbers_of_ranks, batch=batch_sizes, drop=st.booleans())
+def test_slices_of_a_grain_dataset_are_as_planned(records: int, ranks: int, batch: int, drop: bool) -> None:
+    grain = pytest.importorskip("grain")
+    fed = [
+        [each.tolist() for each in grain.MapDataset.range(records)[rank::ranks].batch(batch, drop_remainder=drop)]
+        for rank in range(ranks)
+    ]
+    assert_fed_as_planned(planned([records], ranks=ranks, batch=batch, policy="grain-slice", drop_last=drop), fed)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_grain_with_workers_feeds_what_the_plan_says(workers: int) -> None:
     _grain_as_planned("grain", 23, 2, 3, workers, False)

@@ -47,6 +47,7 @@ POLICIES = {
     "litdata-keep": Policy(plan_streams.litdata_keeping, "LitData's StreamingDataset(drop_last=False)"),
     "mds": Policy(plan_streams.mds, "MosaicML's StreamingDataset"),
     "jax": Policy(plan_slices.jax_slices, "one slice per JAX process"),
+    "grain-slice": Policy(plan_slices.strided, "Grain's MapDataset, or any data, as data[rank::ranks]"),
     "grain": Policy(plan_slices.grain, "Grain's DataLoader with ShardByJaxProcess()"),
     "grain-drop": Policy(plan_slices.grain_dropping, "Grain's DataLoader with ShardByJaxProcess(drop_remainder=True)"),
 }
