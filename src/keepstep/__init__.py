@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from keepstep.check.live import check_data
-    from keepstep.errors import OutOfStep
-    from keepstep.feed.shard import shard
+from typing import Any
 
 __version__ = "0.1.0"
 

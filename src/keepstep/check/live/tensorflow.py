@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from keepstep.check.live.sampling import Limit
@@ -35,8 +34,10 @@ _WORDS = {
 }
 _SILENT = ("Options", "Model", "Optimize", "MaxIntraOpParallelism", "PrivateThreadPool", "AssertCardinality")
 """Stages that change nothing about the data."""
-_TIMED_ELEMENTS = 4
+_TIMED_BATCHES = 4
 """Batches' worth of elements that are read to time a stage."""
+_NOTABLE = 0.3
+"""The part of all time that a stage must take to be named."""
 
 
 class TensorFlow:
@@ -66,7 +67,7 @@ class TensorFlow:
             if worst is None or took - before > worst.per_batch_s:
                 worst = Limit(what=f"stage {graph.said(node)[0]} ({node.op})", per_batch_s=took - before)
             before = max(before, took)
-        return worst
+        return worst if worst is not None and worst.per_batch_s >= _NOTABLE * before else None
 
 
 class Graph:
@@ -154,21 +155,25 @@ class Graph:
         return ops._VariantDataset(variant, element_spec)
 
     def time_of(self, node: Any, elements: int, until: float) -> float | None:
-        """Seconds per batch up to a stage; None if there is no time left, or the pipeline ends too early."""
-        left = until - time.monotonic()
+        """Seconds per batch up to a stage; None if there is no time left, or the pipeline ends too early.
+
+        The elements are counted inside TensorFlow, because handing each of them to Python takes longer than making it.
+        What it takes to start the pipeline is left out.
+        """
         spec = self._spec_of(node)
-        if left <= 0 or spec is None:
+        if spec is None:
             return None
-        iterator = iter(self.copy(spec, node))
-        if next(iterator, None) is None:
-            return None
-        begun = time.monotonic()
-        read = 0
-        for _ in islice(iterator, elements * _TIMED_ELEMENTS):
-            read += 1
+        dataset = self.copy(spec, node)
+        taken = []
+        for batches in (1, 1 + _TIMED_BATCHES):
             if time.monotonic() > until:
-                break
-        return (time.monotonic() - begun) / read * elements if read else None
+                return None
+            begun = time.monotonic()
+            read = dataset.take(batches * elements).reduce(self._tf.constant(0), lambda number, *_: number + 1)
+            if int(read) < batches * elements:
+                return None
+            taken.append(time.monotonic() - begun)
+        return max(0.0, taken[1] - taken[0]) / _TIMED_BATCHES
 
     def _spec_of(self, node: Any) -> Any:
         """What a stage yields, by the types and shapes that its node states; None where it states them otherwise."""
