@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from keepstep.core import foreign_json
@@ -48,7 +48,8 @@ def _entries(listed: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def _place(name: str, names: Sequence[str]) -> int | None:
     """Which of the files is meant: the same path, else the only one of this base name."""
-    for match in (lambda one: one, os.path.abspath, os.path.basename):
+    matches: tuple[Callable[[str], str], ...] = (str, os.path.abspath, os.path.basename)
+    for match in matches:
         places = [place for place, each in enumerate(names) if match(each) == match(name)]
         if len(places) == 1:
             return places[0]

@@ -156,14 +156,18 @@ class Shard(Sequence[int]):
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where :meth:`state` was taken, with the same data and seed, and any number of ranks and batch size."""
-        if state.get("version") != STATE:
-            raise ValueError(f"this state has version {state.get('version')}; this keepstep reads version {STATE}")
+        version = state.get("version") if isinstance(state, Mapping) else None
+        if version != STATE:
+            raise ValueError(f"this state has version {version}; this keepstep reads version {STATE}")
         own = self.state(0)
         for name in ("records", "skip", "seed", "shuffle", "remainder"):
-            if state[name] != own[name]:
-                raise ValueError(f"the state was saved with {name}={state[name]!r}, but this is {own[name]!r}")
-        self._anchor = (int(state["epoch"]), int(state["place"]))
-        self.set_epoch(self._anchor[0])
+            if state.get(name) != own[name]:
+                raise ValueError(f"the state was saved with {name}={state.get(name)!r}, but this is {own[name]!r}")
+        epoch, place = state.get("epoch"), state.get("place")
+        if not isinstance(epoch, int) or not isinstance(place, int) or epoch < 0 or not 0 <= place <= self.records:
+            raise ValueError(f"the state names no place in the data: epoch {epoch!r}, place {place!r}")
+        self._anchor = (epoch, place)
+        self.set_epoch(epoch)
 
     # tf.data
 

@@ -56,3 +56,12 @@ class InputPace(Fact):
     limit_s: float | None = None
     """How long that takes per batch."""
     workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFed(Fact):
+    """A batch that a data-parallel rank trained on, by a hash of its content. Epochs and batches count from 1."""
+
+    epoch: int
+    batch: int
+    digest: str

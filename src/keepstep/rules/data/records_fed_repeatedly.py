@@ -36,11 +36,14 @@ def records_fed_repeatedly(seen: EvidenceSet) -> Iterator[Found]:
     """
     for each in seen.all(RecordsRepeated):
         fact = each.fact
-        times = (fact.records + fact.repeats) / fact.records
+        if fact.records < 1:
+            continue
+        times, more = divmod(fact.records + fact.repeats, fact.records)
+        about = "more than " if more else ""
         yield Found(
             title=f"{count(fact.repeats, 'record')} would be fed twice per epoch to fill up the shares ({fact.policy})"
             if fact.padding
-            else f"every record would be fed {times:,.3g} times per epoch ({fact.policy})",
+            else f"every record would be fed {about}{times:,} times per epoch ({fact.policy})",
             because="the number of records does not divide evenly, and this loader repeats some"
             if fact.padding
             else f"nothing divides the data: {fact.shared:,} of {fact.records:,} records go to more than one rank",

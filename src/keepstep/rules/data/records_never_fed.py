@@ -38,7 +38,9 @@ def records_never_fed(seen: EvidenceSet) -> Iterator[Found]:
     """
     for each in seen.all(RecordsUnseen):
         fact = each.fact
-        part = fact.unseen / fact.records
+        if fact.records < 1:
+            continue
+        part = min(10_000 * fact.unseen // fact.records, 10_000) / 10_000
         by_batches = f"; {fact.dropped:,} of them in batches that are not full" if fact.dropped else ""
         yield Found(
             title=f"no rank would get {fact.unseen:,} of {count(fact.records, 'record')} ({part:.2%}, {fact.policy})",

@@ -12,8 +12,8 @@ from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import count
 
-NOTABLE = 0.05
-"""The part of a sample that must be shared; records may be equal by chance."""
+ONE_OF = 20
+"""One row of this many must be shared; records may be equal by chance."""
 
 
 @rule(id="DAT073", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(RowsCompared,))
@@ -36,10 +36,10 @@ def records_shared_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Ranks of one tensor- or pipeline-parallel group must get the same data. Compare only data-parallel ranks.
     """
-    shared = tuple(e for e in seen.all(RowsCompared) if e.fact.shared >= max(2, NOTABLE * e.fact.rows))
+    shared = tuple(e for e in seen.all(RowsCompared) if e.fact.shared >= max(2, e.fact.rows // ONE_OF))
     if not shared:
         return
-    worst = max(shared, key=lambda e: e.fact.shared / e.fact.rows).fact
+    worst = max(shared, key=lambda e: 1000 * e.fact.shared // max(e.fact.rows, 1)).fact
     whole = worst.shared == worst.rows
     order = ", in the same order" if worst.same_order else ""
     yield Found(
