@@ -47,3 +47,4 @@ def test_a_hash_depends_on_content_type_and_place() -> None:
     assert digest_of(torch.zeros(3, device="meta")) is None
     assert digest_of(torch.zeros(3, dtype=torch.bfloat16)) is None
     assert digest_of([1, 2]) is None
+    assert digest_of((torch.tensor(3), torch.tensor(0.5))) is None

@@ -50,9 +50,12 @@ class Fed:
 
 
 def digest_of(batch: Any) -> str | None:
-    """A hash of the beginning of every tensor of a batch; None where one is not on the host, or there is none."""
+    """A hash of the beginning of every tensor of a batch.
+
+    None where one is not on the host, or none has rows: numbers, such as a step's, are the same on all ranks.
+    """
     parts = leaves(batch)
-    if not parts:
+    if not any(shape for _, shape, _, _ in parts):
         return None
     found = hashlib.blake2b(digest_size=8)
     for name, shape, dtype, tensor in parts:
@@ -69,6 +72,8 @@ def _bytes(tensor: Any) -> bytes | None:
     if device is not None and not str(getattr(device, "type", device)).lower().endswith(("cpu", "cpu:0")):
         return None
     try:
+        if hasattr(tensor, "numpy") and not hasattr(tensor, "detach"):
+            tensor = tensor.numpy()
         size = tensor.element_size() if hasattr(tensor, "element_size") else tensor.itemsize
         flat = tensor.detach().reshape(-1) if hasattr(tensor, "detach") else tensor.reshape(-1)
         some = flat[: LARGEST // size]

@@ -85,10 +85,7 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
 
 
 def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = (), shares: Iterable[ShareSeen] = ()) -> str:
-    """The page of a run to come, redacted: each problem with its fixes.
-
-    ``links``: probes between hosts. ``shares``: what each rank would be fed.
-    """
+    """The page of a run to come, redacted, with the probes between hosts, and what each rank would be fed."""
     report = redacted(report)
     return _page(
         report,

@@ -18,7 +18,7 @@ from keepstep.core.facts.pipeline import ElementSpecs, InputPace
 
 MOST_PARTS = 64
 MOST_ROWS = 4096
-"""Of one batch, that are told apart."""
+"""Rows of one batch that are hashed."""
 WARM_UP = 1
 """Batches that also start the pipeline."""
 
