@@ -117,3 +117,19 @@ def test_a_list_of_batches_is_a_pipeline_too() -> None:
     assert not keepstep.check_data(torch_batches, step_s=10.0).findings
     changing = [*torch_batches, torch.zeros(4, 3), *torch_batches[:1]]
     assert _rules(keepstep.check_data(changing)) == {"DAT072"}
+
+
+def test_a_rank_that_would_be_done_first_or_has_nothing_is_named() -> None:
+    def uneven(rank: int, ranks: int) -> Any:
+        return [torch.arange(4.0 * 9).reshape(9, 4) + 100 * rank + step for step in range(5 - rank)]
+
+    found = next(each for each in keepstep.check_data(uneven, ranks=2).findings if each.rule == "DAT062")
+    assert found.ranks == (1,) and "done after step 4, the longest after step 5" in found.title
+    empty = keepstep.check_data(lambda rank, ranks: [] if rank else [torch.arange(8.0)] * 2, ranks=2)
+    assert {each.rule: each.ranks for each in empty.findings} == {"DAT061": (1,), "DAT062": (1,)}
+
+
+def test_rows_that_cannot_be_told_apart_are_not_compared() -> None:
+    report = keepstep.check_data(lambda rank, ranks: [torch.zeros(8, 2)] * 4, ranks=2)
+    assert not report.findings
+    assert any("same rows" in each.what and each.state.value == "unavailable" for each in report.coverage)

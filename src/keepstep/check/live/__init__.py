@@ -16,6 +16,7 @@ from keepstep.check.live.sampling import Sample, random_state_kept, sampled
 from keepstep.check.place import Collected
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.plan import ShareEmpty, StepsUneven
 from keepstep.core.report import Report
 from keepstep.errors import UserError
 
@@ -54,13 +55,32 @@ def _look_at_ranks(
         raise UserError("with ranks=, give a function make(rank, ranks) that returns one rank's pipeline")
     if ranks < 2:
         raise UserError(f"ranks must be at least 2 to be compared, not {ranks}")
-    samples = [
-        _look(looked, make(rank, ranks), rank, ranks, batches, seconds / ranks, step_s if rank == 0 else None)
-        for rank in range(ranks)
-    ]
-    for fact in compared(samples):
-        looked.add(_saw(fact, "rows of the sampled batches", ""))
-    looked.checked(f"the rows of {min(len(each.batches) for each in samples)} batches on each of {ranks} ranks")
+    with random_state_kept():
+        samples = [
+            _look(looked, make(rank, ranks), rank, ranks, batches, seconds / ranks, step_s if rank == 0 else None)
+            for rank in range(ranks)
+        ]
+    pairs = list(compared(samples))
+    for pair in pairs:
+        quote = f"{pair.shared} of {pair.rows} different rows are the same"
+        looked.add(_saw(pair, f"the samples of ranks {pair.first} and {pair.second}", quote))
+    if pairs:
+        looked.checked(f"the rows of {min(len(each.batches) for each in samples)} batches on each of {ranks} ranks")
+    else:
+        looked.unavailable("whether ranks are fed the same rows", "the rows are too few, or too much alike")
+    lengths = [len(each.batches) for each in samples]
+    if all(each.ended for each in samples) and min(lengths) < max(lengths):
+        short = tuple(rank for rank, length in enumerate(lengths) if length == min(lengths))
+        uneven = StepsUneven(
+            policy="as read",
+            least=min(lengths),
+            most=max(lengths),
+            short=short,
+            count=len(short),
+            of=ranks,
+            hangs=True,
+        )
+        looked.add(_saw(uneven, "the samples of all ranks", f"batches per rank: {', '.join(map(str, lengths))}"))
 
 
 def _look(
@@ -81,6 +101,9 @@ def _look(
     else:
         looked.unavailable(f"the stages of the {whose}", "this library does not show them")
     sample = sampled(kind.readable(dataset), batches, seconds)
+    if not sample.batches and sample.ended:
+        empty = ShareEmpty(policy=kind.library, empty=(rank or 0,), count=1, of=ranks or 1, files=0, by_file=False)
+        looked.add(_saw(empty, whose, "it ended without a batch"))
     for fact in sample.specs():
         looked.add(_saw(fact, whose, f"{fact.part}: " + ", ".join(f"{spec} in {n}" for spec, n in fact.specs)))
     with random_state_kept():
