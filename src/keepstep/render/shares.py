@@ -28,21 +28,24 @@ def bar(share: ShareSeen) -> str:
     return "".join(next(sign for least, sign in _LEVELS if cell >= least) for cell in share.cells)
 
 
-def said_of(share: ShareSeen, longest: int) -> str:
-    """What stands behind a bar."""
-    words = f"{count(share.records, 'record'):>14}  {count(share.steps, 'step'):>10}"
+def said_of(share: ShareSeen, longest: int) -> tuple[str, str, str]:
+    """What stands behind a bar: records, steps, and what is odd about them, if anything."""
+    odd = f"drops {share.dropped:,}" if share.dropped else ""
     if not share.records:
-        return f"{words}  nothing"
-    if share.steps < longest:
-        return f"{words}  done {count(longest - share.steps, 'step')} early"
-    return words + (f"  drops {share.dropped:,}" if share.dropped else "")
+        odd = "nothing"
+    elif share.steps < longest:
+        odd = f"done {count(longest - share.steps, 'step')} early"
+    return count(share.records, "record"), count(share.steps, "step"), odd
 
 
 def render_shares(shares: Sequence[ShareSeen], unseen: Sequence[int] = ()) -> str:
     """The picture for a terminal. ``unseen``: how many per cent of each piece no rank gets."""
     longest = max((each.steps for each in shares), default=0)
     drawn = shown(shares)
-    lines = [f"rank {each.of_rank:<4} {bar(each)} {said_of(each, longest)}".rstrip() for each in drawn]
+    lines = []
+    for each in drawn:
+        records, steps, odd = said_of(each, longest)
+        lines.append(f"rank {each.of_rank:<4} {bar(each)} {records:>14}  {steps:>10}  {odd}".rstrip())
     if len(drawn) < len(shares):
         lines.append(f"          {count(len(shares) - len(drawn), 'more rank')}: the ones shown have the fewest steps")
     if any(unseen):
@@ -65,7 +68,7 @@ def shares_markup(facts: Iterable[ShareSeen]) -> Markup:
             "share_row.html",
             rank=each.of_rank,
             pieces=join([fill("share_piece.html", level=_level(cell), tip=f"{cell} %") for cell in each.cells]),
-            said=" ".join(said_of(each, longest).split()),
+            said=", ".join(word for word in said_of(each, longest) if word),
         )
         for each in drawn
     ]

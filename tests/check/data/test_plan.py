@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keepstep.check.checkup import judge
 from keepstep.check.data.plan import POLICIES, FileRecords, plan
+from keepstep.check.data.plan_evidence import evidence_of
 from keepstep.check.data.plan_picture import picture, shares_seen
 from keepstep.check.data.plan_runs import between, count, every, head, meets
 from keepstep.core.facts.plan import (
@@ -17,6 +19,7 @@ from keepstep.core.facts.plan import (
     RecordsRepeated,
     RecordsUnseen,
     ShareEmpty,
+    ShareSeen,
     StepsUneven,
     WorkersIdle,
 )
@@ -141,3 +144,14 @@ def test_the_picture_shows_who_gets_what() -> None:
 def test_a_request_that_makes_no_sense_is_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         planned([1], **{"ranks": 2, "batch": 2, "policy": "jax", **wrong})
+
+
+def test_a_plan_becomes_a_report() -> None:
+    made = planned([5000, 5000, 3200, 5000], ranks=4, batch=100, policy="torch-iterable-files")
+    looked = evidence_of(made)
+    report = judge(looked)
+    assert [(each.rule, each.ranks) for each in report.findings] == [("DAT062", (2,))]
+    assert report.findings[0].because == "the others wait for it at step 33"
+    assert sum(isinstance(each.fact, ShareSeen) for each in looked.evidence) == 4
+    healthy = judge(evidence_of(planned([800, 800], ranks=2, batch=100, policy="webdataset")))
+    assert not healthy.findings and healthy.exit_status == 0
