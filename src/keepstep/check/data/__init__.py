@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the data: the files of any format, and who would be fed what."""
+"""`keepstep check data`: what is in data files, and what each rank would be fed."""
