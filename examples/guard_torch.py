@@ -29,7 +29,8 @@ def train(healthy: bool) -> None:
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = TensorDataset(torch.randn(800, 8), torch.randint(0, 4, (800,)))
+    own = torch.Generator().manual_seed(dist.get_rank())  # each rank has its own data
+    data = TensorDataset(torch.randn(800, 8, generator=own), torch.randint(0, 4, (800,), generator=own))
     for step, (inputs, labels) in enumerate(DataLoader(data, 16)):
         if step == 20 and dist.get_rank() == 0 and not healthy:
             dist.barrier()  # the mistake: only rank 0 comes here

@@ -8,13 +8,19 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["OutOfStep", "__version__", "check", "cluster", "guard"]
+__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "shard"]
+
+_FUNCTIONS = {
+    "OutOfStep": "keepstep.errors",
+    "check_data": "keepstep.check.live",
+    "shard": "keepstep.feed.shard",
+}
 
 
 def __getattr__(name: str) -> Any:
     """The verbs, loaded when they are asked for: `import keepstep` alone loads nothing."""
     if name in ("check", "cluster", "guard"):
         return importlib.import_module(f"keepstep.{name}")
-    if name == "OutOfStep":
-        return importlib.import_module("keepstep.errors").OutOfStep
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module 'keepstep' has no attribute {name!r}")

@@ -21,6 +21,9 @@ from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.lazy_dataclass import complete
 from keepstep.core.report import Report, Verdict
+from keepstep.errors import UserError
+from keepstep.feed.quarantine import SCHEMA, quarantined
+from keepstep.feed.shard import shard
 from keepstep.render.html import render_html
 from keepstep.render.json import dumps
 from keepstep.render.terminal import render_terminal
@@ -232,3 +235,30 @@ def test_the_memory_of_hosts(lines: list[Any]) -> None:
         path.write_bytes(b"\xff\xfe" + path.read_bytes())
         history.remember("a", "b", 1.0, path)
         assert history.remembered(path)
+
+
+QUARANTINE: Any = {
+    "schema": SCHEMA,
+    "files": [{"file": "a", "whole_file": False, "records": [3], "ends_at_record": 8, "bad": [], "more": 0}],
+}
+
+
+@target(damaged(QUARANTINE))
+def test_quarantine_lists(listed: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "quarantine.json"
+        path.write_text(as_json(listed), errors="replace")
+        with contextlib.suppress(UserError):
+            skip = quarantined(path, [("a", 10), ("b", 5)])
+            assert skip == sorted(set(skip)) and not set(skip) - set(range(15))
+
+
+STATE = shard(20, batch=2, rank=0, ranks=2).state(3)
+
+
+@target(damaged(STATE))
+def test_saved_places_in_the_data(state: Any) -> None:
+    own = shard(20, batch=2, rank=0, ranks=2)
+    with contextlib.suppress(ValueError):
+        own.resume(state)
+        assert all(0 <= record < 20 for record in own[:50])

@@ -15,7 +15,7 @@ from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
 
-QUIET = {"ContractStated", "WorldFormed", "PlanNamed", "CollectivesIssued", "RankEnded"}
+QUIET = {"BatchFed", "ContractStated", "WorldFormed", "PlanNamed", "CollectivesIssued", "RankEnded"}
 COMPILED = Path(__file__).with_name("torch_compiled.py")
 
 

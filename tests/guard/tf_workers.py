@@ -24,7 +24,7 @@ from keepstep.sources.ports import free_ports
 
 HERE = Path(__file__).parent
 LIMIT_S = 240.0
-STATEMENTS = {"WorldFormed", "ContractStated", "PlanNamed", "RankEnded", "PeerSilent"}
+STATEMENTS = {"BatchFed", "WorldFormed", "ContractStated", "PlanNamed", "RankEnded", "PeerSilent"}
 """What a guard writes in a healthy run. On a busy machine a peer may answer late."""
 
 

@@ -50,7 +50,7 @@ def main() -> None:
 
 def train(torch, dist, model, optimizer, options, fault):  # type: ignore[no-untyped-def]
     rank = dist.get_rank()
-    made = torch.Generator().manual_seed(1 + rank)
+    made = torch.Generator().manual_seed(1 + (0 if options.fault == "same data" else rank))
     rows = 16 * options.steps * (2 if fault == "differs" else 1)
     inputs = torch.randn(rows, 8, generator=made).to(torch.float64 if fault == "differs" else torch.float32)
     labels = torch.randint(0, 4, (rows,), generator=made)

@@ -14,6 +14,7 @@ from keepstep import __version__
 from keepstep.core.codec import moment, representative
 from keepstep.core.evidence import CoverageState, Evidence
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.plan import ShareSeen
 from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety, Severity
 from keepstep.core.redact import redacted
 from keepstep.core.report import SCHEMA, Report, Verdict
@@ -21,6 +22,7 @@ from keepstep.core.wording import count, ranks_with_hosts
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
 from keepstep.render.nothing_found import said_without_findings
+from keepstep.render.shares import shares_markup
 from keepstep.render.templating import Markup, asset, fill, join, prose
 from keepstep.render.timeline import Event, Lane, Timeline, lay_out
 
@@ -76,13 +78,14 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
         fixes=_fixes(root) if root else Markup(),
         timeline=_timeline(report),
         links=Markup(),
+        shares=Markup(),
         chain=_chain(report),
         evidence=_evidence(report, around or {}),
     )
 
 
-def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = ()) -> str:
-    """The page of a run to come, redacted: each problem with its fixes. ``links``: probes between hosts."""
+def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = (), shares: Iterable[ShareSeen] = ()) -> str:
+    """The page of a run to come, redacted, with the probes between hosts, and what each rank would be fed."""
     report = redacted(report)
     return _page(
         report,
@@ -90,6 +93,7 @@ def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = ()) -> st
         fixes=Markup(),
         timeline=Markup(),
         links=heat_map(redacted(tuple(links))),
+        shares=shares_markup(shares),
         chain=_problems(report),
         evidence=_evidence(report, {}),
     )

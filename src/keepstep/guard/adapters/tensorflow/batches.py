@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.contracts import Subject
 from keepstep.guard.batches import LEARN, Batches
+from keepstep.guard.fed import FIRST, Fed
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.tensorflow.state import State
@@ -46,6 +47,7 @@ class FunctionBatches:
         self._places: Places = ()
         self._parts: tuple[_Part, ...] = ()
         self._count = 0
+        self._fed = Fed(session)
         self._stated = self._told_finite = False
         self._glance_due = 0
         session.values = values
@@ -72,6 +74,9 @@ class FunctionBatches:
                 for (_, dtype, traced), shape in zip(places, shapes, strict=True)
             )
             self._shapes, self._places = shapes, places
+        if shared and self._count <= FIRST and not self._state.shares.stated:
+            self._fed.see(1, self._count, tensors)
+            self._fed.stepped(data_parallel=True)  # all workers of such a strategy train on data of their own
         for part, tensor in zip(self._parts, tensors, strict=True):
             part.tensor = tensor
         self._batches.see(self._parts, session.values)

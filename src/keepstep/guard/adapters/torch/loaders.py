@@ -11,6 +11,7 @@ from keepstep.core.blackbox import Kind
 from keepstep.core.contracts import UNKNOWN
 from keepstep.errors import OutOfStep
 from keepstep.guard.batches import Batches, leaves
+from keepstep.guard.fed import Fed
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.state import Torch
@@ -61,6 +62,7 @@ class Loaders:
         """The first dataset has the session's own contract."""
         self._signed: dict[str, tuple[tuple[int | None, ...], str] | None] = {}
         self._looked = 0
+        self._fed = Fed(state.session)
         self._without = 0
         self._counts = False
         self._steady = 0
@@ -131,6 +133,8 @@ class Loaders:
             self._training.add(key)
         if self._looked < SIGNED:
             self._look(batch)
+        if key == self._here and self._fed.wants(self._epochs.get(key, 0), self._handed):
+            self._fed.see(self._epochs[key], self._handed, batch)
         if not session.by_hand:
             self._check(key, batch)
         if not session.steps or self._counts:
@@ -161,6 +165,7 @@ class Loaders:
 
     def stepped(self) -> None:
         """An optimizer took a step: what was handed out before is trained on."""
+        self._fed.stepped(self._state.all_together)
         if self._pending:
             if self._pending.isdisjoint(self._training):
                 self._now_trains_on(set())  # what came first was not training

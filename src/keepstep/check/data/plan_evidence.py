@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as evidence: its problems for the rules, its shares for the page, and what was looked at."""
+
+from __future__ import annotations
+
+from keepstep.check.data.plan_picture import shares_seen
+from keepstep.check.data.plan_types import Plan
+from keepstep.check.place import Collected
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.wording import count
+
+MOST_QUOTED = 16
+
+
+def evidence_of(plan: Plan) -> Collected:
+    """Everything that a report needs to know about a plan."""
+    looked = Collected()
+    asked = plan.asked
+    where = Origin(source=f"the plan for {count(asked.ranks, 'rank')}, {plan.policy}")
+    for problem in plan.problems:
+        looked.add(Evidence(fact=problem, origin=where, quote=_quote(plan)))
+    for share in shares_seen(plan):
+        said = f"rank {share.of_rank}: {count(share.records, 'record')}, {count(share.steps, 'step')}"
+        looked.add(Evidence(fact=share, origin=where, quote=said))
+    looked.checked(
+        f"the plan: {count(plan.records, 'record')} in {count(len(asked.files), 'file')} for"
+        f" {count(asked.ranks, 'rank')}, batch {asked.batch}, {plan.policy}"
+    )
+    return looked
+
+
+def _quote(plan: Plan) -> str:
+    steps = ", ".join(f"{each.steps:,}" for each in plan.shares[:MOST_QUOTED])
+    more = ", ..." if len(plan.shares) > MOST_QUOTED else ""
+    return f"steps per rank: {steps}{more}; {plan.overlap:,} records on several ranks, {plan.unseen:,} on none"

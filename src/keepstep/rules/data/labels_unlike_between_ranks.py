@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT067: a label would be spread unevenly over the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.plan import LabelsSkewed
+from keepstep.core.finding import Fix, Found, Safety, Severity
+from keepstep.core.rule import rule
+
+
+@rule(id="DAT067", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(LabelsSkewed,))
+def labels_unlike_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
+    """A label would be spread unevenly over the ranks.
+
+    ## What it looks like
+    Losses differ between ranks, batch statistics differ, and the loss of one rank jumps when its files change.
+
+    ## Why it happens
+    Files are sorted by label, and each rank reads whole files.
+
+    ## How we know
+    The labels in each file were counted, and the files divided in the way that the loader divides them.
+
+    ## What to do
+    Shuffle the records before they are written to files, or divide by records.
+
+    ## When this is wrong
+    When gradients are averaged at every step and nothing in the model depends on one rank's batch alone.
+    """
+    for each in seen.all(LabelsSkewed):
+        fact = each.fact
+        yield Found(
+            title=f"rank {fact.of_rank} would get label {fact.label!r} in {fact.share:.1%} of its records, "
+            f"all ranks together in {fact.usual:.1%} ({fact.policy})",
+            because="each rank reads whole files, and the files are not mixed",
+            evidence=(each,),
+            ranks=(fact.of_rank,),
+            severity=Severity.WARNING,
+            fixes=(Fix(do="shuffle the records before writing them to files", safety=Safety.CHANGES_RESULTS),),
+        )
