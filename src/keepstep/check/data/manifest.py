@@ -21,6 +21,7 @@ from keepstep.store.kept import user_folder
 
 SCHEMA = "keepstep.data-manifest/1"
 LONGEST_LINE = 4 << 20
+WRITE_EVERY_S = 1.0
 
 
 def usual_place(paths: list[str]) -> Path | None:
@@ -46,6 +47,7 @@ class Manifest:
         self._stream: Any = None
         self._waiting: list[bytes] = []
         self._torn = False
+        self._wrote_at = 0.0
         if path is not None:
             self._load(path)
 
@@ -106,7 +108,8 @@ class Manifest:
             "looked": to_plain(looked),
         }
         self._waiting.append(json.dumps(entry).encode("utf-8", "surrogateescape") + b"\n")
-        if len(self._waiting) >= 200 or unit.size > 16 << 20:
+        if len(self._waiting) >= 200 or unit.size > 16 << 20 or now - self._wrote_at > WRITE_EVERY_S:
+            self._wrote_at = now
             self.write()
 
     def write(self) -> None:

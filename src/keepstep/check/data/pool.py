@@ -142,6 +142,8 @@ def _moves(worker: _Worker) -> bool:
     now = _working_s(worker.process.pid)
     moves = now > worker.worked_s + 0.05
     worker.worked_s = now
+    if moves:
+        worker.sign_at = time.monotonic()
     return moves
 
 

@@ -105,7 +105,9 @@ class Source:
         self.stream.seek(0)
         crc = native_crc() if fast else None
         value, blake = 0, None if crc else hashlib.blake2b(digest_size=16)
-        while data := self.stream.read(piece):
+        left = self.size if not self.remote else 1 << 62  # a file may grow faster than it is read
+        while left and (data := self.stream.read(min(piece, left))):
+            left -= len(data)
             if crc is not None:
                 value = crc(data, value)
             elif blake is not None:
