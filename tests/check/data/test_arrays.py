@@ -154,6 +154,8 @@ def zarr_looked(folder: Path, **asked: object) -> Looked:
 @pytest.mark.parametrize("version", [2, 3])
 def test_zarr(tmp_path: Path, version: int) -> None:
     zarr = pytest.importorskip("zarr")
+    if not hasattr(zarr, "create_array"):
+        pytest.skip("zarr 2 has another way to make arrays")
     folder = tmp_path / "a.zarr"
     made = zarr.create_array(str(folder), shape=(100, 4), chunks=(10, 4), dtype="f4", zarr_format=version)
     made[:60] = numpy.random.default_rng(0).random((60, 4))

@@ -107,9 +107,9 @@ import keepstep.check.data.reading as reading
 import os, time
 was = reading._read
 def _read(source, unit, asked):
-    if 'crash' in unit.path: os.abort()
-    if 'wait' in unit.path: time.sleep(1000)
-    if 'grow' in unit.path: held = bytearray(1 << 28); held[::4096] = b'x' * len(held[::4096]); time.sleep(1000)
+    if '-crash' in unit.path: os.abort()
+    if '-wait' in unit.path: time.sleep(1000)
+    if '-grow' in unit.path: held = bytearray(1 << 28); held[::4096] = b'x' * len(held[::4096]); time.sleep(1000)
     return was(source, unit, asked)
 reading._read = _read
 """

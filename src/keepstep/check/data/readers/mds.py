@@ -23,7 +23,8 @@ def read(source: Source, asked: Asked, about: dict[str, Any] | None = None) -> L
     shard = (about or {}).get("shard")
     shard = shard if isinstance(shard, dict) else {}
     part = str((about or {}).get("part") or "raw_data")
-    info = shard.get(part) if isinstance(shard.get(part), dict) else {}
+    found = shard.get(part)
+    info: dict[str, Any] = found if isinstance(found, dict) else {}
     looked.records = shard.get("samples") if isinstance(shard.get("samples"), int) else None
     columns = _columns(shard)
     looked.fields = [Field(name, encoding) for name, encoding, _ in columns]
@@ -42,13 +43,16 @@ def read(source: Source, asked: Asked, about: dict[str, Any] | None = None) -> L
 
 def _columns(shard: dict[str, Any]) -> list[tuple[str, str, int | None]]:
     """Name, encoding and fixed size of each column."""
-    parts = [shard.get(key) for key in ("column_names", "column_encodings", "column_sizes")]
-    if not all(isinstance(each, list) for each in parts) or len({len(each) for each in parts if each is not None}) > 1:
+    names, encodings, sizes = (_listed(shard, key) for key in ("column_names", "column_encodings", "column_sizes"))
+    if not len(names) == len(encodings) == len(sizes):
         return []
-    names, encodings, sizes = parts
-    return [
-        (str(n), str(e), s if isinstance(s, int) else None) for n, e, s in zip(names, encodings, sizes, strict=True)
-    ]  # type: ignore[arg-type]
+    every = zip(names, encodings, sizes, strict=True)
+    return [(str(name), str(kind), size if isinstance(size, int) else None) for name, kind, size in every]
+
+
+def _listed(shard: dict[str, Any], key: str) -> list[Any]:
+    found = shard.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _compare_hashes(source: Source, info: dict[str, Any], looked: Looked) -> None:

@@ -20,9 +20,11 @@ Crc = Callable[..., int]
 
 HEADER = 12
 FOOTER = 4
-LONG = 1 << 20
-"""A record of this size or more is not kept in memory as a whole."""
+LONG = 256 << 10
+"""A record of this size or more is not kept in memory as a whole, if nobody wants its data."""
+LONGEST_WANTED = 64 << 20
 MOST_LENGTHS = 50_000
+COPY = 4096
 _MASK = 0xA282EAD8
 _ZEROS = bytes(4)
 _NOT_ZERO = lazy_pattern(rb"[^\0]")
@@ -42,11 +44,12 @@ class Walk:
     """The records of one file, from pieces of any size. Memory is that of a piece and of a record below ``LONG``."""
 
     def __init__(self, crc: Crc, numpy: Any = None, record: Callable[[int, bytes], None] | None = None) -> None:
-        """``record`` is called with the number and data of each good record that is not long, in order."""
+        """``record`` is called with the number and data of each good record below ``LONGEST_WANTED``, in order."""
         self.records = 0
         self.bad = BadList()
-        self.good_bytes = 0
+        self._mean_length = 0
         self._crc, self._numpy, self._each = crc, numpy, record
+        self._longest = LONG if record is None else LONGEST_WANTED
         self._known: dict[bytes, int] = {}
         self._rest = b""
         self._at = 0  # where the rest begins in the file
@@ -75,7 +78,7 @@ class Walk:
 
     def no_more_records(self) -> None:
         """Nobody wants the data of further records."""
-        self._each = None
+        self._each, self._longest = None, LONG
 
     def end(self) -> None:
         """The file ends here."""
@@ -104,21 +107,27 @@ class Walk:
 
     def _walk(self, buffer: bytes, position: int) -> tuple[int, bool]:
         """Go on to the end of what is here, or to a record that needs care. Whether there is more to do here."""
-        known = self._known
-        starts: list[int] = []
-        add, end = starts.append, len(buffer)
+        known, end, begin = self._known, len(buffer), position
+        ends: list[int] = []
+        data: list[bytes | memoryview] = []
+        # a small slice of bytes is cheaper than one of a view, a large one is not
+        whole = memoryview(buffer) if self._mean_length > COPY else buffer
+        add_end, add_data = ends.append, data.append
         try:
             while True:
                 length = known[buffer[position : position + HEADER]]
-                if position + length > end:
+                stop = position + length
+                if stop > end:
                     break
-                add(position)
-                position += length
+                add_data(whole[position + HEADER : stop - FOOTER])
+                add_end(stop)
+                position = stop
         except KeyError:
             length = 0
-        self._verify(buffer, starts, position)
+        if ends:
+            self._verify(buffer, begin, data, ends)
         if length:
-            return self._begin_long(buffer, position, length) if length >= LONG else (position, False)
+            return self._begin_long(buffer, position, length) if length >= self._longest else (position, False)
         head = buffer[position : position + HEADER]
         if len(head) < HEADER:
             return position, False
@@ -130,26 +139,21 @@ class Walk:
         known[head] = int.from_bytes(head[:8], "little") + HEADER + FOOTER
         return position, True
 
-    def _verify(self, buffer: bytes, starts: list[int], end: int) -> None:
-        if not starts:
-            return
-        ends = starts[1:]
-        ends.append(end)
-        view = memoryview(buffer)
-        data = map(view.__getitem__, map(slice, [s + HEADER for s in starts], [e - FOOTER for e in ends]))
-        crcs = list(map(self._crc, data))
-        wrong = self._wrong(buffer, crcs, ends)
-        bad = set(wrong)
+    def _verify(self, buffer: bytes, begin: int, data: list[bytes | memoryview], ends: list[int]) -> None:
+        """Compare the CRCs of records that follow each other from ``begin`` on."""
+        self._mean_length = (ends[-1] - begin) // len(ends)
+        wrong = self._wrong(buffer, list(map(self._crc, data)), ends)
         if self._each is not None:
-            for number, (start, stop) in enumerate(zip(starts, ends, strict=True)):
-                if number not in bad:
-                    self._each(self.records + number, buffer[start + HEADER : stop - FOOTER])
+            bad = set(wrong)
+            for number, each in enumerate(data):
+                if number not in bad and self._each is not None:
+                    self._each(self.records + number, bytes(each))
         before = self.records
         for number in wrong:
+            start = ends[number - 1] if number else begin
             self.records = before + number
-            self._note(self._at + starts[number], "its data is wrong (CRC)", ends[number] - starts[number])
-        self.records = before + len(starts)
-        self.good_bytes += end - starts[0] - sum(ends[n] - starts[n] for n in wrong)
+            self._note(self._at + start, "its data is wrong (CRC)", ends[number] - start)
+        self.records = before + len(ends)
 
     def _wrong(self, buffer: bytes, crcs: list[int], ends: list[int]) -> list[int]:
         """Which of the records do not have the CRC that they state."""
@@ -187,8 +191,6 @@ class Walk:
         length = self._at + position - start
         if stated != masked(crc):
             self._note(start, "its data is wrong (CRC)", length)
-        else:
-            self.good_bytes += length
         self._long = None
         self.records += 1
         return position
