@@ -154,6 +154,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.comeback
 	$(BIN)/python -m benchmarks.nodes
 	$(BIN)/python -m benchmarks.agents
+	$(BIN)/python -m benchmarks.data_files
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules

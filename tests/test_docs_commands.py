@@ -29,6 +29,8 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
 def parser_of(words: list[str]) -> argparse.ArgumentParser:
     """The parser of a verb, and of what is asked of it: `lab guests run`."""
     parser = build()
+    joined = " ".join(words[:2])
+    words = [joined, *words[2:]] if joined in subparsers(parser) else words
     for word in words:
         below = subparsers(parser)
         if word not in below:

@@ -40,7 +40,10 @@ def completed(script: Path, *words: str, folder: Path | None = None) -> list[str
 
 
 def test_the_verbs_are_those_of_the_parser() -> None:
-    assert tuple(each.path[0] for each in KEEPSTEP.commands) == tuple(VERBS) == broke.VERBS
+    below = [" ".join(each.path) for verb in KEEPSTEP.commands for each in (verb, *verb.commands)]
+    assert [each for each in below if each in VERBS] == list(VERBS)
+    assert {each.path[0] for each in KEEPSTEP.commands} == {verb.split()[0] for verb in VERBS}
+    assert tuple(VERBS) == broke.VERBS
 
 
 def test_every_suggestion_has_its_place() -> None:
@@ -58,7 +61,8 @@ def test_bash_offers_every_command_and_option(script: Path) -> None:
         options = [name for option in command.options for name in option.names]
         assert completed(script, *command.path, "-") == options
         if command.commands:
-            assert completed(script, *command.path, "") == [each.path[-1] for each in command.commands]
+            words = command.value.words if command.value else ()
+            assert completed(script, *command.path, "") == [*words, *(each.path[-1] for each in command.commands)]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,9 @@ def test_bash_offers_every_command_and_option(script: Path) -> None:
         (["run", "--remedy", ""], ["off", "safe", "ask", "all"]),
         (["run", "--remedy", "=", "a"], ["ask", "all"]),
         (["check", "--wait", "net"], ["network"]),
+        (["check", "da"], ["data"]),
+        (["check", "data", "ra"], ["rank0.log"]),
+        (["check", "data", "--quar"], ["--quarantine"]),
         (["rules", "show", "NET002"], ["NET002"]),
         (["rules", "--config", "list", "sh"], ["show"]),
         (["lab", "run", "torch_detail_s"], ["torch_detail_segfault"]),

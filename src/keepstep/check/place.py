@@ -47,6 +47,10 @@ class Collected:
     def unavailable(self, what: str, why: str) -> None:
         self.coverage.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why))
 
+    def partly(self, what: str, why: str) -> None:
+        """What could not be read as a whole: nothing is called healthy then."""
+        self.coverage.append(Coverage(what=what, state=CoverageState.PARTLY, why=why))
+
     def take(self, other: Collected) -> None:
         self.evidence += other.evidence
         self.coverage += other.coverage

@@ -13,7 +13,7 @@ from pathlib import Path
 from keepstep.check.checkup import Checked, CheckRequest, check, judged
 from keepstep.check.over_ssh import end_with_standard_input, over_ssh
 from keepstep.check.packing import packed
-from keepstep.check.parts import PARTS
+from keepstep.check.parts import PARTS, TAKES_PATHS
 from keepstep.check.place import Collected
 from keepstep.core.facts.link import LinkProbed
 from keepstep.errors import UserError
@@ -23,8 +23,11 @@ from keepstep.sources.ssh import hosts_of
 def check_verb(asked: argparse.Namespace) -> int:
     """Look, judge, print. Returns the exit status."""
     unknown = [part for part in asked.parts if part not in PARTS]
+    if unknown and unknown[0] in TAKES_PATHS:
+        part = unknown[0]
+        raise UserError(f"`{part}` takes paths and options of its own", hint=f"write `keepstep check {part} PATH`")
     if unknown:
-        raise UserError(f"no such part: {unknown[0]}", hint=f"the parts are {', '.join(PARTS)}")
+        raise UserError(f"no such part: {unknown[0]}", hint=f"the parts are {', '.join((*PARTS, *TAKES_PATHS))}")
     if asked.write:
         return _write(asked)
     if asked.sample is not None and asked.sample < 1:

@@ -12,7 +12,7 @@ import importlib
 import sys
 
 from keepstep import __version__
-from keepstep.cli.arguments import check, check_code, completion, lab, rules, runs, why
+from keepstep.cli.arguments import check, check_code, check_data, completion, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
 from keepstep.core.visible import visible
 from keepstep.errors import KeepstepError
@@ -29,6 +29,7 @@ examples:
   keepstep why --live                    the stuck job on this host
   keepstep run -n 4 -- python train.py   start, watch, explain and restart
   keepstep why last                      the last run of `keepstep run`
+  keepstep check data train/             corrupt, truncated and odd data files
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
@@ -36,7 +37,8 @@ examples:
 VERBS = {
     "why": "keepstep.cli.why:why",
     "check": "keepstep.cli.check:check_verb",
-    "check-code": "keepstep.cli.check_code:check_code_verb",
+    "check code": "keepstep.cli.check_code:check_code_verb",
+    "check data": "keepstep.cli.check_data:check_data_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
     "rules": "keepstep.cli.rules:rules",
@@ -44,7 +46,7 @@ VERBS = {
     "completion": "keepstep.cli.completion:completion_verb",
     "manual": "keepstep.cli.completion:manual_verb",
 }
-"""What does each verb; imported only when it is called."""
+"""What does each verb; imported only when it is called. A part of the check that takes paths is a verb of two words."""
 
 
 def build() -> argparse.ArgumentParser:
@@ -57,9 +59,15 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for each in (why, check, check_code, run_options, runs, rules, lab, completion):
+    for each in (why, check, check_code, check_data, run_options, runs, rules, lab, completion):
         each.add(verbs)
     return parser
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`check data PATH` as the verb `check data`."""
+    words = " ".join(arguments[:2])
+    return [words, *arguments[2:]] if len(arguments) > 1 and words in VERBS else _with_seconds(arguments)
 
 
 def _with_seconds(arguments: list[str]) -> list[str]:
@@ -72,17 +80,10 @@ def _with_seconds(arguments: list[str]) -> list[str]:
     ]
 
 
-def _with_part(arguments: list[str]) -> list[str]:
-    """`check code PATH...` has options of its own: everything after `code` is a path."""
-    if len(arguments) > 1 and arguments[0] == "check" and f"check-{arguments[1]}" in VERBS:
-        return [f"check-{arguments[1]}", *arguments[2:]]
-    return arguments
-
-
 def run(arguments: list[str]) -> int:
     """Parse the arguments and call the verb; a user's mistake never shows a traceback."""
     parser = build()
-    asked = parser.parse_args(_with_part(_with_seconds(arguments)))
+    asked = parser.parse_args(_joined(arguments))
     if asked.verb is None:
         parser.print_help()
         return 0

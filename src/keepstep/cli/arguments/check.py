@@ -25,7 +25,10 @@ def add(verbs: Verbs) -> None:
     """Add the verb."""
     check = add_verb(verbs, "check", "find what would kill the run, before it starts", DESCRIPTION)
     check.add_argument(
-        "parts", nargs="*", metavar="PART", help="only these parts: config, network, env, resources (default: all)"
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help="only these parts: config, network, env, resources (default: all); or `data PATH`, on its own",
     )
     check.add_argument("--script", metavar="FILE", help="the training script; it must be identical on every rank")
     check.add_argument(

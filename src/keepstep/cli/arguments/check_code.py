@@ -29,7 +29,7 @@ or in keepstep.toml:
 def add(verbs: Verbs) -> None:
     """Add the verb. It is called `check code`; argparse knows only one word."""
     code = verbs.add_parser(
-        "check-code",
+        "check code",
         description=DESCRIPTION,
         usage="keepstep check code PATH... [options]",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -123,7 +123,8 @@ def _rest(at: str) -> str:
 
 def _argument(command: Command) -> str:
     if command.commands:
-        return f'_keepstep_words "{_joined(each.path[-1] for each in command.commands)}" "$current"'
+        words = (*(command.value.words if command.value else ()), *(each.path[-1] for each in command.commands))
+        return f'_keepstep_words "{_joined(words)}" "$current"'
     return _suggest(command.value) if command.value else ""
 
 

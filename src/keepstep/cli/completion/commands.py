@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 Suggestions = Mapping[tuple[str, str], tuple[str, ...]]
@@ -88,10 +88,10 @@ def command_of(
             continue
         if isinstance(action, argparse._SubParsersAction):
             helps = {each.dest: each.help or "" for each in action._choices_actions}
-            commands = [
-                command_of(below, suggested, (*path, name), helps.get(name, ""))
+            commands = _nested(
+                command_of(below, suggested, (*path, *name.split()), helps.get(name, ""))
                 for name, below in action.choices.items()
-            ]
+            )
         elif action.option_strings:
             repeatable = isinstance(action, argparse._AppendAction)
             found = _value(action, path, suggested or {})
@@ -100,6 +100,18 @@ def command_of(
         else:
             value = _value(action, path, suggested or {})
     return Command(path, help, parser.description or "", tuple(options), value, tuple(commands))
+
+
+def _nested(commands: Iterable[Command]) -> list[Command]:
+    """Verbs of two words (`check data`) below the verb that is their first."""
+    found: dict[tuple[str, ...], Command] = {}
+    for each in commands:
+        above = found.get(each.path[:-1])
+        if above is None:
+            found[each.path] = each
+        else:
+            found[above.path] = replace(above, commands=(*above.commands, each))
+    return list(found.values())
 
 
 def _value(action: argparse.Action, path: tuple[str, ...], suggested: Suggestions) -> Value | None:

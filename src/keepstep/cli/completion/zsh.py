@@ -53,6 +53,8 @@ def _below(command: Command) -> Iterator[str]:
     yield "            verbs=("
     for each in command.commands:
         yield f"                {_quoted(each.path[-1] + ':' + each.help)}"
+    for word in command.value.words if command.value else ():
+        yield f"                {_quoted(word)}"
     yield "            )"
     yield "            _describe -t commands verb verbs && ret=0"
     yield "            ;;"
@@ -60,6 +62,10 @@ def _below(command: Command) -> Iterator[str]:
     yield "            case $words[1] in"
     for each in command.commands:
         yield f"                {each.path[-1]}) {_name(each)} && ret=0 ;;"
+    if command.value:
+        specs = [_option(option) for option in command.options]
+        yield "                *)"
+        yield from _call([*specs, *_positional(command.value)], " && ret=0 ;;")
     yield "            esac"
     yield "            ;;"
     yield "    esac"

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifest: size, time, hash and result of every file read, one JSON line each, written as the check goes on.
+
+A second check reads only what changed, an interrupted one goes on, and a file that differs from its hash is noticed.
+Memory holds one number per file: the lines stay on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain
+from keepstep.core import foreign_json
+from keepstep.core.private_files import append, open_regular, private_folder, write_whole
+from keepstep.errors import UserError
+from keepstep.store.kept import user_folder
+
+SCHEMA = "keepstep.data-manifest/1"
+LONGEST_LINE = 4 << 20
+WRITE_EVERY_S = 1.0
+
+
+def usual_place(paths: list[str]) -> Path | None:
+    """In the user's cache folder, one for each set of paths; None if there is no such folder."""
+    folder = user_folder()
+    if folder is None:
+        return None
+    key = hashlib.sha256("\n".join(sorted(_absolute(path) for path in paths)).encode("utf-8", "replace")).hexdigest()
+    return folder / "data" / f"{key[:16]}.jsonl"
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else os.path.abspath(path)
+
+
+class Manifest:
+    """What earlier checks found, and what this one finds."""
+
+    def __init__(self, path: Path | None, asked: Asked) -> None:
+        self.path = path
+        self._how = json.dumps(to_plain(asked), sort_keys=True)
+        self._places: dict[int, int] = {}
+        self._stream: Any = None
+        self._waiting: list[bytes] = []
+        self._torn = False
+        self._wrote_at = 0.0
+        if path is not None:
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        """Where each file's last line is. A torn line, or one of another program, is passed over."""
+        try:
+            self._stream = open_regular(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UserError(f"the manifest {path} cannot be read: {error.strerror}") from error
+        first = self._stream.readline(LONGEST_LINE)
+        if SCHEMA.encode() not in first:
+            raise UserError(f"{path} is not a manifest of keepstep", hint="give --manifest another file")
+        place = self._stream.tell()
+        while line := self._stream.readline(LONGEST_LINE):
+            entry = _entry(line) if line.endswith(b"\n") else None
+            if entry is not None:
+                self._places[hash(entry["file"])] = place
+            place += len(line)
+            self._torn = not line.endswith(b"\n")
+
+    def known(self, unit: Unit) -> dict[str, Any] | None:
+        """The last line about this file."""
+        place = self._places.get(hash(_absolute(unit.path)))
+        if place is None or self._stream is None:
+            return None
+        self._stream.seek(place)
+        entry = _entry(self._stream.readline(LONGEST_LINE))
+        return entry if entry is not None and entry["file"] == _absolute(unit.path) else None
+
+    def result(self, unit: Unit) -> Looked | None:
+        """What an earlier check found, if the file has not changed since and was read in the same way."""
+        entry = self.known(unit)
+        if entry is None or (entry.get("size"), entry.get("mtime_ns")) != (unit.size, unit.mtime_ns):
+            return None
+        if entry.get("how") != self._how or entry.get("about") != _mark(unit):
+            return None
+        try:
+            return looked_from(entry["looked"])
+        except (ValueError, KeyError):
+            return None
+
+    def add(self, unit: Unit, looked: Looked, now: float) -> None:
+        """Note a result; what could not be read is not noted, so it is tried again."""
+        if self.path is None or looked.unreadable or looked.unread or looked.changed or looked.missing_library:
+            return
+        entry = {
+            "file": _absolute(unit.path),
+            "size": unit.size,
+            "mtime_ns": unit.mtime_ns,
+            "digest": looked.digest,
+            "verdict": "bad" if len(looked.bad) else "good",
+            "records": looked.records,
+            "checked_at": round(now),
+            "how": self._how,
+            "about": _mark(unit),
+            "looked": to_plain(looked),
+        }
+        self._waiting.append(json.dumps(entry).encode("utf-8", "surrogateescape") + b"\n")
+        if len(self._waiting) >= 200 or unit.size > 16 << 20 or now - self._wrote_at > WRITE_EVERY_S:
+            self._wrote_at = now
+            self.write()
+
+    def write(self) -> None:
+        """Put what waits on disk. A manifest that cannot be written must not end the check."""
+        if self.path is None or not self._waiting:
+            return
+        data = (b"\n" if self._torn else b"") + b"".join(self._waiting)
+        self._waiting, self._torn = [], False
+        try:
+            if not self.path.exists():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if self.path.parent.name == "data" and self.path.parent.parent == user_folder():
+                    private_folder(self.path.parent)
+                write_whole(self.path, json.dumps({"schema": SCHEMA}).encode() + b"\n")
+            append(self.path, data)
+        except OSError:
+            self.path = None
+
+
+def _mark(unit: Unit) -> str:
+    """Changes when the index says something else about a shard."""
+    return hashlib.sha256(unit.about.encode()).hexdigest()[:12] if unit.about else ""
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = foreign_json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("file"), str) else None

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HDF5: every dataset, chunk by chunk, read by h5py. Only chunks with the Fletcher-32 filter have a checksum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from keepstep.check.data.numbers import Numbers
+from keepstep.check.data.source import Source
+from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.core.wording import shorten
+from keepstep.parse.formats.data.bad import Bad
+
+MOST_DATASETS = 100_000
+PIECE = 32 << 20
+LARGEST_CHUNK = 1 << 30
+_DAMAGE = (OSError, RuntimeError, ValueError, KeyError)
+
+
+def read(source: Source, asked: Asked) -> Looked:
+    """All datasets."""
+    import h5py
+
+    looked = Looked("hdf5")
+    try:
+        place = source.place()
+        opened = h5py.File(place, "r", locking=False) if isinstance(place, str) else h5py.File(place, "r")
+    except _DAMAGE as error:
+        kind = "truncated" if "truncated" in str(error) else "corrupt"
+        return looked.broken(Bad(kind, f"it cannot be opened: {shorten(_said(error), 120)}", offset=0))
+    numbers = Numbers(asked)
+    lengths: list[int] = []
+    checked: list[bool] = []
+    with opened:
+        names: list[str] = []
+        try:
+            opened.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        except _DAMAGE as error:
+            looked.broken(Bad("corrupt", f"its groups cannot be listed: {shorten(_said(error), 120)}"))
+        for name in names[:MOST_DATASETS]:
+            try:
+                dataset = opened[name]
+                looked.fields.append(Field(name, str(dataset.dtype), str(list(dataset.shape[1:]))))
+                lengths.append(dataset.shape[0] if dataset.shape else 1)
+                checked.append(bool(dataset.fletcher32))
+                _dataset(dataset, looked, source, numbers if asked.values else None)
+            except _DAMAGE as error:
+                looked.broken(Bad("corrupt", shorten(_said(error), 120), part=f"(dataset {name})"))
+    looked.records = lengths[0] if lengths and len(set(lengths)) == 1 else None
+    looked.protected = bool(checked) and all(checked)
+    looked.odd = numbers.odd()
+    if not names and not len(looked.bad):
+        looked.broken(Bad("empty", "it has no datasets"))
+    return looked
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip("'\"")
+
+
+def _dataset(dataset: Any, looked: Looked, source: Source, numbers: Numbers | None) -> None:
+    if dataset.shape is None or dataset.size == 0 or dataset.is_virtual or dataset.external:
+        return
+    if dataset.chunks is None or not dataset.shape:
+        _rows(dataset, looked, source, numbers)
+        return
+    if math.prod(dataset.chunks) * dataset.dtype.itemsize > LARGEST_CHUNK:
+        looked.unread = f"a chunk of {dataset.name} is too large to be read"
+        return
+    for number in range(dataset.id.get_num_chunks()):
+        info = dataset.id.get_chunk_info(number)
+        where = tuple(
+            slice(begin, min(begin + step, end))
+            for begin, step, end in zip(info.chunk_offset, dataset.chunks, dataset.shape, strict=True)
+        )
+        try:
+            values = dataset[where]
+            if numbers is not None:
+                numbers.array(dataset.name.lstrip("/"), info.chunk_offset[0], values)
+        except _DAMAGE as error:
+            part = f"(dataset {dataset.name.lstrip('/')}, chunk {list(info.chunk_offset)})"
+            how = shorten(_said(error), 120)
+            looked.broken(Bad("corrupt", how, info.chunk_offset[0], info.byte_offset, info.size, part=part))
+        source.worked(info.size)
+
+
+def _rows(dataset: Any, looked: Looked, source: Source, numbers: Numbers | None) -> None:
+    """A dataset without chunks, in pieces of whole rows."""
+    name, begin = dataset.name.lstrip("/"), dataset.id.get_offset()
+    row = dataset.dtype.itemsize * math.prod(dataset.shape[1:]) if dataset.shape else dataset.dtype.itemsize
+    rows = dataset.shape[0] if dataset.shape else 1
+    if begin is not None and begin + rows * row > source.size:
+        number = max(0, (source.size - begin) // row) if row else 0
+        how = "the file ends inside this dataset"
+        looked.broken(Bad("truncated", how, number, begin + number * row, part=f"(dataset {name})"))
+        return
+    step = max(1, PIECE // max(1, row))
+    for first in range(0, rows, step):
+        values = dataset[first : first + step] if dataset.shape else dataset[()]
+        if numbers is not None and dataset.shape:
+            numbers.array(name, first, values)
+        source.worked(step * row)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of ``keepstep check data``."""
+
+from __future__ import annotations
+
+from keepstep.cli.arguments import Verbs, add_report_options, add_verb
+
+DESCRIPTION = """\
+Read files of training data and name what is wrong with them: corrupt, cut
+short, empty, duplicate and unreadable files, and types or shapes that differ
+from those of most files. TFRecord, Parquet, Arrow, WebDataset tar, MDS,
+LitData, npy, npz, safetensors, JSON lines, CSV, images, HDF5, Zarr and raw
+tokens are recognised by their content.
+
+  keepstep check data train/             a folder
+  keepstep check data s3://bucket/train  whatever fsspec opens
+  keepstep check data train/ --values    also NaN, infinity and label ranges
+
+Files are never changed. A second check reads only what changed since.
+"""
+
+
+def add(verbs: Verbs) -> None:
+    """Add the part, as a verb of two words."""
+    data = add_verb(verbs, "check data", "find corrupt, truncated and odd files of training data", DESCRIPTION)
+    data.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, or URLs that fsspec understands")
+    data.add_argument("--values", action="store_true", help="also read all values: NaN, infinity, ranges of labels")
+    data.add_argument("--classes", type=int, metavar="N", help="labels or tokens must be 0 to N-1 (implies --values)")
+    data.add_argument(
+        "--label", metavar="FIELD", action="append", default=[], help="a field that holds labels (repeatable)"
+    )
+    data.add_argument(
+        "--manifest", metavar="FILE", help="where hashes and results are kept (default: in the user's cache folder)"
+    )
+    data.add_argument("--no-manifest", action="store_true", help="keep nothing, and read everything")
+    data.add_argument(
+        "--again", action="store_true", help="read everything again, and compare it with the hashes of the manifest"
+    )
+    data.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    data.add_argument(
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long a file may not answer before it is given up (default: 60)",
+    )
+    rescue = data.add_argument_group("going on without bad records", "originals are never touched")
+    rescue.add_argument("--extract", metavar="DIR", help="write the bytes of bad records into this folder")
+    rescue.add_argument("--clean", metavar="DIR", help="write copies of bad files that lack the bad records")
+    rescue.add_argument(
+        "--quarantine", metavar="FILE", help="write a list of bad files and records for loaders, as JSON"
+    )
+    add_report_options(data)
+    data.add_argument("--force", action="store_true", help="overwrite the FILE of --html and --quarantine")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT307: a data file cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.shards import ShardUnreadable
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.questions.data_files import base_name
+
+
+@rule(id="DAT307", cause=Cause.DATA_CORRUPT_OR_TRUNCATED, needs=(ShardUnreadable,))
+def file_unreadable(seen: EvidenceSet) -> Iterator[Found]:
+    """A data file could not be opened or read.
+
+    ## What it looks like
+    `Permission denied`, `Input/output error`, or a rank that hangs in a read.
+
+    ## Why it happens
+    The file belongs to another user, the disk has a bad block, or the server of a mount does not answer.
+
+    ## How we know
+    The operating system refused to open or read the file, or did not answer in a bounded time.
+
+    ## What to do
+    Make the file readable for the user that trains. After an input/output error, look at the kernel log and the disk.
+
+    ## When this is wrong
+    The training runs as another user, who may read it.
+    """
+    for found in seen.groups(ShardUnreadable, by=lambda fact: fact.why):
+        why = shorten(found[0].fact.why, 60)
+        name = base_name(found[0].fact.file)
+        which = name if len(found) == 1 else f"{len(found):,} files (such as {name})"
+        yield Found(
+            title=f"{which} could not be read: {why}",
+            because="the operating system did not give its bytes",
+            evidence=found,
+            fixes=(Fix(do="look at its owner and mode", command=f"ls -l {shorten(found[0].fact.file, 100)}"),),
+        )
