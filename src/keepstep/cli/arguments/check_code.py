@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from keepstep.cli.arguments import Verbs
+from keepstep.cli.arguments import Verbs, add_verb
 
 DESCRIPTION = """\
 Read training programs and name what would make ranks hang, differ or train on
@@ -27,12 +25,13 @@ or in keepstep.toml:
 
 
 def add(verbs: Verbs) -> None:
-    """Add the verb. It is called `check code`; argparse knows only one word."""
-    code = verbs.add_parser(
+    """Add the part, as a verb of two words."""
+    code = add_verb(
+        verbs,
         "check code",
-        description=DESCRIPTION,
+        "find what makes ranks hang or differ, in programs",
+        DESCRIPTION,
         usage="keepstep check code PATH... [options]",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     code.add_argument("paths", nargs="*", metavar="PATH", help="a file or a folder")
     code.add_argument(
