@@ -63,6 +63,14 @@ class Program:
         return self._seen.all(CodeAssigned)
 
     @cached_property
+    def assigned_in(self) -> dict[str, list[Evidence[CodeAssigned]]]:
+        """The assignments of each function, in order."""
+        found = defaultdict(list)
+        for each in sorted(self.assigned, key=lambda each: each.fact.order):
+            found[each.fact.function].append(each)
+        return dict(found)
+
+    @cached_property
     def _imported(self) -> dict[str, set[str]]:
         """By file: the files of the project that it imports."""
         modules = {fact.module: path for path, fact in self.files.items()}
@@ -88,6 +96,11 @@ class Program:
     def related(self, place: Evidence[Any]) -> frozenset[str]:
         """The file, the files that import it, and what all of these import: they may run in one process."""
         return self._related(place.origin.source)
+
+    def near(self, place: Evidence[Any]) -> frozenset[str]:
+        """The file, what it imports, and the files that import it: closer than all that are related."""
+        path = place.origin.source
+        return frozenset({path} | self._imported.get(path, set()) | self._importers.get(path, set()))
 
     def _related(self, path: str) -> frozenset[str]:
         if path not in self._families:
