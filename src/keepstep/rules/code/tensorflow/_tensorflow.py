@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules about TensorFlow programs ask: strategies and their scopes, what runs in replicas, models, datasets."""
+"""What the rules about TensorFlow programs ask: strategies and scopes, what runs in replicas, models, datasets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class Distributed:
 
     def reached(self, started: Iterable[str]) -> set[str]:
         """These functions, and those that they call."""
-        found, pending = set(started), list(started)
+        pending = list(started)
+        found = set(pending)
         while pending and len(found) < MOST_FOLLOWED:
             for call in self.known.inside(pending.pop()):
                 target = call.fact.target or self.by_method(call)

@@ -95,8 +95,8 @@ def assigned_in_replica(seen: EvidenceSet) -> Iterator[Found]:
         if made is not None and _drifts(made):
             yield Found(
                 title=f"each replica assigns its own value to {fact.on.text}",
-                because=f"the variable was created without aggregation (line {made.origin.line}): every replica changes its"
-                " own copy, and the copies drift apart",
+                because=f"the variable was created without aggregation (line {made.origin.line}): every replica changes"
+                " its own copy, and the copies drift apart",
                 evidence=(each, made),
                 fixes=(
                     Fix(

@@ -38,9 +38,10 @@ def _fit(tf: Distributed, loaded: Call) -> Call | None:
         return None
     for each in inside:
         on = each.fact.on
-        if each.fact.method in ("fit", "fit_generator", "train_on_batch") and on is not None:
-            if on.text == loaded.fact.assigned and each.fact.order > loaded.fact.order:
-                return each if not exclude_each_other(each.fact, loaded.fact) else None
+        if each.fact.method not in ("fit", "fit_generator", "train_on_batch") or on is None:
+            continue
+        if on.text == loaded.fact.assigned and each.fact.order > loaded.fact.order:
+            return each if not exclude_each_other(each.fact, loaded.fact) else None
     return None
 
 
@@ -89,8 +90,8 @@ def restored_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
         if use is not None:
             yield Found(
                 title=f"{each.fact.assigned} is loaded outside the strategy's scope",
-                because="loading creates the variables, and the strategy knows only those that are created in its scope;"
-                f" line {use.origin.line} trains them",
+                because="loading creates the variables, and the strategy knows only those that are created in its"
+                f" scope; line {use.origin.line} trains them",
                 evidence=(each, use),
                 fixes=(Fix(do="load the model inside `with strategy.scope():`"),),
             )

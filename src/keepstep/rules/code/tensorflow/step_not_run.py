@@ -11,7 +11,7 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._tensorflow import DISTRIBUTED, Distributed, distributed
+from keepstep.rules.code.tensorflow._tensorflow import DISTRIBUTED, Distributed, distributed, is_scope
 
 
 def _trains(tf: Distributed, function: str) -> bool:
@@ -31,6 +31,8 @@ def _gets_distributed(tf: Distributed, call: Call, hops: int) -> bool:
     """Whether the arguments, or the loop around it, come from a distributed dataset; also in its callers."""
     givers = [argument.value.made for argument in call.fact.arguments] + [block.made for block in call.fact.within]
     if call.fact.arguments and any(name in made for made in givers for name in DISTRIBUTED):
+        return True
+    if any(is_scope(block) for block in call.fact.within) and any(b.kind in ("for", "while") for b in call.fact.within):
         return True
     if hops == 0 or call.fact.function in tf.replica:
         return False
