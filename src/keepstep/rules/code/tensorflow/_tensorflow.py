@@ -259,3 +259,26 @@ def is_reduced(tf: Distributed, function: str) -> bool:
         for call in tf.known.inside(each)
         for word in ("all_reduce", "allreduce", "merge_call", "batch_reduce", "aggregate", "extended.update")
     )
+
+
+def config_set(tf: Distributed) -> Iterator[Evidence[CodeAssigned]]:
+    """Where TF_CONFIG is set by assignment."""
+    for each in tf.known.assigned:
+        if re.search(r"""environ\[["']TF_CONFIG["']\]$""", each.fact.target):
+            yield each
+
+
+def config_set_in(tf: Distributed, function: str) -> list[Evidence[Any]]:
+    """Where a function sets TF_CONFIG, in any way."""
+    calls = ("os.environ.update", "os.environ.setdefault", "os.putenv")
+    found: list[Evidence[Any]] = [each for each in config_set(tf) if each.fact.function == function]
+    found += [each for each in tf.known.inside(function) if each.fact.name in calls and "TF_CONFIG" in each.fact.text]
+    return sorted(found, key=lambda each: each.fact.order)
+
+
+def sharded_after(tf: Distributed, shard: Call) -> list[str]:
+    """The calls that made the dataset which is dealt out among workers; none if it is no such thing."""
+    index = shard.fact.argument("index", 1)
+    if shard.fact.on is None or index is None or index.literal is not None:
+        return []
+    return tf.chain(shard.fact.on.made) if shard.fact.on.made else []
