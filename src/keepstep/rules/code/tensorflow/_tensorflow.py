@@ -282,3 +282,18 @@ def sharded_after(tf: Distributed, shard: Call) -> list[str]:
     if shard.fact.on is None or index is None or index.literal is not None:
         return []
     return tf.chain(shard.fact.on.made) if shard.fact.on.made else []
+
+
+def fits(tf: Distributed, strategies: tuple[str, ...]) -> Iterator[Call]:
+    """The calls of ``fit`` on Keras models, in programs with one of these strategies."""
+    for each in tf.known.methods("fit"):
+        if tf.holds_model(each.fact.on) and tf.nearby(each, strategies):
+            yield each
+
+
+def is_for_tpu(tf: Distributed, place: Call) -> bool:
+    """Whether a dataset belongs to a program that trains on a TPU."""
+    strategies = tf.nearby(place, TPU)
+    return any(
+        call.fact.method in ("fit", *DISTRIBUTED, "run") for each in strategies for call in tf.known.in_file(each)
+    )

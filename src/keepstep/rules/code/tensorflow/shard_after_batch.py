@@ -60,8 +60,8 @@ def shard_after_batch(seen: EvidenceSet) -> Iterator[Found]:
         if any(name in before for name in BATCHES):
             yield Found(
                 title="the dataset is sharded after it was batched",
-                because="whole batches are dealt out to the workers: the last round may leave some without one, and each"
-                " worker makes all batches only to drop most of them",
+                because="whole batches are dealt out to the workers: the last round may leave some without one, and"
+                " each worker makes all batches only to drop most of them",
                 evidence=(each,),
                 fixes=(Fix(do="call shard() before batch(), as early as possible", safety=Safety.CHANGES_RESULTS),),
             )
