@@ -82,7 +82,11 @@ class Program:
         found: dict[str, set[str]] = {}
         for path, fact in self.files.items():
             names = {each for name in fact.imports for each in (name, name.rpartition(".")[0])}
-            found[path] = {there[0] for name in names if len(there := endings.get(name, ())) == 1} - {path}
+            found[path] = {
+                there[0]
+                for name in names
+                if len(there := endings.get(name, [])) == 1 and _can_be_meant(name, self.files[there[0]], fact)
+            } - {path}
         return found
 
     @cached_property
@@ -163,6 +167,12 @@ class Program:
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""
         return self._imports(place.origin.source, modules)
+
+
+def _can_be_meant(name: str, there: CodeFile, importer: CodeFile) -> bool:
+    """Whether an import can mean that file: a name without dots is one of a folder at or above the importer."""
+    folder = there.module.removesuffix(name)
+    return "." in name or importer.module.startswith(folder)
 
 
 def _closure(start: set[str], edges: dict[str, set[str]]) -> set[str]:

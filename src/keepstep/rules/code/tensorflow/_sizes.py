@@ -11,7 +11,14 @@ from typing import NamedTuple
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import Value
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._tensorflow import BATCHES, FROM_FUNCTION, Distributed, distributed
+from keepstep.rules.code.tensorflow._tensorflow import (
+    BATCHES,
+    DISTRIBUTED,
+    FROM_FUNCTION,
+    Distributed,
+    distributed,
+    is_seen_from,
+)
 
 _REPLICAS = r"[\w.()]*num_replicas_in_sync"
 _PRODUCT = re.compile(rf"([A-Za-z_][\w.]*)\s*\*\s*{_REPLICAS}|{_REPLICAS}\s*\*\s*([A-Za-z_][\w.]*)")
@@ -109,6 +116,63 @@ class Sizes:
                 given = call.fact.argument(name, position + 1)
                 if given is not None:
                     yield call, given
+
+    def is_trained_on(self, batch: Call) -> bool:
+        """Whether the batches are seen to reach ``fit`` or the strategy."""
+        return any(self._is_consumed(function, variable) for function, variable in self._holders(batch))
+
+    def _holders(self, batch: Call) -> list[tuple[str, str]]:
+        """The variables that hold the batched dataset, and, with an empty name, the functions that return it."""
+        found: dict[tuple[str, str], None] = {}
+        pending = [(batch.fact.function, each.fact.assigned) for each in self._around(batch) if each.fact.assigned]
+        pending += [(batch.fact.function, "")] if self._is_returned(batch) else []
+        while pending and len(found) < 30:
+            function, variable = pending.pop()
+            if (function, variable) in found:
+                continue
+            found[function, variable] = None
+            if variable:
+                pending += self._passed_on(function, variable)
+            else:
+                pending += [(each.fact.function, each.fact.assigned) for each in self.tf.known.callers(function)]
+        return list(found)
+
+    def _around(self, batch: Call) -> list[Call]:
+        """The call itself, and the longer chains that it is the start of."""
+        inside = self.tf.known.inside(batch.fact.function)
+        return [each for each in inside if each.fact.text.startswith(batch.fact.text) or each is batch]
+
+    def _is_returned(self, batch: Call) -> bool:
+        function = self.tf.known.functions.get(batch.fact.function)
+        returns = function.fact.returns if function is not None else ()
+        return any(re.search(r"\.(padded_)?batch\b(?!.*iter)", made) for made in returns)
+
+    def _passed_on(self, function: str, variable: str) -> Iterator[tuple[str, str]]:
+        for each in self.tf.known.inside(function):
+            if each.fact.on is not None and each.fact.on.text == variable and each.fact.assigned:
+                yield function, each.fact.assigned
+            target = self.tf.known.functions.get(each.fact.target)
+            if target is None:
+                continue
+            for at, argument in enumerate(each.fact.arguments):
+                if argument.value.text == variable:
+                    names = target.fact.parameters
+                    name = argument.name or (names[at] if at < len(names) else "")
+                    yield target.fact.name, name
+        own = self.tf.known.functions.get(function)
+        if own is not None and any("batch" in made and "iter" not in made for made in own.fact.returns):
+            yield function, ""
+
+    def _is_consumed(self, function: str, variable: str) -> bool:
+        for each in self.tf.known.methods("fit", *DISTRIBUTED):
+            for argument in each.fact.arguments:
+                value = argument.value
+                if not variable and (value.target == function or value.made.startswith(function + ".")):
+                    return True
+                is_named = bool(variable) and re.search(rf"(?<![\w.]){re.escape(variable)}(?!\w)", value.text)
+                if is_named and is_seen_from(function, each.fact.function, variable):
+                    return True
+        return False
 
     def is_of_one_replica(self, given: Given) -> bool:
         """Whether the size is that of one replica: it is multiplied by their number elsewhere, or its name says so."""

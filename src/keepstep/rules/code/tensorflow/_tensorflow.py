@@ -285,10 +285,38 @@ def sharded_after(tf: Distributed, shard: Call) -> list[str]:
 
 
 def fits(tf: Distributed, strategies: tuple[str, ...]) -> Iterator[Call]:
-    """The calls of ``fit`` on Keras models, in programs with one of these strategies."""
+    """The calls of ``fit`` on Keras models that belong to one of these strategies."""
     for each in tf.known.methods("fit"):
-        if tf.holds_model(each.fact.on) and tf.nearby(each, strategies):
+        if tf.holds_model(each.fact.on) and tf.nearby(each, strategies) and _is_of(tf, each, strategies):
             yield each
+
+
+def _is_of(tf: Distributed, fit: Call, strategies: tuple[str, ...]) -> bool:
+    """Whether the model was made in the scope of such a strategy; if nobody knows where, whether there is no other one."""
+    assert fit.fact.on is not None
+    variable = fit.fact.on.text
+    made = [
+        each
+        for each in tf.known.in_file(fit)
+        if each.fact.assigned == variable and is_seen_from(each.fact.function, fit.fact.function, variable)
+    ]
+    scopes = [block for each in made for block in _scopes_of(tf, each)]
+    if made and not scopes:
+        return False
+    known = {block.made.removesuffix(".scope") for block in scopes if _STRATEGY_MADE.match(block.made[:-6])}
+    if known:
+        return bool(known.intersection(strategies))
+    others = [each for each in tf.known.in_file(fit) if _STRATEGY_MADE.match(each.fact.name)]
+    return all(each.fact.name in strategies for each in others)
+
+
+def _scopes_of(tf: Distributed, made: Call, hops: int = 2) -> Iterator[Block]:
+    """The scopes around a call, in its function, in what it calls, and in the callers."""
+    yield from (block for block in made.fact.within if is_scope(block))
+    for inner in tf.known.inside(made.fact.target) if made.fact.target else ():
+        yield from (block for block in inner.fact.within if is_scope(block))
+    for caller in tf.known.callers(made.fact.function) if hops else ():
+        yield from _scopes_of(tf, caller, hops - 1)
 
 
 def is_for_tpu(tf: Distributed, place: Call) -> bool:

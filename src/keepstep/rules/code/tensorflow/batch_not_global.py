@@ -19,8 +19,7 @@ def _is_split(known: Sizes, given: Given) -> bool:
     function = known.tf.known.functions.get(given.batch.fact.function)
     if function is not None and any("context" in name or name == "ctx" for name in function.fact.parameters):
         return False
-    here = known.tf.known.in_file(given.place)
-    return any(each.fact.method in ("experimental_distribute_dataset", "fit") for each in here)
+    return known.is_trained_on(given.batch)
 
 
 @rule(

@@ -60,8 +60,8 @@ def keras3_multi_worker(seen: EvidenceSet) -> Iterator[Found]:
         if not tf.is_legacy(each):
             yield Found(
                 title="Keras 3 cannot run fit under MultiWorkerMirroredStrategy",
-                because="since TensorFlow 2.16 tf.keras is Keras 3, whose fit fails with several workers: it cannot read"
-                " the variables of the others",
+                because="since TensorFlow 2.16 tf.keras is Keras 3, whose fit fails with several workers: it cannot"
+                " read the variables of the others",
                 evidence=(each,),
                 fixes=(
                     Fix(do="install tf_keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported"),

@@ -25,7 +25,7 @@ _STRATEGY = re.compile(r"^tensorflow\.distribute\.(Mirrored|MultiWorkerMirrored|
 
 def _starts(tf: Distributed, function: str) -> list[Call]:
     strategies = [each for each in tf.known.inside(function) if _STRATEGY.match(each.fact.name)]
-    return sorted([*strategies, *uses_of_devices(tf)(function)], key=lambda each: each.fact.order)  # type: ignore
+    return sorted([*strategies, *uses_of_devices(tf)(function)], key=lambda each: each.fact.order)
 
 
 @rule(id="COD228", cause=Cause.RESOURCE_GPU_OOM, needs=(CodeCall,), confidence=Confidence.SUPPORTED)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -11,9 +12,15 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._creation import compiled_in_scope, is_made_outside, used_in_replica
+from keepstep.rules.code.tensorflow._creation import (
+    compiled_in_scope,
+    is_also_made_inside,
+    is_made_outside,
+    used_in_replica,
+)
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, exclude_each_other, is_scope
 
+_STRATEGY = re.compile(r"^tensorflow\.distribute\.(Mirrored|MultiWorkerMirrored|TPU|CentralStorage)Strategy$")
 _LOADS = frozenset(
     {
         "keras.models.load_model",
@@ -32,9 +39,11 @@ def _loads(tf: Distributed, call: Call) -> bool:
 
 
 def _fit(tf: Distributed, loaded: Call) -> Call | None:
-    """Where it is fitted, if the same function enters the scope of a strategy for something."""
+    """Where it is fitted, if the variable is else made in a scope, or the program has a strategy and never enters it."""
     inside = tf.known.inside(loaded.fact.function)
-    if not any(is_scope(block) for each in inside for block in each.fact.within):
+    has_strategy = any(_STRATEGY.match(each.fact.name) for each in inside)
+    is_entered = any(is_scope(block) for each in tf.known.in_file(loaded) for block in each.fact.within)
+    if not is_also_made_inside(tf, loaded) and (is_entered or not has_strategy):
         return None
     for each in inside:
         on = each.fact.on

@@ -57,7 +57,8 @@ def shard_after_batch(seen: EvidenceSet) -> Iterator[Found]:
         before = sharded_after(tf, each)
         if "unbatch" in before:
             before = before[len(before) - before[::-1].index("unbatch") :]
-        if any(name in before for name in BATCHES):
+        batches = [at for at, name in enumerate(before) if name in BATCHES]
+        if batches and "repeat" not in before[: batches[0]]:
             yield Found(
                 title="the dataset is sharded after it was batched",
                 because="whole batches are dealt out to the workers: the last round may leave some without one, and"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -10,9 +11,21 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import short
+from keepstep.rules.code._asking import Call, short
 from keepstep.rules.code.tensorflow._order import at_import, calls_of, in_wrong_order, uses_of_devices
-from keepstep.rules.code.tensorflow._tensorflow import MULTI, distributed
+from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, distributed, exclude_each_other
+
+_STRATEGY = re.compile(r"^tensorflow\.distribute\.\w+Strategy(V2)?$")
+
+
+def _is_one_of_many(tf: Distributed, made: Call) -> bool:
+    """Whether the same function made another strategy before, as tutorials do: then it runs in one process."""
+    return any(
+        _STRATEGY.match(each.fact.name)
+        and each.fact.order < made.fact.order
+        and not exclude_each_other(each.fact, made.fact)
+        for each in tf.known.inside(made.fact.function)
+    )
 
 
 @rule(id="COD212", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -47,7 +60,7 @@ def strategy_too_late(seen: EvidenceSet) -> Iterator[Found]:
     When the program never runs with TF_CONFIG.
     """
     tf = distributed(seen)
-    made = list(tf.known.calls(*MULTI))
+    made = [each for each in tf.known.calls(*MULTI) if not _is_one_of_many(tf, each)]
     early = {}
     for first, then in in_wrong_order(tf, made, uses_of_devices(tf), calls_of(tf, MULTI)):
         early[first.there.origin] = (first.there, then.here)

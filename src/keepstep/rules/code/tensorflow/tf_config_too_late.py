@@ -4,14 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code.tensorflow._order import calls_of, in_wrong_order
-from keepstep.rules.code.tensorflow._tensorflow import MULTI, config_set_in, distributed
+from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, config_set_in, distributed
+
+
+def _is_removed(tf: Distributed, place: Evidence[Any]) -> bool:
+    """Whether the program also takes TF_CONFIG away: then it sets it for the processes that it starts."""
+    return any(
+        each.fact.name in ("os.environ.pop", "os.unsetenv") and "TF_CONFIG" in each.fact.text
+        for each in tf.known.in_file(place)
+    )
 
 
 @rule(id="COD211", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -54,7 +63,7 @@ def tf_config_too_late(seen: EvidenceSet) -> Iterator[Found]:
     made = [each for each in tf.known.calls(*MULTI) if not each.fact.arguments]
     told = set()
     for first, then in in_wrong_order(tf, made, calls_of(tf, MULTI), lambda name: config_set_in(tf, name)):
-        if then.here.origin in told:
+        if then.here.origin in told or _is_removed(tf, then.here):
             continue
         told.add(then.here.origin)
         yield Found(

@@ -76,7 +76,11 @@ def tpu_batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     known = sizes(seen)
     told = set()
     for batch in known.batches():
-        if batch.fact.function in known.in_functions or not is_for_tpu(known.tf, batch):
+        if (
+            batch.fact.function in known.in_functions
+            or not is_for_tpu(known.tf, batch)
+            or not known.is_trained_on(batch)
+        ):
             continue
         for given in known.given(batch):
             if given.place.origin not in told and _is_odd(given.value):

@@ -62,7 +62,7 @@ def tpu_dynamic_shape(seen: EvidenceSet) -> Iterator[Found]:
         drop = batch.fact.argument("drop_remainder", 1 if batch.fact.method == "batch" else 3)
         if (drop is not None and drop.literal != "False") or not is_for_tpu(known.tf, batch):
             continue
-        if batch.fact.on is None or "repeat" in known.tf.chain(batch.fact.on.made):
+        if batch.fact.on is None or not known.is_trained_on(batch) or "repeat" in known.tf.chain(batch.fact.on.made):
             continue
         yield Found(
             title="the batches for the TPU have no fixed size",
