@@ -67,7 +67,7 @@ class _File:
                     decorators=each.decorators,
                     bases=unit.classes.get(each.owner, ()),
                     given_to=given.get(each.name, ()),
-                    returns=tuple(dict.fromkeys(made for *_, made in each.returns if made)),
+                    returns=tuple(dict.fromkeys(made for *_, made in each.returns)),
                     end=each.end,
                 ),
             )

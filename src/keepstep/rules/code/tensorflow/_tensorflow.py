@@ -30,6 +30,7 @@ _MODELS = re.compile(
     r"|^transformers\.TF\w+\.from_(pretrained|config)$|^keras_(nlp|cv|hub)\..*\.from_preset$"
 )
 _MODEL_BASES = ("keras.Model", "keras.models.Model", "keras.Sequential")
+_SETS_CONFIG = re.compile(r"""environ\[["']TF_CONFIG["']\]$""")
 _MODEL_TEXT = re.compile(r"(^|[._])(model|net|network|classifier)$", re.I)
 
 
@@ -65,6 +66,13 @@ class Distributed:
     def given_to_run(self) -> list[str]:
         given = [each.fact.argument("fn", 0) for each in self.runs]
         return [value.target for value in given if value is not None and value.target]
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """The files that enter the scope of a strategy, or hold functions that run in replicas."""
+        entered = {each.origin.source for each in self.known.all if any(is_scope(block) for block in each.fact.within)}
+        running = {self.known.functions[name].origin.source for name in self.replica if name in self.known.functions}
+        return frozenset(entered | running | {each.origin.source for each in self.runs})
 
     @cached_property
     def traced(self) -> frozenset[str]:
@@ -264,14 +272,15 @@ def is_reduced(tf: Distributed, function: str) -> bool:
 def config_set(tf: Distributed) -> Iterator[Evidence[CodeAssigned]]:
     """Where TF_CONFIG is set by assignment."""
     for each in tf.known.assigned:
-        if re.search(r"""environ\[["']TF_CONFIG["']\]$""", each.fact.target):
+        if _SETS_CONFIG.search(each.fact.target):
             yield each
 
 
 def config_set_in(tf: Distributed, function: str) -> list[Evidence[Any]]:
     """Where a function sets TF_CONFIG, in any way."""
     calls = ("os.environ.update", "os.environ.setdefault", "os.putenv")
-    found: list[Evidence[Any]] = [each for each in config_set(tf) if each.fact.function == function]
+    assigned = tf.known.assigned_in.get(function, ())
+    found: list[Evidence[Any]] = [each for each in assigned if _SETS_CONFIG.search(each.fact.target)]
     found += [each for each in tf.known.inside(function) if each.fact.name in calls and "TF_CONFIG" in each.fact.text]
     return sorted(found, key=lambda each: each.fact.order)
 
@@ -292,7 +301,7 @@ def fits(tf: Distributed, strategies: tuple[str, ...]) -> Iterator[Call]:
 
 
 def _is_of(tf: Distributed, fit: Call, strategies: tuple[str, ...]) -> bool:
-    """Whether the model was made in the scope of such a strategy; if nobody knows where, whether there is no other one."""
+    """Whether the model was made in the scope of such a strategy; if that is unknown, whether there is no other one."""
     assert fit.fact.on is not None
     variable = fit.fact.on.text
     made = [

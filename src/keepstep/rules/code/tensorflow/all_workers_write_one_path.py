@@ -15,7 +15,10 @@ from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._saves import may_be_by_rank, saves
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, is_seen_from
 
-_OWN = re.compile(r"rank|task|worker|chief|index|host|pid|uuid|te?mp|_id\b|write_(file)?path|local", re.I)
+_OWN = re.compile(r"rank|task|worker|chief|index|host|pid|uuid|te?mp|_id\b|write_(file)?path|local|resolver", re.I)
+
+
+_PLAIN = ("os.path.join", "str", "pathlib.Path", "os.path.abspath")
 
 
 def _path(tf: Distributed, save: Call) -> Value | None:
@@ -54,7 +57,9 @@ def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
     function = tf.known.functions.get(save.fact.function)
     if function is not None and path.text in function.fact.parameters:
         return False
-    return bool(values or "(" in path.text or "." in path.text) and not any(
+    if path.made and "(" in path.text and path.made not in _PLAIN:
+        return False
+    return bool(values or path.made in _PLAIN or re.fullmatch(r"\w+(\.\w+)+", path.text)) and not any(
         value.ranked or value.target or _OWN.search(value.text) for value in values
     )
 

@@ -75,10 +75,10 @@ def created_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
     """
     tf = distributed(seen)
     for each in tf.known.all:
-        if not each.fact.assigned or not is_made_outside(tf, each):
+        if not each.fact.assigned or each.origin.source not in tf.files:
             continue
         what, use = _what_and_use(tf, each)
-        if use is None or is_also_made_inside(tf, each):
+        if use is None or not is_made_outside(tf, each) or is_also_made_inside(tf, each):
             continue
         yield Found(
             title=f"{each.fact.assigned} is created outside the strategy's scope",

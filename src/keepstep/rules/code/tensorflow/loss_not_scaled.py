@@ -56,7 +56,7 @@ def _unscaled(tf: Distributed, step: Trained) -> Evidence[Any] | None:
         inside = tf.known.inside(call.fact.target) if call.fact.target else []
         function = tf.known.functions.get(call.fact.target)
         means = [mean for mean in inside if is_whole_mean(mean) and not mean.fact.assigned]
-        if function is not None and means and set(function.fact.returns) <= set(MEANS):
+        if function is not None and means and function.fact.returns and set(function.fact.returns) <= set(MEANS):
             return means[-1]
     return None
 

@@ -39,7 +39,7 @@ def _loads(tf: Distributed, call: Call) -> bool:
 
 
 def _fit(tf: Distributed, loaded: Call) -> Call | None:
-    """Where it is fitted, if the variable is else made in a scope, or the program has a strategy and never enters it."""
+    """Where it is fitted, if the variable is else made in a scope, or the program has a strategy and no scope."""
     inside = tf.known.inside(loaded.fact.function)
     has_strategy = any(_STRATEGY.match(each.fact.name) for each in inside)
     is_entered = any(is_scope(block) for each in tf.known.in_file(loaded) for block in each.fact.within)
@@ -51,6 +51,11 @@ def _fit(tf: Distributed, loaded: Call) -> Call | None:
             continue
         if on.text == loaded.fact.assigned and each.fact.order > loaded.fact.order:
             return each if not exclude_each_other(each.fact, loaded.fact) else None
+    function = tf.known.functions.get(loaded.fact.function)
+    returned = function.fact.returns if function is not None else ()
+    for each in inside:  # the function returns it, whichever of the two made it
+        if each.fact.assigned == loaded.fact.assigned and exclude_each_other(each.fact, loaded.fact):
+            return each if loaded.fact.name in returned or each.fact.name in returned else None
     return None
 
 

@@ -20,6 +20,8 @@ _HOST = re.compile(r"""["']([\w.\-]+):\d+["']""")
 _INDEX = re.compile(r"""["']index["']\s*:\s*(\d+)\b""")
 _NAMED_INDEX = re.compile(r"""["']index["']\s*:\s*(\w+)\s*[},]""")
 _OTHER_ROLE = re.compile(r"""["']type["']\s*:\s*["'](chief|ps|evaluator|master)["']""")
+_SOME_LIST = re.compile(r"""["']worker["']\s*:\s*[A-Za-z_]""")
+_OF_NODE = re.compile(r"NODEID|NODE_RANK|GROUP_RANK|hostname", re.I)
 _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0")
 
 
@@ -45,7 +47,8 @@ def _values(tf: Distributed, place: Evidence[CodeAssigned], name: str) -> list[s
 
 
 def _counts_tasks(text: str) -> bool:
-    return len(set(_HOST.findall(text))) > 1 or len(_HOST.findall(text)) > 1 or ".split(" in text
+    hosts = _HOST.findall(text)
+    return len(hosts) > 1 if hosts else _SOME_LIST.search(text) is not None
 
 
 def _what_is_wrong(text: str) -> str:
@@ -53,6 +56,8 @@ def _what_is_wrong(text: str) -> str:
     local = [host for host in hosts if host in _LOCAL]
     if local and len(local) < len(hosts):
         return "mixes localhost with other hosts"
+    if _OF_NODE.search(text) and re.search(r"localhost:|127\.0\.0\.1:", text):
+        return "names localhost for the workers of several nodes"
     is_constant = _INDEX.search(text) is not None and not _OTHER_ROLE.search(text)
     return _CONSTANT if is_constant and _counts_tasks(text) else ""
 

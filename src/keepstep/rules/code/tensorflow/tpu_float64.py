@@ -35,10 +35,6 @@ def _is_wide(call: Call, argument: Argument) -> bool:
     )
 
 
-def _creates_tpu(tf: Distributed, call: Call) -> bool:
-    return any(each.fact.name in TPU for each in tf.known.in_file(call))
-
-
 @rule(
     id="COD226",
     cause=Cause.DATA_DTYPE_MISMATCH,
@@ -81,8 +77,9 @@ def tpu_float64(seen: EvidenceSet) -> Iterator[Found]:
     When the value stays on the host, as in a pipeline that turns it into float32 later.
     """
     tf = distributed(seen)
+    files = {each.origin.source for each in tf.known.calls(*TPU)}
     for each in tf.known.all:
-        if not _makes_tensors(tf, each) or not _creates_tpu(tf, each):
+        if each.origin.source not in files or not _makes_tensors(tf, each):
             continue
         wide = next((argument.value for argument in each.fact.arguments if _is_wide(each, argument)), None)
         if wide is not None:
