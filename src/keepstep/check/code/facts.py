@@ -70,7 +70,7 @@ class _File:
                     decorators=each.decorators,
                     bases=unit.classes.get(each.owner, ()),
                     given_to=given.get(each.name, ()),
-                    returns=tuple(dict.fromkeys(given.made for given in each.returns if given.made)),
+                    returns=tuple(dict.fromkeys(given.made for given in each.returns)),
                     end=each.end,
                 ),
             )

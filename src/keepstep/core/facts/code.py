@@ -72,7 +72,7 @@ class CodeFunction(Fact):
     given_to: tuple[str, ...] = ()
     """The calls that it is an argument of, by name: ``tensorflow.distribute.MirroredStrategy.run``."""
     returns: tuple[str, ...] = ()
-    """Where the things that it returns come from."""
+    """Where the things that it returns come from; an empty one is unknown."""
     end: int = 0
     """Its last line."""
 

@@ -256,8 +256,8 @@ class Expressions:
                 tuple((label, self.seen(given, known)) for label, given, known in arguments),
                 "",
                 tuple(self.scope.within),
-                node.lineno,
-                node.col_offset,
+                node.func.end_lineno or node.lineno,  # in a chain over several lines: that of the method
+                node.func.end_col_offset or node.col_offset,
                 self.state.text(node),
             )
         )

@@ -368,7 +368,7 @@ class Statements(Expressions):
         self.scope.skeleton.append(("exit", how, node.lineno))
 
 
-_KEPT = (ast.BinOp, ast.Dict)
+_KEPT = (ast.BinOp, ast.Dict, ast.List, ast.ListComp)
 """What is kept though nothing is known of it: sizes, losses and settings are written as they are."""
 
 

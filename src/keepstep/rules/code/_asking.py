@@ -65,6 +65,14 @@ class Program:
         return self._seen.all(CodeAssigned)
 
     @cached_property
+    def assigned_in(self) -> dict[str, list[Evidence[CodeAssigned]]]:
+        """The assignments of each function, in order."""
+        found = defaultdict(list)
+        for each in sorted(self.assigned, key=lambda each: each.fact.order):
+            found[each.fact.function].append(each)
+        return dict(found)
+
+    @cached_property
     def _imported(self) -> dict[str, set[str]]:
         """By file: the files of the project that it imports."""
         modules = {fact.module: path for path, fact in self.files.items()}
@@ -73,13 +81,17 @@ class Program:
             parts = module.split(".")
             for start in range(len(parts)):
                 endings[".".join(parts[start:])].append(path)
-        found: dict[str, set[str]] = {}
+        imported: dict[str, set[str]] = {}
         for path, fact in self.files.items():
             names = {each for name in fact.imports for each in (name, name.rpartition(".")[0]) if each}
             there = {_beside(name, fact.module, modules) for name in names}
-            far = {endings[name][0] for name in names if len(endings.get(name, ())) == 1}
-            found[path] = {each for each in there | far if each} - {path}
-        return found
+            far = {
+                only[0]
+                for name in names
+                if len(only := endings.get(name, [])) == 1 and _can_be_meant(name, self.files[only[0]], fact)
+            }
+            imported[path] = {each for each in there | far if each} - {path}
+        return imported
 
     @cached_property
     def _importers(self) -> dict[str, set[str]]:
@@ -92,6 +104,11 @@ class Program:
     def related(self, place: Evidence[Any]) -> frozenset[str]:
         """The file, the files that import it, and what all of these import: they may run in one process."""
         return self._related(place.origin.source)
+
+    def near(self, place: Evidence[Any]) -> frozenset[str]:
+        """The file, what it imports, and the files that import it: closer than all that are related."""
+        path = place.origin.source
+        return frozenset({path} | self._imported.get(path, set()) | self._importers.get(path, set()))
 
     def _related(self, path: str) -> frozenset[str]:
         if path not in self._families:
@@ -203,6 +220,12 @@ def _beside(name: str, module: str, modules: dict[str, str]) -> str | None:
         if f"{folder}.{name}" in modules:
             return modules[f"{folder}.{name}"]
     return modules.get(name)
+
+
+def _can_be_meant(name: str, there: CodeFile, importer: CodeFile) -> bool:
+    """Whether an import can mean that file: a name without dots is one of a folder at or above the importer."""
+    folder = there.module.removesuffix(name)
+    return "." in name or importer.module.startswith(folder)
 
 
 def _closure(start: set[str], edges: dict[str, set[str]]) -> set[str]:

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a thing that a strategy must know of is made, and how it is used with the strategy later."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.rules.code._asking import Call
+from keepstep.rules.code.tensorflow._tensorflow import Distributed, conditions, is_scope, is_seen_from
+
+
+def is_made_outside(tf: Distributed, made: Call) -> bool:
+    """Whether it is made in no scope: not here, not where this function is called, not in what is called."""
+    if not re.fullmatch(r"(self\.)?\w+", made.fact.assigned) or tf.is_in_scope(made):
+        return False
+    inside = tf.known.inside(made.fact.target) if made.fact.target else []
+    return not any(is_scope(block) for each in inside for block in each.fact.within)
+
+
+def is_also_made_inside(tf: Distributed, made: Call) -> bool:
+    """Whether the variable gets its value in a scope elsewhere."""
+    return any(
+        each.fact.assigned == made.fact.assigned and each is not made and tf.is_in_scope(each)
+        for each in tf.known.in_file(made)
+    )
+
+
+def compiled_in_scope(tf: Distributed, made: Call) -> Call | None:
+    """Where the model is compiled in a scope, if that follows."""
+    for each in tf.known.in_file(made):
+        fact = each.fact
+        if fact.method != "compile" or fact.on is None or fact.on.text != made.fact.assigned:
+            continue
+        follows = fact.function != made.fact.function or fact.order > made.fact.order
+        if follows and any(is_scope(block) for block in fact.within) and _is_same(made, each):
+            return each
+    return None
+
+
+def used_in_replica(tf: Distributed, made: Call, *, method: str = r"\w+") -> Call | None:
+    """Where a function that runs in replicas calls it, or a method of it."""
+    variable = re.compile(rf"(?<![\w.]){re.escape(made.fact.assigned)}(\(|\.{method})")
+    for each in tf.known.in_file(made):
+        fact = each.fact
+        if fact.function not in tf.replica or fact.function == made.fact.function:
+            continue
+        function = tf.known.functions.get(fact.function)
+        if function is None or made.fact.assigned in function.fact.parameters:
+            continue
+        if variable.search(fact.text) and is_seen_from(made.fact.function, fact.function, made.fact.assigned):
+            return each
+    return None
+
+
+def _is_same(made: Call, use: Call) -> bool:
+    return is_seen_from(made.fact.function, use.fact.function, made.fact.assigned) and conditions(
+        made.fact
+    ) <= conditions(use.fact)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD208: a dataset for all replicas is batched with the size of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
+from keepstep.rules.code.tensorflow._tensorflow import at_line
+
+
+def _is_split(known: Sizes, given: Given) -> bool:
+    """Whether the program gives datasets to the strategy, and this one is not made for one pipeline."""
+    function = known.tf.known.functions.get(given.batch.fact.function)
+    if function is not None and any("context" in name or name == "ctx" for name in function.fact.parameters):
+        return False
+    return known.is_trained_on(given.batch)
+
+
+@rule(
+    id="COD208",
+    cause=Cause.DATA_BATCH_NOT_DIVISIBLE,
+    needs=(CodeCall,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def batch_not_global(seen: EvidenceSet) -> Iterator[Found]:
+    """The dataset that the strategy splits among the replicas is batched with the size meant for each of them.
+
+    ## What it looks like
+    ```python
+    import tensorflow as tf
+
+    PER_REPLICA = 32
+    strategy = tf.distribute.MirroredStrategy()
+    global_batch = PER_REPLICA * strategy.num_replicas_in_sync
+    dataset = tf.data.Dataset.range(1024).batch(PER_REPLICA)
+    batches = strategy.experimental_distribute_dataset(dataset)
+    ```
+
+    ## Why it happens
+    `fit` and `experimental_distribute_dataset` split each batch among the replicas. A batch for one replica leaves
+    each with a fraction of it: the devices are not used, and a loss that is divided by the global batch is too
+    small.
+
+    ## How we know
+    The size is multiplied by the number of replicas elsewhere in the file, or is named after one replica. The
+    dataset is not made in a function for `distribute_datasets_from_function`, where that size is right.
+
+    ## What to do
+    ```python
+    import tensorflow as tf
+
+    PER_REPLICA = 32
+    strategy = tf.distribute.MirroredStrategy()
+    global_batch = PER_REPLICA * strategy.num_replicas_in_sync
+    dataset = tf.data.Dataset.range(1024).batch(global_batch)
+    batches = strategy.experimental_distribute_dataset(dataset)
+    ```
+
+    ## When this is wrong
+    When this dataset is used without the strategy.
+    """
+    known = sizes(seen)
+    told = set()
+    for batch in known.batches():
+        if batch.fact.function in known.in_functions:
+            continue
+        for given in known.given(batch):
+            if given.place.origin in told or not known.is_of_one_replica(given) or not _is_split(known, given):
+                continue
+            told.add(given.place.origin)
+            yield Found(
+                title=f"the dataset is batched with the size of one replica, {given.value.text}",
+                because="the strategy splits each batch among its replicas, so it must be the global one;"
+                " each replica now gets a fraction of its batch",
+                evidence=(at_line(given.place, given.value.line), batch),
+                fixes=(
+                    Fix(
+                        do=f"batch with {given.value.text} * strategy.num_replicas_in_sync",
+                        safety=Safety.CHANGES_RESULTS,
+                    ),
+                ),
+            )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD214: an input function batches with the global size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
+from keepstep.rules.code.tensorflow._tensorflow import at_line
+
+
+def _is_in_function(known: Sizes, given: Given) -> bool:
+    """Whether the size is written where it belongs to this input function, and not to another use of its helpers."""
+    return given.place.fact.function in known.in_functions or given.place.fact.name == "functools.partial"
+
+
+@rule(
+    id="COD214",
+    cause=Cause.DATA_BATCH_NOT_DIVISIBLE,
+    needs=(CodeCall,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def global_batch_in_function(seen: EvidenceSet) -> Iterator[Found]:
+    """The function given to `distribute_datasets_from_function` batches with the size of all replicas together.
+
+    ## What it looks like
+    ```python
+    import tensorflow as tf
+
+    GLOBAL_BATCH = 64
+    strategy = tf.distribute.MirroredStrategy()
+
+    def make(context):
+        return tf.data.Dataset.range(1024).batch(GLOBAL_BATCH)
+
+    batches = strategy.distribute_datasets_from_function(make)
+    ```
+
+    ## Why it happens
+    TensorFlow calls the function once per worker and does not split what it returns: each element goes to one
+    replica. With the global size every replica gets a whole global batch, and memory and learning rate no longer
+    fit.
+
+    ## How we know
+    The size that reaches `batch` in the function is named or computed as the global one, and did not go through
+    `get_per_replica_batch_size`.
+
+    ## What to do
+    ```python
+    import tensorflow as tf
+
+    GLOBAL_BATCH = 64
+    strategy = tf.distribute.MirroredStrategy()
+
+    def make(context):
+        return tf.data.Dataset.range(1024).batch(context.get_per_replica_batch_size(GLOBAL_BATCH))
+
+    batches = strategy.distribute_datasets_from_function(make)
+    ```
+
+    ## When this is wrong
+    When the size is only called global.
+    """
+    known = sizes(seen)
+    told = set()
+    for batch in known.batches():
+        if batch.fact.function not in known.in_functions:
+            continue
+        for given in known.given(batch):
+            if given.place.origin in told or not _is_in_function(known, given) or not known.is_of_all(given):
+                continue
+            told.add(given.place.origin)
+            yield Found(
+                title=f"the input function batches with the global size, {given.value.text}",
+                because="what the function returns is not split: each replica gets one of its batches,"
+                " so the size must be that of one replica",
+                evidence=(at_line(given.place, given.value.line), batch),
+                fixes=(
+                    Fix(
+                        do=f"batch with context.get_per_replica_batch_size({given.value.text})",
+                        safety=Safety.CHANGES_RESULTS,
+                    ),
+                ),
+            )

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD222: Keras 3 cannot fit with a multi-worker strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code.tensorflow._tensorflow import MULTI, distributed, fits
+
+
+@rule(id="COD222", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
+def keras3_multi_worker(seen: EvidenceSet) -> Iterator[Found]:
+    """`fit` of Keras 3 runs under `MultiWorkerMirroredStrategy`.
+
+    ## What it looks like
+    ```python
+    import os
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    dataset = tf.data.Dataset.range(64).batch(8)
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(optimizer="sgd", loss="mse")
+    model.fit(dataset.repeat(), epochs=3, steps_per_epoch=8, callbacks=[tf.keras.callbacks.BackupAndRestore("backup")])
+    ```
+
+    ## Why it happens
+    TensorFlow 2.16 and later bring Keras 3 as `tf.keras`. Its `fit` does not support this strategy: it reads
+    variables of other workers and fails.
+
+    ## How we know
+    `fit` is called in a program with this strategy, which neither imports `tf_keras` nor sets
+    `TF_USE_LEGACY_KERAS`.
+
+    ## What to do
+    ```python
+    import os
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    dataset = tf.data.Dataset.range(64).batch(8)
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(optimizer="sgd", loss="mse")
+    model.fit(dataset.repeat(), epochs=3, steps_per_epoch=8, callbacks=[tf.keras.callbacks.BackupAndRestore("backup")])
+    ```
+
+    ## When this is wrong
+    With TensorFlow 2.15 or older.
+    """
+    tf = distributed(seen)
+    for each in fits(tf, MULTI):
+        if not tf.is_legacy(each):
+            yield Found(
+                title="Keras 3 cannot run fit under MultiWorkerMirroredStrategy",
+                because="since TensorFlow 2.16 tf.keras is Keras 3, whose fit fails with several workers: it cannot"
+                " read the variables of the others",
+                evidence=(each,),
+                fixes=(
+                    Fix(do="install tf_keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported"),
+                    Fix(do="or write the training loop with strategy.run"),
+                ),
+            )

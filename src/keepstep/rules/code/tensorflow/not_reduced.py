@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD205: gradients are applied without being added up over the replicas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call
+from keepstep.rules.code.tensorflow._tensorflow import SERVERS, Distributed, distributed, is_reduced
+
+
+def _skips(apply: Call) -> bool:
+    skip = apply.fact.argument("skip_gradients_aggregation")
+    aggregate = apply.fact.argument("experimental_aggregate_gradients")
+    return (skip is not None and skip.literal == "True") or (aggregate is not None and aggregate.literal == "False")
+
+
+def _is_by_hand(tf: Distributed, assign: Call) -> bool:
+    """Whether a gradient is subtracted from a variable without an optimizer."""
+    if assign.fact.method != "assign_sub" or not assign.fact.arguments:
+        return False
+    value = assign.fact.arguments[0].value
+    sources = {call.fact.assigned for call in tf.known.inside(assign.fact.function) if call.fact.method == "gradient"}
+    names = set(re.findall(r"[A-Za-z_]\w*", value.text))
+    return ".gradient(" in value.text or bool(names & (sources - {""}))
+
+
+@rule(id="COD205", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
+def not_reduced(seen: EvidenceSet) -> Iterator[Found]:
+    """A replica applies its own gradients: the optimizer should not aggregate them, and nothing else does.
+
+    ## What it looks like
+    ```python
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy()
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
+        grads = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables), skip_gradients_aggregation=True)
+
+    strategy.run(step, args=(batch,))
+    ```
+
+    ## Why it happens
+    `skip_gradients_aggregation=True` (formerly `experimental_aggregate_gradients=False`) says that the gradients
+    were added up before. Where they were not, each replica trains alone on its own data, and the weights drift
+    apart.
+
+    ## How we know
+    The function that `strategy.run` runs, and what it calls, contains no `all_reduce` and no `merge_call`.
+
+    ## What to do
+    ```python
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy()
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
+        grads = tape.gradient(loss, model.trainable_variables)
+        grads = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, grads)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables), skip_gradients_aggregation=True)
+
+    strategy.run(step, args=(batch,))
+    ```
+
+    ## When this is wrong
+    When a wrapper of the optimizer adds them up, as Horovod's does.
+    """
+    tf = distributed(seen)
+    for each in tf.known.methods("apply_gradients", "assign_sub"):
+        if each.fact.function not in tf.replica or tf.known.imports(each, "horovod") or tf.nearby(each, SERVERS):
+            continue
+        if not (_skips(each) or _is_by_hand(tf, each)) or is_reduced(tf, each.fact.function):
+            continue
+        yield Found(
+            title="each replica applies its own gradients",
+            because="nothing adds the gradients up over the replicas before they are applied: the weights drift apart",
+            evidence=(each,),
+            fixes=(
+                Fix(
+                    do="let the optimizer aggregate, or call"
+                    " tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, grads) before",
+                    safety=Safety.CHANGES_RESULTS,
+                ),
+            ),
+        )

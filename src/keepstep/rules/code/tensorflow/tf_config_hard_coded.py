@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD210: TF_CONFIG names one worker for all processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeAssigned, CodeCall
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call
+from keepstep.rules.code.tensorflow._tensorflow import Distributed, config_set, distributed, is_seen_from
+
+_CONSTANT = "gives every process the same index"
+_HOST = re.compile(r"""["']([\w.\-]+):\d+["']""")
+_INDEX = re.compile(r"""["']index["']\s*:\s*(\d+)\b""")
+_NAMED_INDEX = re.compile(r"""["']index["']\s*:\s*(\w+)\s*[},]""")
+_OTHER_ROLE = re.compile(r"""["']type["']\s*:\s*["'](chief|ps|evaluator|master)["']""")
+_SOME_LIST = re.compile(r"""["']worker["']\s*:\s*[A-Za-z_]""")
+_OF_NODE = re.compile(r"NODEID|NODE_RANK|GROUP_RANK|hostname", re.I)
+_LOCAL = ("localhost", "127.0.0.1", "0.0.0.0")
+
+
+def _written(tf: Distributed, place: Evidence[CodeAssigned]) -> str:
+    """The value as it is written, with the variables in it replaced by what they are."""
+    calls = [each for each in tf.known.inside(place.fact.function) if each.fact.name == "json.dumps"]
+    given = [each.fact.arguments[0].value.text for each in calls if each.fact.text == place.fact.value.text]
+    text = given[0] if given else place.fact.value.literal or place.fact.value.text
+    for _ in range(2):
+        for name in dict.fromkeys(re.findall(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'(])", text)):
+            text += "".join(f" {value}" for value in _values(tf, place, name) if value not in text)
+    return text
+
+
+def _values(tf: Distributed, place: Evidence[CodeAssigned], name: str) -> list[str]:
+    return [
+        each.fact.value.text
+        for each in tf.known.assigned
+        if each.origin.source == place.origin.source
+        and each.fact.target == name
+        and is_seen_from(each.fact.function, place.fact.function, name)
+    ]
+
+
+def _counts_tasks(text: str) -> bool:
+    hosts = _HOST.findall(text)
+    return len(hosts) > 1 if hosts else _SOME_LIST.search(text) is not None
+
+
+def _what_is_wrong(text: str) -> str:
+    hosts = _HOST.findall(text)
+    local = [host for host in hosts if host in _LOCAL]
+    if local and len(local) < len(hosts):
+        return "mixes localhost with other hosts"
+    if _OF_NODE.search(text) and re.search(r"localhost:|127\.0\.0\.1:", text):
+        return "names localhost for the workers of several nodes"
+    is_constant = _INDEX.search(text) is not None and not _OTHER_ROLE.search(text)
+    return _CONSTANT if is_constant and _counts_tasks(text) else ""
+
+
+def _given_index(tf: Distributed, place: Evidence[CodeAssigned], text: str) -> Call | None:
+    """The only call of the function that sets it, if it gives a constant index."""
+    named = _NAMED_INDEX.search(text)
+    function = tf.known.functions.get(place.fact.function)
+    callers = tf.known.callers(place.fact.function)
+    if named is None or function is None or named[1] not in function.fact.parameters or len(callers) != 1:
+        return None
+    value = callers[0].fact.argument(named[1], function.fact.parameters.index(named[1]))
+    in_loop = any(
+        block.kind in ("for", "while", "if", "else") for block in callers[0].fact.within if "__" not in block.text
+    )
+    return callers[0] if value is not None and (value.literal or "").isdigit() and not in_loop else None
+
+
+def _is_changed(tf: Distributed, place: Evidence[CodeAssigned]) -> bool:
+    """Whether the program writes another index into it later, or sets it several times."""
+    changed = [
+        each
+        for each in tf.known.assigned
+        if each.origin.source == place.origin.source and re.search(r"""\[["'](index|task)["']\]$""", each.fact.target)
+    ]
+    here = [each for each in config_set(tf) if each.origin.source == place.origin.source]
+    return bool(changed) or len(here) > 1
+
+
+@rule(id="COD210", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
+def tf_config_hard_coded(seen: EvidenceSet) -> Iterator[Found]:
+    """The script sets TF_CONFIG for several workers with an index that is a constant.
+
+    ## What it looks like
+    ```python
+    import json
+    import os
+    import tensorflow as tf
+
+
+    hosts = ["10.0.0.1:2222", "10.0.0.2:2222"]
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": hosts}, "task": {"type": "worker", "index": 0}})
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    ```
+
+    ## Why it happens
+    Every process that runs the script claims to be the same worker. The first one waits for the others for ever,
+    and the others cannot use its address. An address of `localhost` among others is wrong in the same way: each
+    host means itself.
+
+    ## How we know
+    The value of TF_CONFIG is written in the script: it lists several tasks, and its index is a number that nothing
+    changes, or it mixes `localhost` with other hosts.
+
+    ## What to do
+    ```python
+    import json
+    import os
+    import tensorflow as tf
+
+
+    hosts = ["10.0.0.1:2222", "10.0.0.2:2222"]
+    index = int(os.environ["SLURM_PROCID"])
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}})
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    ```
+
+    ## When this is wrong
+    When each host has a copy of the script of its own.
+    """
+    tf = distributed(seen)
+    for each in config_set(tf):
+        text = _written(tf, each)
+        wrong = _what_is_wrong(text)
+        place: Evidence[Any] = each
+        if not wrong and _counts_tasks(text):
+            caller = _given_index(tf, each, text)
+            wrong, place = (_CONSTANT, caller) if caller is not None else ("", each)
+        if wrong and not _is_changed(tf, each):
+            yield Found(
+                title=f"TF_CONFIG in the script {wrong}",
+                because="all processes run this script and get the same TF_CONFIG, so they claim the same place"
+                " in the cluster",
+                evidence=(place,) if place is each else (place, each),
+                fixes=(Fix(do="take the index (or all of TF_CONFIG) from the launcher, by an environment variable"),),
+            )

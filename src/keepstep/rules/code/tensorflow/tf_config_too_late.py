@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD211: TF_CONFIG is set when the strategy exists already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeCall
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code.tensorflow._order import calls_of, in_wrong_order
+from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, config_set_in, distributed
+
+
+def _is_removed(tf: Distributed, place: Evidence[Any]) -> bool:
+    """Whether the program also takes TF_CONFIG away: then it sets it for the processes that it starts."""
+    return any(
+        each.fact.name in ("os.environ.pop", "os.unsetenv") and "TF_CONFIG" in each.fact.text
+        for each in tf.known.in_file(place)
+    )
+
+
+@rule(id="COD211", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
+def tf_config_too_late(seen: EvidenceSet) -> Iterator[Found]:
+    """TF_CONFIG is set after `MultiWorkerMirroredStrategy` was created.
+
+    ## What it looks like
+    ```python
+    import json
+    import os
+    import tensorflow as tf
+
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    os.environ["TF_CONFIG"] = json.dumps(make_config())
+    ```
+
+    ## Why it happens
+    The strategy reads TF_CONFIG when it is created, and then never again. Without it, every worker forms a cluster
+    of its own and trains alone.
+
+    ## How we know
+    In one function, or through the functions that it calls, the strategy comes first and TF_CONFIG second.
+
+    ## What to do
+    ```python
+    import json
+    import os
+    import tensorflow as tf
+
+
+    os.environ["TF_CONFIG"] = json.dumps(make_config())
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    ```
+
+    ## When this is wrong
+    When the variable was set from outside, and this one is meant for another process.
+    """
+    tf = distributed(seen)
+    made = [each for each in tf.known.calls(*MULTI) if not each.fact.arguments]
+    told = set()
+    for first, then in in_wrong_order(tf, made, calls_of(tf, MULTI), lambda name: config_set_in(tf, name)):
+        if then.here.origin in told or _is_removed(tf, then.here):
+            continue
+        told.add(then.here.origin)
+        yield Found(
+            title="TF_CONFIG is set after the strategy was created",
+            because=f"the strategy reads it when it is created (line {first.here.origin.line}); set afterwards, it"
+            " has no effect, and each worker trains alone",
+            evidence=(then.here, first.here),
+            fixes=(Fix(do="set TF_CONFIG before the strategy is created"),),
+        )

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD224: the batch cannot be split among the cores of a TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeCall, Value
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.code.tensorflow._sizes import sizes
+from keepstep.rules.code.tensorflow._tensorflow import TPU, at_line, fits, is_for_tpu
+
+CORES = 8
+
+
+def _is_odd(size: Value) -> bool:
+    number = size.literal or ""
+    return number.isdigit() and int(number) > 1 and int(number) % CORES != 0
+
+
+def _found(place: Evidence[Any], size: Value) -> Found:
+    return Found(
+        title=f"a batch of {size.literal} cannot be split among {CORES} TPU cores",
+        because=f"each core gets an equal part of the global batch, and {CORES} does not divide {size.literal}",
+        evidence=(place,),
+        fixes=(Fix(do="make it a size per core times strategy.num_replicas_in_sync", safety=Safety.CHANGES_RESULTS),),
+    )
+
+
+@rule(
+    id="COD224",
+    cause=Cause.DATA_BATCH_NOT_DIVISIBLE,
+    needs=(CodeCall,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def tpu_batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
+    """The global batch for a TPU is no multiple of eight.
+
+    ## What it looks like
+    ```python
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    strategy = tf.distribute.TPUStrategy(resolver)
+
+    dataset = tf.data.Dataset.range(1000).batch(100, drop_remainder=True)
+    batches = strategy.experimental_distribute_dataset(dataset)
+    ```
+
+    ## Why it happens
+    Every core of a TPU gets an equal part of the batch. A TPU of version 2 or 3 has eight cores at least, so a
+    global batch that eight does not divide is refused.
+
+    ## How we know
+    The size is a number in the program, and the dataset belongs to a program with a TPU strategy.
+
+    ## What to do
+    ```python
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    strategy = tf.distribute.TPUStrategy(resolver)
+
+    dataset = tf.data.Dataset.range(1000).batch(128, drop_remainder=True)
+    batches = strategy.experimental_distribute_dataset(dataset)
+    ```
+
+    ## When this is wrong
+    With a slice of fewer cores, or if the dataset is not for the TPU.
+    """
+    known = sizes(seen)
+    told = set()
+    for batch in known.batches():
+        if (
+            batch.fact.function in known.in_functions
+            or not is_for_tpu(known.tf, batch)
+            or not known.is_trained_on(batch)
+        ):
+            continue
+        for given in known.given(batch):
+            if given.place.origin not in told and _is_odd(given.value):
+                told.add(given.place.origin)
+                yield _found(at_line(given.place, given.value.line), given.value)
+    for fit in fits(known.tf, TPU):
+        size = fit.fact.argument("batch_size", 2)
+        if size is not None and _is_odd(size):
+            yield _found(at_line(fit, size.line), size)
