@@ -174,13 +174,15 @@ def test_a_node_that_dies_is_replaced_by_the_spare_one(cluster: RayCluster):
     host = next(int(name[-1]) for _, name in first.values() if name != "node-0")
     died = time.monotonic()
     cluster.die(host)
-    assert run.saw(f"node-{host}.* has been silent", 10.0) - died < 3.0
-    second = run.started(1)
-    assert f"node-{host}" not in {name for _, name in second.values()}
-    run.go(1)
-    assert run.ended() == 0, run.text
-    assert f"the run goes on without node-{host}" in run.text
-    cluster.start(host)
+    try:
+        assert run.saw(f"node-{host}.* has been silent", 10.0) - died < 3.0
+        second = run.started(1)
+        assert f"node-{host}" not in {name for _, name in second.values()}
+        run.go(1)
+        assert run.ended() == 0, run.text
+        assert f" replaces node-{host} " in run.text, run.text
+    finally:
+        cluster.start(host)
 
 
 NODE_IDS = """
