@@ -106,7 +106,7 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
     decorators: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
         known = reader.value(node.body)
-        scope.returns.append((known.test, known.rank, known.functions, known.made))
+        scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
         reader.define_all(node.body)
