@@ -81,6 +81,17 @@ class Project:
                 return self._find(longer, module, hops - 1)
         return None
 
+    def of_result(self, name: str, module: str, hops: int = MOST_HOPS) -> str:
+        """The path of a method of what a function of the project returns, by what that is; empty: unknown."""
+        owner, _, method = name.rpartition(".")
+        function = self.function(owner, module) if hops and "." in owner else None
+        for returned in function.returns if function is not None else ():
+            made = returned.made
+            if made and function is not None:
+                further = self.of_result(f"{made}.{method}", self.module_of(function), hops - 1)
+                return further or f"{made}.{method}"
+        return ""
+
     def returned(self, name: str, module: str, hops: int = MOST_HOPS) -> Test | None:
         """What a function's result says about ranks: ``("rank",)`` if it is one, a test if it is one, else None."""
         key = (name, module, hops)

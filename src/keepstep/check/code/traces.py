@@ -151,9 +151,11 @@ class Tracer:
 
     def _called(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, name, line, given = item
-        callee = self.project.function(name, self.project.module_of(place.function))
+        module = self.project.module_of(place.function)
+        callee = self.project.function(name, module)
         if callee is None:
-            return ()
+            method = self.project.of_result(name, module)
+            return (Issued(method, COLLECTIVES[method], line, (), under),) if method in COLLECTIVES else ()
         names = callee.parameters
         bound = dict(callee.defaults) | {names.index(at) if at in names else at: test for at, test in given}
         told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))

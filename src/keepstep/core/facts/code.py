@@ -144,7 +144,7 @@ class CodeDiverges(Fact):
 
     collective: str
     kind: str
-    """``collective``, ``save``, ``forward``, ``backward``, ``group`` or ``compiled``."""
+    """``collective``, ``save``, ``checkpoint``, ``forward``, ``backward``, ``group`` or ``compiled``."""
     how: str
     """``branch``: only one side issues it. ``exit``: some ranks have left before. ``loop``: the number of turns differs.
     ``sides``: the other side issues something else in its place."""

@@ -13,11 +13,13 @@ from keepstep.parse.code.scope import LONGEST_TEXT, Known, Scope, State
 from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
 from keepstep.parse.code.vocabulary import (
     ALONE_NAMES,
+    CHECKPOINTERS,
     COLLECTIVE_METHODS,
     COLLECTIVES,
     COUNTED,
     EXITS,
     MAIN_NAMES,
+    MAPS,
     OVER_A_GROUP,
     RANK_CALLS,
     RANK_NAMES,
@@ -35,6 +37,7 @@ LONGEST_PATH = 300
 NOTHING = Known()
 _OF_FSDP = "FullyShardedDataParallel.state_dict_type"
 _FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
+_TOLD = WRAPPERS | CHECKPOINTERS
 _LITERALS = (str, int, float, bool, type(None))
 _VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
 
@@ -278,7 +281,7 @@ class Expressions:
         known = self.value(node)
         if known.parameter is not None:
             self._keep_unknown(known.parameter, "__call__", node.lineno)
-        is_variable = isinstance(node, ast.Name) and self.scope.holds_object(node.id)
+        is_variable = isinstance(node, ast.Call) or (isinstance(node, ast.Name) and self.scope.holds_object(node.id))
         return Callee((path(known.made, ".__call__") if is_variable else known.made) or "?", None, known)
 
     def _keep_unknown(self, parameter: int, method: str, line: int) -> None:
@@ -294,6 +297,8 @@ class Expressions:
             self.scope.skeleton.append(("c", name, kind, node.lineno, over))
         elif name in EXITS:
             self.scope.skeleton.append(("exit", "exit", node.lineno))
+        elif name in MAPS and arguments and self.state.may_be_ours(arguments[0][2].made):
+            self.scope.skeleton.append(("call", arguments[0][2].made, node.lineno, ()))
         elif self.state.may_be_ours(name):
             bound = tuple(
                 (label or position, _bound(known))
@@ -396,7 +401,7 @@ def _bound(known: Known) -> Test:
 
 def _is_told(made: str, state: State) -> bool:
     """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in WRAPPERS or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
+    return made in _TOLD or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
 
 
 def _number(literal: str | None) -> int | None:
