@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from keepstep.check.code.differences import Divergence
 from keepstep.check.code.project import Project
-from keepstep.check.code.traces import Divergence, Tracer
+from keepstep.check.code.traces import Tracer
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.code import (

@@ -16,6 +16,7 @@ from keepstep.parse.code.vocabulary import (
     CHECKPOINTERS,
     COLLECTIVE_METHODS,
     COLLECTIVES,
+    COMPILERS,
     COUNTED,
     EXITS,
     MAIN_NAMES,
@@ -295,6 +296,9 @@ class Expressions:
         if kind:
             over = any(label in OVER_A_GROUP and known.literal != "None" for label, _, known in arguments)
             self.scope.skeleton.append(("c", name, kind, node.lineno, over))
+        elif method == "__call__" and (compiler := name.removesuffix(".__call__")) in COMPILERS:
+            called = f"{compiler}:{self.state.text(node.func)}"
+            self.scope.skeleton.append(("c", called, "compiled", node.lineno, False))
         elif name in EXITS:
             self.scope.skeleton.append(("exit", "exit", node.lineno))
         elif name in MAPS and arguments and self.state.may_be_ours(arguments[0][2].made):
@@ -342,6 +346,8 @@ class Expressions:
             return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given))
         if callee.ranked or (method == "get" and given and given[0].ranked):
             return Known(made=name, ranked=True)
+        if name in COMPILERS and any(label in ("devices", "device", "backend") for label, _, _ in arguments):
+            return NOTHING  # for some devices only
         if name == _FULLY_SHARD and given:
             self._now_sharded(arguments[0][1])
             return Known(made=SHARDED)

@@ -240,6 +240,8 @@ CHECKPOINTERS = frozenset(
 """Objects of orbax whose methods meet all processes."""
 COMPILERS = frozenset({"jax.jit", "jax.pmap", "jax.experimental.pjit.pjit"})
 """What makes a program for all devices of a function."""
+SHARDING = ("jax.sharding", "jax.make_mesh", "jax.make_array_from", "jax.experimental.mesh_utils")
+"""With these begins the name of what divides arrays among the devices of all processes."""
 MAPS = frozenset({"jax.tree.map", "map"})
 """Calls that call the function that they are given."""
 COLLECTIVES: dict[str, str] = {
