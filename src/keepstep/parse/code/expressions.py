@@ -254,6 +254,7 @@ class Expressions:
                 node.lineno,
                 node.col_offset,
                 self.state.text(node),
+                self.state.again.get((node.lineno, node.col_offset), ()),
             )
         )
         self._keep(name, node, arguments)
