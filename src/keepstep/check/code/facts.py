@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from keepstep.check.code.differences import Divergence
 from keepstep.check.code.project import Project
-from keepstep.check.code.traces import Divergence, Tracer
+from keepstep.check.code.traces import Tracer
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.code import (
@@ -60,7 +61,7 @@ class _File:
     def evidence(self, given: Mapping[str, tuple[str, ...]]) -> Iterator[Evidence[Fact]]:
         unit = self.unit
         imports = tuple(sorted(set(unit.imports.values())))
-        yield self._at(1, CodeFile(module=unit.module, imports=imports, started=unit.started))
+        yield self._at(1, CodeFile(module=unit.module, imports=imports, started=unit.started, at_once=unit.at_once))
         for each in unit.functions:
             yield self._at(
                 each.line,
@@ -72,6 +73,7 @@ class _File:
                     given_to=given.get(each.name, ()),
                     returns=tuple(dict.fromkeys(given.made for given in each.returns)),
                     end=each.end,
+                    decorated=each.decorated,
                 ),
             )
         for call in unit.calls:
@@ -88,6 +90,7 @@ class _File:
                     order=call.line * 1000 + min(call.column, 999),
                     text=call.text,
                     target=target.name if target is not None else "",
+                    again=call.again,
                 ),
             )
         for assigned in unit.assigned:

@@ -10,7 +10,7 @@ from functools import cached_property
 from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.unit import FunctionSeen, Test, Unit
-from keepstep.parse.code.vocabulary import MAIN_NAMES, is_rank_name
+from keepstep.parse.code.vocabulary import COMPILERS, MAIN_NAMES, SHARDING, is_rank_name
 
 MOST_HOPS = 6
 """Through re-exports and base classes."""
@@ -23,6 +23,7 @@ class Project:
     units: Mapping[str, Unit]
     _resolved: dict[tuple[str, str], FunctionSeen | None] = field(default_factory=dict)
     _returned: dict[tuple[str, str, int], Test | None] = field(default_factory=dict)
+    _shards: dict[str, bool] = field(default_factory=dict)
 
     @cached_property
     def functions(self) -> dict[str, FunctionSeen]:
@@ -80,6 +81,40 @@ class Project:
             if longer in self.functions or owner in self.modules or owner in self.classes or longer in self.classes:
                 return self._find(longer, module, hops - 1)
         return None
+
+    def of_result(self, name: str, module: str, hops: int = MOST_HOPS) -> str:
+        """The path of a method of what a function of the project returns, by what that is; empty: unknown."""
+        owner, _, method = name.rpartition(".")
+        function = self.function(owner, module) if hops and "." in owner else None
+        for returned in function.returns if function is not None else ():
+            made = returned.made
+            if made and function is not None:
+                further = self.of_result(f"{made}.{method}", self.module_of(function), hops - 1)
+                return further or f"{made}.{method}"
+        return ""
+
+    def compiler_of(self, name: str, module: str) -> str:
+        """What compiled a function of the project, or what a function of the project returned; empty: nothing."""
+        function = self.function(name, module)
+        if function is not None and not name.endswith(".__init__"):
+            compilers = [each for each in function.decorators if each in COMPILERS]
+            if compilers or not name.endswith(".__call__"):
+                return compilers[0] if compilers else ""
+        method = self.of_result(name, module) if name.endswith(".__call__") else ""
+        made = method.removesuffix(".__call__")
+        if made in COMPILERS:
+            return made
+        result = self.function(made, self.module_of(function)) if made and function is not None else None
+        return next((each for each in result.decorators if each in COMPILERS), "") if result is not None else ""
+
+    def shards(self, function: FunctionSeen) -> bool:
+        """Whether the file of a function divides arrays among devices, as programs of several processes do."""
+        path = self.file_of[function.name]
+        if path not in self._shards:
+            unit = self.units[path]
+            names = {*unit.imports.values(), *(call.name for call in unit.calls)}
+            self._shards[path] = any(name.startswith(SHARDING) for name in names)
+        return self._shards[path]
 
     def returned(self, name: str, module: str, hops: int = MOST_HOPS) -> Test | None:
         """What a function's result says about ranks: ``("rank",)`` if it is one, a test if it is one, else None."""

@@ -9,9 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
 from typing import Any
 
+from keepstep.check.code.differences import (
+    COMPILED,
+    Condition,
+    Divergence,
+    Issued,
+    Item,
+    Left,
+    Optional,
+    Trace,
+    differences,
+    foremost,
+    optional,
+)
 from keepstep.check.code.project import Project, compared, of_its_name
 from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
 from keepstep.parse.code.vocabulary import COLLECTIVES, MAIN_DECORATORS
@@ -22,60 +34,6 @@ DEEPEST = 12
 """Calls within calls."""
 LONGEST = 400
 Bound = tuple[tuple[int | str, Test], ...]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A branch on which ranks differ, or a loop of which they make different numbers of turns."""
-
-    function: str
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Issued:
-    """A collective on the way through a function."""
-
-    name: str
-    kind: str
-    line: int
-    """In the function that is looked at: of the collective, or of the call that leads to it."""
-    path: tuple[tuple[str, int], ...] = ()
-    """The functions on the way, each with the line in it."""
-    under: Condition | None = None
-
-
-@dataclass(frozen=True)
-class Optional:
-    """Two sides of which either may be taken, by all ranks alike; a loop has one."""
-
-    sides: tuple[Trace, Trace]
-    is_loop: bool = False
-
-
-@dataclass(frozen=True)
-class Left:
-    """The end of a path: ``return``, ``break``, ``continue`` or ``exit``."""
-
-    how: str
-    line: int
-    under: Condition | None = None
-
-
-Item = Issued | Optional | Left
-Trace = tuple[Item, ...]
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where ranks differ, within one function."""
-
-    issued: Issued
-    how: str
-    condition: Condition
-    left: Left | None = None
-    instead: Issued | None = None
 
 
 @dataclass
@@ -136,6 +94,8 @@ class Tracer:
         what = item[0]
         if what == "c":
             _, name, kind, line, over_a_group = item
+            if kind == COMPILED:
+                return self._compiled(name, line, place, under)
             return () if over_a_group else (Issued(name, kind, line, (), under),)
         if what == "call":
             return self._called(item, place, under)
@@ -151,9 +111,14 @@ class Tracer:
 
     def _called(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, name, line, given = item
-        callee = self.project.function(name, self.project.module_of(place.function))
+        module = self.project.module_of(place.function)
+        callee = self.project.function(name, module)
+        compiler = self.project.compiler_of(name, module)
+        if compiler:
+            return self._compiled(f"{compiler}:{name}", line, place, under)
         if callee is None:
-            return ()
+            method = self.project.of_result(name, module)
+            return (Issued(method, COLLECTIVES[method], line, (), under),) if method in COLLECTIVES else ()
         names = callee.parameters
         bound = dict(callee.defaults)
         for at, test in given:
@@ -171,6 +136,12 @@ class Tracer:
         if test[0] != "given":
             return test
         return place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
+
+    def _compiled(self, name: str, line: int, place: Place, under: Condition | None) -> Trace:
+        """A program for all devices: of those of all processes, if the file says so."""
+        compiler, _, name = name.partition(":")
+        spans = compiler == "jax.pmap" or self.project.shards(place.function)
+        return (Issued(name, COMPILED, line, (), under),) if spans else ()
 
     def _on_argument(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, parameter, method, line = item
@@ -194,7 +165,7 @@ class Tracer:
         if holds is None:
             elsewhere = self.holds(test, replace(place, world=1 - place.world))
             inner = under if elsewhere is None else condition
-            return _optional(self._follow(then, place, inner), self._follow(otherwise, place, under))
+            return optional(self._follow(then, place, inner), self._follow(otherwise, place, under))
         differs = self.holds(test, replace(place, world=1 - place.world)) is not holds
         return self._follow(then if holds else otherwise, place, condition if differs else under)
 
@@ -203,11 +174,11 @@ class Tracer:
         holds = self.holds(test, place)
         if holds == "split" or (holds is not None and self.holds(test, replace(place, world=1 - place.world)) != holds):
             condition = Condition(place.function.name, line, text)
-            inside = next(issued_in(self._follow(body, place, condition)), None)
+            inside = foremost(self._follow(body, place, condition))
             if inside is not None and place.function.name in self._local and place.world == FIRST:
                 self._local[place.function.name].append(Divergence(inside, "loop", condition))
             return ()
-        return _optional(self._follow(body, place, under), (), is_loop=True)
+        return optional(self._follow(body, place, under), (), is_loop=True)
 
     def holds(self, test: Test, place: Place) -> bool | str | None:
         """Whether a condition holds in a world; None: that does not depend on it; ``split``: on some ranks."""
@@ -245,124 +216,14 @@ class Place:
     bound: dict[int | str, Test]
 
 
-def signature(trace: Trace) -> tuple[Any, ...]:
-    """What must be the same on every rank."""
-    found: list[Any] = []
-    for each in trace:
-        if isinstance(each, Issued):
-            found.append(each.name)
-        elif isinstance(each, Optional):
-            sides = (signature(each.sides[0]), signature(each.sides[1]))
-            if any(sides):
-                found.append(sides)
-        elif each.under is not None:
-            found.append(each.how)
-    return tuple(found)
-
-
-def differences(first: Trace, another: Trace, function: str) -> Iterator[Divergence]:
-    """Where two ranks leave each other; what lies in other functions is reported there."""
-    mine, theirs = _parts(first), _parts(another)
-    matcher = SequenceMatcher(None, [key for key, _ in mine], [key for key, _ in theirs], autojunk=False)
-    for how, start, end, other_start, other_end in matcher.get_opcodes():
-        if how == "equal":
-            continue
-        ours = [each for _, item in mine[start:end] for each in issued_in((item,))]
-        others = [each for _, item in theirs[other_start:other_end] for each in issued_in((item,))]
-        found = _explained(ours, others, (first, another), function)
-        if found is not None:
-            yield found
-            return
-
-
-def _explained(
-    ours: list[Issued], others: list[Issued], traces: tuple[Trace, Trace], function: str
-) -> Divergence | None:
-    under_ours = next((each for each in ours if each.under and each.under.function == function), None)
-    under_others = next((each for each in others if each.under and each.under.function == function), None)
-    if under_ours and under_others and under_ours.under and under_others.under:
-        is_one_branch = under_ours.under.line == under_others.under.line
-        if is_one_branch and under_ours.name != under_others.name:
-            return Divergence(under_ours, "sides", under_ours.under, instead=under_others)
-    found = under_ours or under_others
-    if found is not None and found.under is not None:
-        return Divergence(found, "branch", found.under)
-    return _left_early(traces, function)
-
-
-def _left_early(traces: tuple[Trace, Trace], function: str) -> Divergence | None:
-    """Some ranks leave, and the others go on to a collective.
-
-    Where more than the rank decides whether they leave, the collective must be sure to come: it may well stand under
-    the same condition.
-    """
-    for mine, theirs in (traces, traces[::-1]):
-        for left, is_sure in _ways_out(mine):
-            if left.under is None or left.under.function != function:
-                continue
-            coming = issued_in(theirs) if is_sure else surely_issued(theirs)
-            missed = next((each for each in coming if each.line > left.line or left.how == "break"), None)
-            if missed is not None:
-                return Divergence(missed, "exit", left.under, left=left)
-    return None
-
-
-def _ways_out(trace: Trace, is_sure: bool = True) -> Iterator[tuple[Left, bool]]:
-    for each in trace:
-        if isinstance(each, Left):
-            yield each, is_sure
-        elif isinstance(each, Optional):
-            for side in each.sides:
-                yield from _ways_out(side, is_sure and each.is_loop)
-
-
-def surely_issued(trace: Trace) -> Iterator[Issued]:
-    """The collectives that no condition can keep away."""
-    for each in trace:
-        if isinstance(each, Issued):
-            yield each
-        elif isinstance(each, Optional) and each.is_loop:
-            yield from surely_issued(each.sides[0])
-
-
 def _all_of_it(function: FunctionSeen, trace: Trace) -> list[Divergence]:
     """Where a decorator lets only the first rank run the function."""
     for decorator in function.decorators:
         name = decorator.rpartition(".")[2]
-        inside = next(issued_in(trace), None) if name in MAIN_DECORATORS else None
+        inside = foremost(trace) if name in MAIN_DECORATORS else None
         if inside is not None:
             return [Divergence(inside, "branch", Condition(function.name, function.line, f"@{name}"))]
     return []
-
-
-def issued_in(trace: Trace) -> Iterator[Issued]:
-    """Every collective of a trace."""
-    for each in trace:
-        if isinstance(each, Issued):
-            yield each
-        elif isinstance(each, Optional):
-            yield from issued_in(each.sides[0])
-            yield from issued_in(each.sides[1])
-
-
-def _lefts(trace: Trace) -> Iterator[Left]:
-    for each in trace:
-        if isinstance(each, Left):
-            yield each
-        elif isinstance(each, Optional):
-            yield from _lefts(each.sides[0])
-            yield from _lefts(each.sides[1])
-
-
-def _parts(trace: Trace) -> list[tuple[Any, Item]]:
-    return [(key, each) for each in trace if (key := signature((each,)))]
-
-
-def _optional(first: Trace, second: Trace, is_loop: bool = False) -> Trace:
-    sides = (first, second)
-    if signature(sides[0]) == signature(sides[1]) and not any(_lefts(sides[0])) and not any(_lefts(sides[1])):
-        return sides[0]
-    return (Optional(sides, is_loop),)
 
 
 def _raises(skeleton: Skeleton) -> bool:

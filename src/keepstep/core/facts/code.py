@@ -59,6 +59,8 @@ class CodeFile(Fact):
     """The modules and names that it imports."""
     started: bool = False
     """Whether it has a ``__main__`` part, or does things when it is imported."""
+    at_once: tuple[tuple[str, int], ...] = ()
+    """What it imports as soon as it is imported itself, with the lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class CodeFunction(Fact):
     """Where the things that it returns come from; an empty one is unknown."""
     end: int = 0
     """Its last line."""
+    decorated: tuple[str, ...] = ()
+    """The decorators as they are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,9 @@ class CodeCall(Fact):
     text: str = ""
     target: str = ""
     """The function of the project that it calls, if it is one."""
+    again: tuple[tuple[str, int], ...] = ()
+    """In files that donate arguments: the variables it is given that are read again before they are assigned anew,
+    with the lines on which they are."""
 
     def argument(self, name: str, position: int | None = None) -> Value | None:
         """The value of an argument, by its name, or else by its position."""
@@ -145,7 +152,7 @@ class CodeDiverges(Fact):
 
     collective: str
     kind: str
-    """``collective``, ``save``, ``forward``, ``backward``, ``group`` or ``compiled``."""
+    """``collective``, ``save``, ``checkpoint``, ``forward``, ``backward``, ``group`` or ``compiled``."""
     how: str
     """``branch``: only one side issues it. ``exit``: some ranks have left before. ``loop``: they make different numbers
     of turns. ``sides``: the other side issues something else in its place."""

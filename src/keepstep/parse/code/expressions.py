@@ -13,12 +13,15 @@ from keepstep.parse.code.scope import LONGEST_TEXT, Known, Scope, State
 from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
 from keepstep.parse.code.vocabulary import (
     ALONE_NAMES,
+    CHECKPOINTERS,
     COLLECTIVE_METHODS,
     COLLECTIVES,
+    COMPILERS,
     COUNTED,
     EQUALISED,
     EXITS,
     MAIN_NAMES,
+    MAPS,
     OVER_A_GROUP,
     RANK_CALLS,
     RANK_NAMES,
@@ -37,6 +40,7 @@ LONGEST_PATH = 300
 NOTHING = Known()
 _OF_FSDP = "FullyShardedDataParallel.state_dict_type"
 _FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
+_TOLD = WRAPPERS | CHECKPOINTERS
 _LITERALS = (str, int, float, bool, type(None))
 _VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
 
@@ -259,6 +263,7 @@ class Expressions:
                 node.func.end_lineno or node.lineno,  # in a chain over several lines: that of the method
                 node.func.end_col_offset or node.col_offset,
                 self.state.text(node),
+                self.state.again.get((node.lineno, node.col_offset), ()),
             )
         )
         self._keep(name, node, arguments)
@@ -287,7 +292,7 @@ class Expressions:
         known = self.value(node)
         if known.parameter is not None:
             self._keep_unknown(known.parameter, "__call__", node.lineno)
-        is_variable = isinstance(node, ast.Name) and self.scope.holds_object(node.id)
+        is_variable = isinstance(node, ast.Call) or (isinstance(node, ast.Name) and self.scope.holds_object(node.id))
         return Callee((path(known.made, ".__call__") if is_variable else known.made) or "?", None, known)
 
     def _keep_unknown(self, parameter: int, method: str, line: int) -> None:
@@ -303,8 +308,13 @@ class Expressions:
                 self._now_equal(node)
             over = any(label in OVER_A_GROUP and known.literal != "None" for label, _, known in arguments)
             self.scope.skeleton.append(("c", name, kind, node.lineno, over))
+        elif method == "__call__" and (compiler := name.removesuffix(".__call__")) in COMPILERS:
+            called = f"{compiler}:{self.state.text(node.func)}"
+            self.scope.skeleton.append(("c", called, "compiled", node.lineno, False))
         elif name in EXITS:
             self.scope.skeleton.append(("exit", "exit", node.lineno))
+        elif name in MAPS and arguments and self.state.may_be_ours(arguments[0][2].made):
+            self.scope.skeleton.append(("call", arguments[0][2].made, node.lineno, ()))
         elif self.state.may_be_ours(name):
             bound = tuple(
                 (label or position, _bound(known))
@@ -358,6 +368,8 @@ class Expressions:
             return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given))
         if callee.ranked or (method == "get" and given and given[0].ranked):
             return Known(made=name, ranked=True)
+        if name in COMPILERS and any(label in ("devices", "device", "backend") for label, _, _ in arguments):
+            return NOTHING  # for some devices only
         if name == _FULLY_SHARD and given:
             self._now_sharded(arguments[0][1])
             return Known(made=SHARDED)
@@ -420,7 +432,7 @@ def _bound(known: Known) -> Test:
 
 def _is_told(made: str, state: State) -> bool:
     """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in WRAPPERS or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
+    return made in _TOLD or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
 
 
 def _number(literal: str | None) -> int | None:

@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import NOTHING, Expressions, bound_literal, path
+from keepstep.parse.code.reuse import read_again
 from keepstep.parse.code.scope import Known, Scope, State
 from keepstep.parse.code.unit import (
     SOME,
@@ -35,6 +36,8 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
     _find_imports(tree, state, module, is_package)
     whole = Scope(f"{module}.<module>")
     reader = Statements(state, whole)
+    if "donate_arg" in text:
+        _note_reads(tree, state)
     reader.define_all(tree.body)
     reader.block(tree.body)
     state.functions.append(
@@ -57,7 +60,28 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
         state.handlers,
         _ignored(text) if "keepstep:" in text else {},
         started,
+        _at_once(tree, module, is_package),
     )
+
+
+def _note_reads(tree: ast.Module, state: State) -> None:
+    state.again.update(read_again(tree.body))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            state.again.update(read_again(node.body))
+
+
+def _at_once(tree: ast.Module, module: str, is_package: bool) -> tuple[tuple[str, int], ...]:
+    """The names that are imported when the file is, with the lines."""
+    parts = module.split(".") if is_package else module.split(".")[:-1]
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found += [(each.name, node.lineno) for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = _imported_from(node, parts)
+            found += [(f"{start}.{each.name}" if start else each.name, node.lineno) for each in node.names]
+    return tuple(found)
 
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)
@@ -81,10 +105,15 @@ def _find_imports(tree: ast.Module, state: State, module: str, is_package: bool)
                     each.name if each.asname else each.name.partition(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
-            start = ".".join(each for each in (base, node.module or "") if each)
+            start = _imported_from(node, parts)
             for each in node.names:
                 state.imports[each.asname or each.name] = f"{start}.{each.name}" if start else each.name
+
+
+def _imported_from(node: ast.ImportFrom, parts: list[str]) -> str:
+    """The module that names are imported from; ``parts`` are those of the importer's package."""
+    base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+    return ".".join(each for each in (base, node.module or "") if each)
 
 
 def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: str) -> None:
@@ -105,11 +134,13 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
             parameter=index,
         )
     decorators: tuple[str, ...] = ()
+    decorated: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
         known = reader.value(node.body)
         scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
+        decorated = tuple(state.long_text(each) for each in node.decorator_list)
         reader.define_all(node.body)
         reader.block(node.body)
     state.functions.append(
@@ -123,6 +154,7 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
             owner,
             scope.skeleton,
             tuple(scope.returns),
+            decorated,
         )
     )
 
@@ -266,7 +298,9 @@ class Statements(Expressions):
         on = None
         if isinstance(target, ast.Attribute | ast.Subscript):
             on = self.seen(target.value, self.value(target.value))
-        elif not operator and not known.literal and not known.made and not isinstance(value, _KEPT):
+        elif (
+            not operator and not known.literal and not known.made and not known.ranked and not isinstance(value, _KEPT)
+        ):
             return
         self.state.assigned.append(
             AssignedSeen(

@@ -194,12 +194,18 @@ class State:
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     later: list[tuple[ast.AST, Scope, str, str]] = field(default_factory=list)
     """Functions to be read when what is around them has been: node, scope around, name, class."""
+    again: dict[tuple[int, int], tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """By the place of a call: the variables that are read again, in files that donate arguments."""
 
     def text(self, node: ast.expr) -> str:
         """The expression as it is written, in one line."""
         if isinstance(node, ast.Dict):
             return self._text(node, LONGEST_TABLE, LONGEST_TABLE // 10)
         return self._text(node, LONGEST_TEXT, 6)
+
+    def long_text(self, node: ast.expr) -> str:
+        """The same, with more of it."""
+        return self._text(node, LONGEST_TABLE, LONGEST_TABLE // 10)
 
     def _text(self, node: ast.expr, longest: int, most_lines: int) -> str:
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1

@@ -66,6 +66,8 @@ class CallSeen(NamedTuple):
     line: int
     column: int
     text: str
+    again: tuple[tuple[str, int], ...] = ()
+    """See :class:`keepstep.core.facts.code.CodeCall`."""
 
 
 class AssignedSeen(NamedTuple):
@@ -118,6 +120,8 @@ class FunctionSeen(NamedTuple):
     """The class of a method."""
     skeleton: Skeleton
     returns: tuple[Returned, ...]
+    decorated: tuple[str, ...] = ()
+    """The decorators as they are written."""
 
 
 class Unit(NamedTuple):
@@ -134,3 +138,5 @@ class Unit(NamedTuple):
     ignored: dict[int, tuple[str, ...]]
     """By line, the rules that a comment there switches off; none named: all."""
     started: bool
+    at_once: tuple[tuple[str, int], ...] = ()
+    """What is imported as soon as the file is, with the lines."""

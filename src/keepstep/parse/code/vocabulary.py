@@ -26,6 +26,11 @@ _PREFIXES = (
     ("horovod.torch.", "horovod."),
     ("horovod.keras.", "horovod."),
     ("jax._src.", "jax."),
+    ("jax.tree_util.tree_map", "jax.tree.map"),
+    ("jax.tree_map", "jax.tree.map"),
+    ("orbax.checkpoint.checkpoint_manager.", "orbax.checkpoint."),
+    ("orbax.checkpoint.checkpointer.", "orbax.checkpoint."),
+    ("orbax.checkpoint.checkpointers.", "orbax.checkpoint."),
 )
 _STARTS = frozenset(prefix.partition(".")[0] for prefix, _ in _PREFIXES)
 
@@ -149,6 +154,7 @@ RANK_VARIABLES = frozenset(
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "PMI_RANK",
+        "PROCESS_ID",
         "JAX_PROCESS_ID",
         "JOB_COMPLETION_INDEX",
         "TPU_WORKER_ID",
@@ -227,6 +233,17 @@ WRAPPERS = frozenset(
         SHARDED,
     }
 )
+CHECKPOINTERS = frozenset(
+    f"orbax.checkpoint.{name}"
+    for name in ("CheckpointManager", "Checkpointer", "AsyncCheckpointer", "StandardCheckpointer", "PyTreeCheckpointer")
+)
+"""Objects of orbax whose methods meet all processes."""
+COMPILERS = frozenset({"jax.jit", "jax.pmap", "jax.experimental.pjit.pjit"})
+"""What makes a program for all devices of a function."""
+SHARDING = ("jax.sharding", "jax.make_mesh", "jax.make_array_from", "jax.experimental.mesh_utils")
+"""With these begins the name of what divides arrays among the devices of all processes."""
+MAPS = frozenset({"jax.tree.map", "map"})
+"""Calls that call the function that they are given."""
 COLLECTIVES: dict[str, str] = {
     **{f"{SHARDED}.{name}": "forward" for name in ("__call__", "forward")},
     **{f"{SHARDED}.{name}": "collective" for name in ("unshard", "reshard")},
@@ -283,6 +300,8 @@ COLLECTIVES: dict[str, str] = {
         f"tensorflow.distribute.MultiWorkerMirroredStrategy.{name}": "collective"
         for name in ("run", "experimental_run_v2", "reduce", "gather")
     },
+    **{f"{checkpointer}.{name}": "checkpoint" for checkpointer in CHECKPOINTERS for name in ("save", "restore")},
+    "flax.training.checkpoints.save_checkpoint_multiprocess": "checkpoint",
     "torch.distributed.fsdp.FullyShardedDataParallel": "group",
     "torch.distributed.new_group": "group",
     "torch.distributed.new_subgroups": "group",

@@ -73,25 +73,46 @@ class Program:
         return dict(found)
 
     @cached_property
-    def _imported(self) -> dict[str, set[str]]:
-        """By file: the files of the project that it imports."""
-        modules = {fact.module: path for path, fact in self.files.items()}
-        endings = defaultdict(list)
-        for module, path in modules.items():
+    def _modules(self) -> dict[str, str]:
+        return {fact.module: path for path, fact in self.files.items()}
+
+    @cached_property
+    def _endings(self) -> dict[str, list[str]]:
+        """The files by every ending of their modules' names."""
+        found = defaultdict(list)
+        for module, path in self._modules.items():
             parts = module.split(".")
             for start in range(len(parts)):
-                endings[".".join(parts[start:])].append(path)
-        imported: dict[str, set[str]] = {}
-        for path, fact in self.files.items():
-            names = {each for name in fact.imports for each in (name, name.rpartition(".")[0]) if each}
-            there = {_beside(name, fact.module, modules) for name in names}
-            far = {
-                only[0]
-                for name in names
-                if len(only := endings.get(name, [])) == 1 and _can_be_meant(name, self.files[only[0]], fact)
-            }
-            imported[path] = {each for each in there | far if each} - {path}
-        return imported
+                found[".".join(parts[start:])].append(path)
+        return found
+
+    @cached_property
+    def _imported(self) -> dict[str, set[str]]:
+        """By file: the files of the project that it imports."""
+        return {path: self._files_named(fact.imports, path) for path, fact in self.files.items()}
+
+    def _files_named(self, imports: Iterable[str], path: str) -> set[str]:
+        """The files that these names mean in a file that imports them."""
+        module, endings = self.files[path].module, self._endings
+        names = {each for name in imports for each in (name, name.rpartition(".")[0]) if each}
+        there = {_beside(name, module, self._modules) for name in names}
+        far = {
+            only[0]
+            for name in names
+            if len(only := endings.get(name, [])) == 1 and _can_be_meant(name, self.files[only[0]].module, module)
+        }
+        return {each for each in there | far if each} - {path}
+
+    def imported_before(self, path: str, line: int | None) -> set[str]:
+        """The files that run before a line of a file does, as they are imported above it; None: before all calls."""
+        above = [name for name, at in self.files[path].at_once if line is None or at < line]
+        found, pending = set(), list(self._files_named(above, path))
+        while pending:
+            each = pending.pop()
+            if each not in found:
+                found.add(each)
+                pending += self._files_named([name for name, _ in self.files[each].at_once], each)
+        return found - {path}
 
     @cached_property
     def _importers(self) -> dict[str, set[str]]:
@@ -222,10 +243,9 @@ def _beside(name: str, module: str, modules: dict[str, str]) -> str | None:
     return modules.get(name)
 
 
-def _can_be_meant(name: str, there: CodeFile, importer: CodeFile) -> bool:
-    """Whether an import can mean that file: a name without dots is one of a folder at or above the importer."""
-    folder = there.module.removesuffix(name)
-    return "." in name or importer.module.startswith(folder)
+def _can_be_meant(name: str, there: str, importer: str) -> bool:
+    """Whether an import can mean that module: a name without dots is one of a folder at or above the importer."""
+    return "." in name or importer.startswith(there.removesuffix(name))
 
 
 def _closure(start: set[str], edges: dict[str, set[str]]) -> set[str]:

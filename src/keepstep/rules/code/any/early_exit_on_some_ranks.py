@@ -50,7 +50,7 @@ def early_exit_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When the condition is the same on all ranks after all, or the ranks that leave issue the collective elsewhere.
     """
-    for each in diverging(seen, ["collective", "forward", "backward", "save", "group"], ["exit"]):
+    for each in diverging(seen, ["collective", "forward", "backward", "save", "checkpoint", "group"], ["exit"]):
         fact = each.fact
         yield Found(
             title=f"some ranks leave before {short(fact.collective)}",

@@ -47,7 +47,7 @@ def loop_count_differs(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When every rank's share has the same length by construction.
     """
-    for each in diverging(seen, ["collective", "forward", "backward", "save", "group"], ["loop"]):
+    for each in diverging(seen, ["collective", "forward", "backward", "save", "checkpoint", "group"], ["loop"]):
         fact = each.fact
         yield Found(
             title=f"ranks make different numbers of turns, and each issues {short(fact.collective)}",

@@ -50,7 +50,7 @@ def sides_differ(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When the two go over different groups of ranks in a way that the code does not show.
     """
-    for each in diverging(seen, ["collective", "forward", "backward", "save", "group"], ["sides"]):
+    for each in diverging(seen, ["collective", "forward", "backward", "save", "checkpoint", "group"], ["sides"]):
         fact = each.fact
         yield Found(
             title=f"ranks issue different collectives: {short(fact.collective)} here, {short(fact.other)} elsewhere",

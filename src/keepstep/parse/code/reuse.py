@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a variable that a call was given is read again, before it is assigned anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+Again = tuple[tuple[str, int], ...]
+"""Variables with the lines on which they are read next."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_NO_CONTENT = frozenset(
+    ["apply_fn", "tx", "shape", "dtype", "ndim", "sharding", "is_deleted", "delete", "aval", "__class__"]
+)
+"""Attributes that do not ask what is in an array."""
+_ONLY_SHAPES = frozenset(["eval_shape", "lower", "make_jaxpr", "isinstance", "type", "id", "del"])
+"""Calls that do not ask either."""
+_WRITTEN = -1
+
+
+def read_again(body: Sequence[ast.stmt]) -> dict[tuple[int, int], Again]:
+    """By the place of a call in these statements: the variables it is given that are read again."""
+    found: dict[tuple[int, int], Again] = {}
+    _Flow(found).block(list(body), [])
+    return found
+
+
+class _Flow:
+    """Goes through statements. ``after`` is what is done when a block has ended, the nearest first."""
+
+    def __init__(self, found: dict[tuple[int, int], Again]) -> None:
+        self.found = found
+
+    def block(self, body: list[ast.stmt], after: list[list[ast.AST]]) -> None:
+        for index, node in enumerate(body):
+            if isinstance(node, _FUNCTIONS):
+                continue
+            rest: list[ast.AST] = list(body[index + 1 :])
+            self._calls(node, [rest, *after])
+            self._parts(node, [rest, *after])
+
+    def _parts(self, node: ast.stmt, after: list[list[ast.AST]]) -> None:
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            again: list[ast.AST] = [node.test] if isinstance(node, ast.While) else [node.target]
+            self.block(node.body, [[*again, *node.body], *after])
+            self.block(node.orelse, after)
+        elif isinstance(node, ast.If):
+            self.block(node.body, _without_conditions(after))
+            self.block(node.orelse, _without_conditions(after))
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            self.block(node.body, after)
+        elif isinstance(node, ast.Try):
+            self.block(node.body, [list(node.orelse), list(node.finalbody), *after])
+            self.block(node.finalbody, after)
+
+    def _calls(self, node: ast.stmt, after: list[list[ast.AST]]) -> None:
+        written = set(_written(node))
+        for call in _calls_of(node):
+            names = {name for each in _given(call) if (name := _variable(each))} - written
+            reads = [(name, line) for name in sorted(names) if (line := _next_read(after, name))]
+            if reads:
+                self.found[call.lineno, call.col_offset] = tuple(reads)
+
+
+def _without_conditions(after: list[list[ast.AST]]) -> list[list[ast.AST]]:
+    """What follows a condition in any case: another one may well be its opposite."""
+    return [[each if not isinstance(each, ast.If) else each.test for each in block] for block in after]
+
+
+def _calls_of(node: ast.stmt) -> Iterator[ast.Call]:
+    """The calls of a statement itself, not those of the statements in it."""
+    for each in _own(node):
+        for inner in _walk(each):
+            if isinstance(inner, ast.Call):
+                yield inner
+
+
+def _own(node: ast.AST) -> list[ast.AST]:
+    """The parts of a statement that are no statements."""
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return [item.context_expr for item in node.items]
+    if isinstance(node, ast.If | ast.While):
+        return [node.test]
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return [node.iter]
+    return [] if isinstance(node, ast.Try | ast.Match) else [node]
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, _FUNCTIONS):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child)
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _variable(node: ast.AST) -> str:
+    """``state``, ``self.state``; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = _variable(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """The variables that a statement, or the head of a loop, assigns."""
+    for each in _own(node):
+        for inner in _walk(each):
+            if isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store | ast.Del):
+                yield _variable(inner)
+    if isinstance(node, ast.For | ast.AsyncFor):
+        yield from _written(node.target)
+    if isinstance(node, ast.With | ast.AsyncWith):
+        for item in node.items:
+            if item.optional_vars is not None:
+                yield from _written(item.optional_vars)
+
+
+def _next_read(after: list[list[ast.AST]], name: str) -> int:
+    """The line of the next read, or 0."""
+    for block in after:
+        found, goes_on = _access(block, name)
+        if found or not goes_on:
+            return max(found, 0)
+    return 0
+
+
+def _access(block: Sequence[ast.AST], name: str) -> tuple[int, bool]:
+    """The line on which a block reads the variable first, or that it writes it; and whether it goes on after it."""
+    for node in block:
+        if isinstance(node, _FUNCTIONS):
+            continue
+        line = next((line for each in _own(node) if (line := _reads(each, name))), 0)
+        if line:
+            return line, False
+        if name in _written(node) or name.partition(".")[0] in _written(node):
+            return _WRITTEN, False
+        if isinstance(node, _LEAVES):
+            return 0, False
+        inside, goes_on = _inside(node, name)
+        if inside or not goes_on:
+            return inside, goes_on
+    return 0, True
+
+
+def _inside(node: ast.AST, name: str) -> tuple[int, bool]:
+    """The same for the blocks of a statement."""
+    if isinstance(node, ast.If):
+        sides = [_access(node.body, name), _access(node.orelse, name)]
+        reads = [line for line, _ in sides if line > 0]
+        if reads:
+            return reads[0], False
+        # written on one side: whether it still holds what it did is not known
+        return (_WRITTEN, False) if any(line for line, _ in sides) else (0, any(goes for _, goes in sides))
+    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        line, _ = _access([*node.body, *node.orelse], name)
+        return line, not line
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return _access(node.body, name)
+    if isinstance(node, ast.Try):
+        return _access([*node.body, *node.orelse, *node.finalbody], name)
+    return (0, False) if isinstance(node, ast.Match) else (0, True)
+
+
+def _reads(node: ast.AST, name: str) -> int:
+    """The line on which an expression asks what is in the variable, or 0."""
+    if isinstance(node, _FUNCTIONS):
+        return 0
+    if isinstance(node, ast.Call) and _last(node.func) in _ONLY_SHAPES:
+        return 0
+    if isinstance(node, ast.Attribute) and node.attr in _NO_CONTENT:
+        return 0
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and _variable(node) == name:
+        return node.lineno
+    return next((line for child in ast.iter_child_nodes(node) if (line := _reads(child, name))), 0)
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

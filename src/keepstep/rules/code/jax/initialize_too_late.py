@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COD301: a device is used before jax.distributed.initialize."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.code import Block, CodeCall
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code.jax._jax import DEVICE_USES, INIT
+
+_DEEPEST = 3
+
+
+def _early(known: Program) -> Iterator[tuple[Call, Call]]:
+    """Uses of a device that come before ``initialize``, each once, with the call that comes too late."""
+    starts = known.functions_that_lead_to(INIT)
+    found: dict[tuple[str, int | None], tuple[Call, Call]] = {}
+    for function in sorted(starts):
+        inits = [each for each in known.inside(function) if each.fact.name == INIT or each.fact.target in starts]
+        inits = [each for each in inits if each.fact.target != function]
+        for init in inits:
+            for use in (*_in_function(known, init, inits), *_at_import(known, init, starts)):
+                found.setdefault((use.origin.source, use.origin.line), (use, init))
+    yield from found.values()
+
+
+def _in_function(known: Program, init: Call, inits: list[Call]) -> Iterator[Call]:
+    """The uses above it in the same function, unless something initialises above them."""
+    for use in known.inside(init.fact.function):
+        if use.fact.order >= init.fact.order or any(each.fact.order <= use.fact.order for each in inits):
+            return
+        if set(_conditions(use)) <= set(_conditions(init)) and _uses_device(known, use, _DEEPEST):
+            yield use
+
+
+def _at_import(known: Program, init: Call, starts: set[str]) -> Iterator[Call]:
+    """The uses that run before it because the file, or one that it imports, is imported."""
+    path = init.origin.source
+    is_inside = not init.fact.function.endswith(".<module>")
+    whole = f"{known.files[path].module}.<module>"
+    if is_inside and whole not in starts:
+        yield from _unconditional(known, whole)
+    for other in sorted(known.imported_before(path, None if is_inside else init.origin.line)):
+        yield from _unconditional(known, f"{known.files[other].module}.<module>")
+
+
+def _unconditional(known: Program, function: str) -> Iterator[Call]:
+    for use in known.inside(function):
+        if not _conditions(use) and _uses_device(known, use, _DEEPEST):
+            yield use
+
+
+def _uses_device(known: Program, call: Call, depth: int) -> bool:
+    """Whether a call, or a function of the program that it calls, starts the backend in any case."""
+    if call.fact.name in DEVICE_USES:
+        return True
+    if not call.fact.target or not depth:
+        return False
+    inner = known.inside(call.fact.target)
+    if any(each.fact.name == INIT for each in inner):
+        return False
+    return any(not _conditions(each) and _uses_device(known, each, depth - 1) for each in inner)
+
+
+def _conditions(call: Call) -> list[Block]:
+    return blocks(call, "if", "else", "except")
+
+
+def _where(use: Call, init: Call) -> str:
+    same = use.origin.source == init.origin.source
+    return f"line {init.origin.line}" if same else f"{init.origin.source}:{init.origin.line}"
+
+
+@rule(
+    id="COD301",
+    cause=Cause.CONFIG_TRAINS_ALONE,
+    needs=(CodeCall,),
+    confidence=Confidence.SUPPORTED,
+)
+def initialize_too_late(seen: EvidenceSet) -> Iterator[Found]:
+    """A device is used before `jax.distributed.initialize`.
+
+    ## What it looks like
+    ```python
+    import jax
+
+    def main():
+        print(jax.devices())
+        jax.distributed.initialize()
+    ```
+
+    ## Why it happens
+    The first use of a device starts the backend, and the backend learns then which processes there are.
+    `initialize` comes too late after that: it raises, or the process has already taken itself for the only one.
+
+    ## How we know
+    A call that starts the backend (`jax.devices`, `jax.process_index`, a key, an array) stands before `initialize`
+    in the same function, in a function that is called before it, or in code that runs when a file is imported.
+
+    ## What to do
+    ```python
+    import jax
+
+    def main():
+        jax.distributed.initialize()
+        print(jax.devices())
+    ```
+
+    ## When this is wrong
+    When the line is not reached by the program that calls `initialize`.
+    """
+    known = program(seen)
+    for use, start in _early(known):
+        yield Found(
+            title="a device is used before jax.distributed.initialize",
+            because=f"`{use.fact.text}` starts the backend; `{start.fact.text}` ({_where(use, start)}) comes too late"
+            " after that",
+            evidence=(use, start),
+            fixes=(Fix(do="call jax.distributed.initialize first, before anything else of JAX"),),
+        )
