@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.supervise.nodes.machines import wait_for
 
+from keepstep.lab.machines import wait_for
 from keepstep.sources.ports import free_ports
 from keepstep.supervise.lone_restart import MOST
 

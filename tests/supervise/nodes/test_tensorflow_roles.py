@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.supervise.nodes.machines import PORT, Agent, Machines
 
 from keepstep.lab import hosts as lab
+from keepstep.lab.machines import PORT, Agent, Machines
 from keepstep.sources.ports import free_ports
 
 pytestmark = [
