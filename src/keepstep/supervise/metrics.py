@@ -26,8 +26,8 @@ from keepstep.supervise.stopped import Sign
 
 OF_ITS_AGE, OF_A_YOUNG_AGE = 200, 10
 LEAST_S, MOST_S = 2.0, 30.0
-"""Measured whenever the attempt is older by this part, but rarely more often than every two seconds, and every half
-minute: growth shows soon, files stay small, and a node that only waits costs little."""
+"""Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small.
+While no rank shows its steps, growth cannot be told: then more rarely, and a node that only waits costs little."""
 GPUS_EVERY_S = 15.0
 RISING_EVERY_S = 30.0
 MOST_READINGS = 4000
@@ -100,8 +100,9 @@ class Metrics:
         now = time.monotonic()
         if now < self._due:
             return
-        age_s = now - self._began
-        self._due = now + min(max(age_s / OF_ITS_AGE, min(age_s / OF_A_YOUNG_AGE, LEAST_S)), MOST_S)
+        age_s, steps = now - self._began, any(sign.phase is not None for sign in signs)
+        rarely_s = 0.0 if steps else min(age_s / OF_A_YOUNG_AGE, LEAST_S)
+        self._due = now + min(max(age_s / OF_ITS_AGE, rarely_s), MOST_S)
         self._ask_gpus(now)
         (total, available), swap = capacity.room(), psutil.swap_memory()
         self.newest = {
