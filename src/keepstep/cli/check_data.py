@@ -21,6 +21,8 @@ def check_data_verb(asked: argparse.Namespace) -> int:
     """Returns the exit status."""
     if asked.classes is not None and asked.classes < 1:
         raise UserError("--classes must be at least 1", hint=f"it is {asked.classes}")
+    if asked.where is not None and asked.where < 0:
+        raise UserError("--where must be at least 0", hint="samples are counted from 0, over all files in their order")
     for target in (asked.html, asked.quarantine):
         refuse_to_overwrite(target, asked.force)
     for folder in (asked.extract, asked.clean):
@@ -34,6 +36,10 @@ def check_data_verb(asked: argparse.Namespace) -> int:
 
         write_page(asked.html, render_html(report))
     _rescue(asked, seen)
+    if asked.where is not None:
+        from keepstep.check.data.where import where
+
+        say(where(asked.where, seen.units, seen.records))
     if seen.interrupted:
         say("interrupted; run the same command again to go on")
         return INTERRUPTED

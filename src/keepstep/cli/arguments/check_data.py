@@ -44,6 +44,9 @@ def add(verbs: Verbs) -> None:
         metavar="SECONDS",
         help="how long a file may not answer before it is given up (default: 60)",
     )
+    data.add_argument(
+        "--where", type=int, metavar="INDEX", help="say where this sample is, counted from 0 over all files in order"
+    )
     rescue = data.add_argument_group("going on without bad records", "originals are never touched")
     rescue.add_argument("--extract", metavar="DIR", help="write the bytes of bad records into this folder")
     rescue.add_argument("--clean", metavar="DIR", help="write copies of bad files that lack the bad records")
