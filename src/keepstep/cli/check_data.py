@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+from difflib import get_close_matches
 from pathlib import Path
 
 from keepstep.check.checkup import judge
 from keepstep.check.data.look import DataRequest, DataSeen, look_at_data
 from keepstep.check.data.manifest import usual_place
+from keepstep.check.data.plan import POLICIES, FileRecords, Plan, plan
+from keepstep.check.data.plan_evidence import evidence_of
+from keepstep.check.data.plan_picture import picture, shares_seen
 from keepstep.check.data.units import Asked
 from keepstep.cli.output import print_report, refuse_to_overwrite, say, write_page
 from keepstep.core.redact import redacted
@@ -19,25 +24,83 @@ INTERRUPTED = 130
 
 def check_data_verb(asked: argparse.Namespace) -> int:
     """Returns the exit status."""
+    if asked.policy == "list":
+        return _list_policies()
+    if not asked.paths:
+        raise UserError("no file or folder is given", hint="for instance: keepstep check data train/")
     if asked.classes is not None and asked.classes < 1:
         raise UserError("--classes must be at least 1", hint=f"it is {asked.classes}")
+    if asked.where is not None and asked.where < 0:
+        raise UserError("--where must be at least 0", hint="samples are counted from 0, over all files in their order")
     for target in (asked.html, asked.quarantine):
         refuse_to_overwrite(target, asked.force)
     for folder in (asked.extract, asked.clean):
         if folder and Path(folder).exists() and not (Path(folder).is_dir() and not any(Path(folder).iterdir())):
             raise UserError(f"{folder} is not an empty folder", hint="give the name of a new one")
+    _refuse_plan(asked)
     seen = look_at_data(_request(asked))
+    made = _plan(asked, seen)
+    if made is not None:
+        seen.collected.take(evidence_of(made))
     report = redacted(judge(seen.collected))
     print_report(report, as_json=asked.json)
+    if made is not None and not asked.json:
+        print(picture(made, shutil.get_terminal_size().columns))
     if asked.html:
-        from keepstep.render.html import render_html
+        from keepstep.render.html import render_preflight
 
-        write_page(asked.html, render_html(report))
+        write_page(asked.html, render_preflight(report, shares=shares_seen(made) if made is not None else ()))
     _rescue(asked, seen)
+    if asked.where is not None:
+        from keepstep.check.data.where import where
+
+        say(where(asked.where, seen.units, seen.records))
     if seen.interrupted:
         say("interrupted; run the same command again to go on")
         return INTERRUPTED
     return report.exit_status
+
+
+def _list_policies() -> int:
+    width = max(map(len, POLICIES))
+    for name, policy in POLICIES.items():
+        print(f"{name:{width}}  {policy.says}")
+    return 0
+
+
+def _refuse_plan(asked: argparse.Namespace) -> None:
+    """Refuse before the work, not after it."""
+    if asked.policy is not None and asked.policy not in POLICIES:
+        close = get_close_matches(asked.policy, POLICIES, n=1)
+        hint = f"did you mean {close[0]}?" if close else "`keepstep check data --policy list` explains all"
+        raise UserError(f"no such policy: {asked.policy}", hint=hint)
+    if asked.policy is not None and asked.workers is None:
+        raise UserError("--policy needs the number of ranks", hint="give --workers N")
+    for option, value, least in (
+        ("--workers", asked.workers, 1),
+        ("--batch", asked.batch, 1),
+        ("--loader-workers", asked.loader_workers, 0),
+    ):
+        if value is not None and value < least:
+            raise UserError(f"{option} must be at least {least}", hint=f"it is {value}")
+
+
+def _plan(asked: argparse.Namespace, seen: DataSeen) -> Plan | None:
+    """What each rank would be fed, if asked for and if the records of all files are known."""
+    if asked.workers is None:
+        return None
+    uncounted = [name for name, records in seen.records.items() if records is None]
+    if uncounted or not seen.records:
+        why = f"the records of {uncounted[0]} are not known" if uncounted else "no file could be read"
+        seen.collected.unavailable("the plan", why)
+        return None
+    return plan(
+        [FileRecords(name, records or 0) for name, records in seen.records.items()],
+        ranks=asked.workers,
+        batch=asked.batch,
+        policy=asked.policy or "torch-sampler",
+        workers=asked.loader_workers,
+    )
 
 
 def _request(asked: argparse.Namespace) -> DataRequest:

@@ -16,6 +16,8 @@ from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.rescue import extract, quarantine
 from keepstep.check.data.source import native_crc
 from keepstep.check.data.units import Asked
+from keepstep.check.data.where import where
+from keepstep.errors import UserError
 from keepstep.parse.formats.data import tfrecord
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of
 
@@ -265,3 +267,16 @@ def test_what_was_asked_before_does_not_answer_another_question(tmp_path: Path) 
     write(folder / "0.tfrecord", [example(n, x=[float("nan")]) for n in range(5)])
     assert rules_of(report_on(folder, manifest=manifest)) == []
     assert rules_of(report_on(folder, manifest=manifest, asked=Asked(values=True))) == ["NUM301"]
+
+
+def test_any_sample_is_placed(tmp_path: Path) -> None:
+    every = {name: [example(n) for n in range(count)] for name, count in (("a", 5), ("b", 7), ("c", 3))}
+    for name, records in every.items():
+        write(tmp_path / f"{name}.tfrecord", records)
+    seen = look_at_data(DataRequest(paths=(str(tmp_path),), jobs=1))
+    told = where(5 + 4, seen.units, seen.records)
+    place = offset_of(every["b"], 4)
+    assert told == f"sample 9 is record 4 of {tmp_path}/b.tfrecord, at byte {place:,}"
+    assert "record 2 of" in where(14, seen.units, seen.records)
+    with pytest.raises(UserError, match="there is no sample 15"):
+        where(15, seen.units, seen.records)

@@ -40,6 +40,8 @@ class DataSeen:
     collected: Collected
     broken: list[tuple[Unit, Looked]]
     units: list[Unit]
+    records: dict[str, int | None]
+    """By path: how many records each file of data has."""
     interrupted: bool = False
 
 
@@ -61,6 +63,7 @@ def look_at_data(request: DataRequest) -> DataSeen:
     for kind, path, why in left:
         summary.left(kind, path, why)
     unchanged = done = 0
+    records: dict[str, int | None] = {}
     interrupted = False
     progress = Progress(len(units), sum(unit.size for unit in units))
 
@@ -73,6 +76,7 @@ def look_at_data(request: DataRequest) -> DataSeen:
                 continue
             unchanged, done = unchanged + 1, done + 1
             progress.done(unit.size)
+            _count(records, unit, known)
             summary.add(unit, known)
             alike.add(unit, known)
 
@@ -84,6 +88,7 @@ def look_at_data(request: DataRequest) -> DataSeen:
                 continue
             done += 1
             progress.done(unit.size)
+            _count(records, unit, looked)
             _take(unit, looked, manifest, summary, alike)
         for evidence in alike.evidence():
             summary.also(evidence)
@@ -95,7 +100,12 @@ def look_at_data(request: DataRequest) -> DataSeen:
     collected = summary.collected(unchanged)
     if interrupted:
         collected.partly(count(len(units) - done, "file"), "interrupted; the same command goes on where it stopped")
-    return DataSeen(collected=collected, broken=summary.broken, units=units, interrupted=interrupted)
+    return DataSeen(collected=collected, broken=summary.broken, units=units, records=records, interrupted=interrupted)
+
+
+def _count(records: dict[str, int | None], unit: Unit, looked: Looked) -> None:
+    if looked.data:
+        records[unit.path] = looked.records
 
 
 def _take(unit: Unit, looked: Looked, manifest: Manifest, summary: Summary, alike: Alike) -> None:

@@ -37,7 +37,7 @@ def read_unit(unit: Unit, asked: Asked, told: Callable[[int], None] = lambda rea
             if source.changed:
                 return Looked(looked.format, changed=True, unread="it changed while it was being read")
             if not source.digest and looked.data and not looked.missing_library and not looked.unread:
-                source.read_through()
+                source.read_through(fast=looked.protected)
             looked.digest = looked.digest or source.digest
             return looked
     except OSError as error:

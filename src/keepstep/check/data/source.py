@@ -117,9 +117,9 @@ class Source:
             yield data
         self.digest = f"crc32c:{value:08x}" if blake is None else f"blake2b:{blake.hexdigest()}"
 
-    def read_through(self) -> None:
+    def read_through(self, *, fast: bool = False) -> None:
         """Hash it, for readers that read in an order of their own."""
-        for _ in self.pieces():
+        for _ in self.pieces(fast=fast):
             pass
         self.stream.seek(0)
 

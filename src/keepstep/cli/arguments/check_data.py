@@ -15,6 +15,8 @@ tokens are recognised by their content.
   keepstep check data train/             a folder
   keepstep check data s3://bucket/train  whatever fsspec opens
   keepstep check data train/ --values    also NaN, infinity and label ranges
+  keepstep check data train/ --workers 4 --batch 32 --policy webdataset
+                                         also what 4 ranks would be fed
 
 Files are never changed. A second check reads only what changed since.
 """
@@ -23,7 +25,7 @@ Files are never changed. A second check reads only what changed since.
 def add(verbs: Verbs) -> None:
     """Add the part, as a verb of two words."""
     data = add_verb(verbs, "check data", "find corrupt, truncated and odd files of training data", DESCRIPTION)
-    data.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, or URLs that fsspec understands")
+    data.add_argument("paths", nargs="*", metavar="PATH", help="files, folders, or URLs that fsspec understands")
     data.add_argument("--values", action="store_true", help="also read all values: NaN, infinity, ranges of labels")
     data.add_argument("--classes", type=int, metavar="N", help="labels or tokens must be 0 to N-1 (implies --values)")
     data.add_argument(
@@ -44,6 +46,18 @@ def add(verbs: Verbs) -> None:
         metavar="SECONDS",
         help="how long a file may not answer before it is given up (default: 60)",
     )
+    data.add_argument(
+        "--where", type=int, metavar="INDEX", help="say where this sample is, counted from 0 over all files in order"
+    )
+    planning = data.add_argument_group("what each rank would be fed", "the records are divided as the loader would")
+    planning.add_argument("--workers", type=int, metavar="N", help="the number of ranks, or of workers in TensorFlow")
+    planning.add_argument(
+        "--batch", type=int, default=1, metavar="B", help="what the script gives its loader (default: 1)"
+    )
+    planning.add_argument(
+        "--policy", metavar="NAME", help="how it is divided; `--policy list` explains all (default: torch-sampler)"
+    )
+    planning.add_argument("--loader-workers", type=int, default=0, metavar="M", help="loader processes of each rank")
     rescue = data.add_argument_group("going on without bad records", "originals are never touched")
     rescue.add_argument("--extract", metavar="DIR", help="write the bytes of bad records into this folder")
     rescue.add_argument("--clean", metavar="DIR", help="write copies of bad files that lack the bad records")

@@ -42,10 +42,14 @@ def read(source: Source, asked: Asked) -> Looked:
     before = 0
     for group in range(about.num_row_groups):
         rows = about.row_group(group)
+        if _is_good(arrow, opened, group, before, numbers if asked.values else None, rows.num_rows):
+            before += rows.num_rows
+            source.worked()
+            continue
         for column in range(rows.num_columns):
             chunk = rows.column(column)
             try:
-                _column(opened, group, chunk.path_in_schema, before, numbers if asked.values else None, rows.num_rows)
+                _decode(opened, group, [chunk.path_in_schema], before, None, rows.num_rows)
             except (arrow.ArrowException, OSError, ValueError, RuntimeError) as error:
                 looked.broken(_bad(chunk, group, before, error))
             source.worked()
@@ -57,10 +61,21 @@ def read(source: Source, asked: Asked) -> Looked:
     return looked
 
 
-def _column(opened: Any, group: int, name: str, before: int, numbers: Numbers | None, wanted: int) -> None:
-    """Decode one column chunk. Raises whatever pyarrow does."""
+def _is_good(arrow: Any, opened: Any, group: int, before: int, numbers: Numbers | None, wanted: int) -> bool:
+    """Whether all columns of a row group can be decoded together, which is faster than one by one."""
+    try:
+        _decode(opened, group, None, before, numbers, wanted)
+    except (arrow.ArrowException, OSError, ValueError, RuntimeError):
+        return False
+    return True
+
+
+def _decode(
+    opened: Any, group: int, names: list[str] | None, before: int, numbers: Numbers | None, wanted: int
+) -> None:
+    """Decode some columns of one row group, or all. Raises whatever pyarrow does."""
     done = 0
-    batches = opened.iter_batches(batch_size=ROWS, row_groups=[group], columns=[name], use_threads=False)
+    batches = opened.iter_batches(batch_size=ROWS, row_groups=[group], columns=names, use_threads=False)
     for batch in batches:
         batch.validate(full=True)
         if numbers is not None:
