@@ -13,6 +13,8 @@ def is_made_outside(tf: Distributed, made: Call) -> bool:
     """Whether it is made in no scope: not here, not where this function is called, not in what is called."""
     if not re.fullmatch(r"(self\.)?\w+", made.fact.assigned) or tf.is_in_scope(made):
         return False
+    if any(each.fact.name == "tensorflow.distribute.get_strategy" for each in tf.known.inside(made.fact.function)):
+        return False  # whoever calls this has entered the scope
     inside = tf.known.inside(made.fact.target) if made.fact.target else []
     return not any(is_scope(block) for each in inside for block in each.fact.within)
 
@@ -39,6 +41,8 @@ def compiled_in_scope(tf: Distributed, made: Call) -> Call | None:
 
 def used_in_replica(tf: Distributed, made: Call, *, method: str = r"\w+") -> Call | None:
     """Where a function that runs in replicas calls it, or a method of it."""
+    if not tf.has_strategy(made.origin.source):
+        return None
     variable = re.compile(rf"(?<![\w.]){re.escape(made.fact.assigned)}(\(|\.{method})")
     for each in tf.known.in_file(made):
         fact = each.fact

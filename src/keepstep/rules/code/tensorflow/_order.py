@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from keepstep.core.evidence import Evidence
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._tensorflow import Distributed, Moment, exclude_each_other
+from keepstep.rules.code.tensorflow._tensorflow import Distributed, Moment, conditions, exclude_each_other
 
 Direct = Callable[[str], Iterable[Evidence[Any]]]
 _USES = re.compile(
@@ -48,12 +48,18 @@ def in_wrong_order(tf: Distributed, late: list[Call], first: Direct, then: Direc
         if not ends:
             continue
         starts = [
-            each
-            for each in tf.moments(function, first, 3)
-            if each.order < ends[0].order and not exclude_each_other(each.here.fact, ends[0].here.fact)
+            each for each in tf.moments(function, first, 3) if each.order < ends[0].order and _is_sure(each, ends[0])
         ]
         if starts:
             yield Before(starts[0], ends[0])
+
+
+def _is_sure(first: Moment, then: Moment) -> bool:
+    """Whether the first one happens whenever the other does: no condition that may choose another way, or return."""
+    if exclude_each_other(first.here.fact, then.here.fact):
+        return False
+    is_inner_sure = first.here is first.there or not conditions(first.there.fact)
+    return is_inner_sure and conditions(first.here.fact) <= conditions(then.here.fact)
 
 
 def _around(tf: Distributed, functions: Iterable[str], hops: int = 3) -> set[str]:

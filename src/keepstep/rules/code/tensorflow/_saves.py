@@ -21,7 +21,7 @@ def saves(tf: Distributed) -> Iterator[Call]:
         on = each.fact.on
         if each.fact.name not in _FUNCTIONS and (on is None or not _is_saved(tf, on)):
             continue
-        if tf.nearby(each, MULTI):
+        if tf.surely(each, MULTI) and not tf.known.imports(each, "horovod"):
             yield each
 
 

@@ -70,9 +70,8 @@ class Distributed:
     @cached_property
     def files(self) -> frozenset[str]:
         """The files that enter the scope of a strategy, or hold functions that run in replicas."""
-        entered = {each.origin.source for each in self.known.all if any(is_scope(block) for block in each.fact.within)}
         running = {self.known.functions[name].origin.source for name in self.replica if name in self.known.functions}
-        return frozenset(entered | running | {each.origin.source for each in self.runs})
+        return frozenset(self._entered | running | {each.origin.source for each in self.runs})
 
     @cached_property
     def traced(self) -> frozenset[str]:
@@ -146,6 +145,32 @@ class Distributed:
         near = self.known.near(place)
         return [each for each in self.known.calls(*names) if each.origin.source in near]
 
+    def surely(self, place: Evidence[Any], names: Iterable[str]) -> list[Call]:
+        """The same, without the files that offer several kinds of strategies to choose from."""
+        chosen = set(names)
+        return [
+            each
+            for each in self.nearby(place, chosen)
+            if each.origin.source == place.origin.source or self._strategies[each.origin.source] <= chosen
+        ]
+
+    def has_strategy(self, path: str) -> bool:
+        """Whether a file creates a strategy itself, or enters the scope of one."""
+        return bool(self._strategies.get(path)) or path in self._entered
+
+    @cached_property
+    def _strategies(self) -> dict[str, set[str]]:
+        """By file: the strategies that it creates."""
+        found = defaultdict(set)
+        for each in self.known.all:
+            if _STRATEGY_MADE.match(each.fact.name) and not each.fact.name.endswith("get_strategy"):
+                found[each.origin.source].add(each.fact.name)
+        return found
+
+    @cached_property
+    def _entered(self) -> set[str]:
+        return {each.origin.source for each in self.known.all if any(is_scope(block) for block in each.fact.within)}
+
     def is_legacy(self, place: Evidence[Any]) -> bool:
         """Whether the program uses Keras 2: by its own package, or by the variable that brings it back."""
         near = self.known.near(place)
@@ -185,6 +210,8 @@ class Distributed:
             for end in range(len(pieces), 1, -1):
                 function = self.known.functions.get(".".join(pieces[:end]))
                 if function is not None and len(function.fact.returns) == 1:
+                    if function.fact.returns[0].startswith(function.fact.name + "."):  # a function, not its result
+                        return pieces
                     made = ".".join([function.fact.returns[0], *pieces[end:]])
                     break
             else:
@@ -296,7 +323,7 @@ def sharded_after(tf: Distributed, shard: Call) -> list[str]:
 def fits(tf: Distributed, strategies: tuple[str, ...]) -> Iterator[Call]:
     """The calls of ``fit`` on Keras models that belong to one of these strategies."""
     for each in tf.known.methods("fit"):
-        if tf.holds_model(each.fact.on) and tf.nearby(each, strategies) and _is_of(tf, each, strategies):
+        if tf.holds_model(each.fact.on) and tf.surely(each, strategies) and _is_of(tf, each, strategies):
             yield each
 
 
@@ -330,7 +357,7 @@ def _scopes_of(tf: Distributed, made: Call, hops: int = 2) -> Iterator[Block]:
 
 def is_for_tpu(tf: Distributed, place: Call) -> bool:
     """Whether a dataset belongs to a program that trains on a TPU."""
-    strategies = tf.nearby(place, TPU)
+    strategies = tf.surely(place, TPU)
     return any(
         call.fact.method in ("fit", *DISTRIBUTED, "run") for each in strategies for call in tf.known.in_file(each)
     )

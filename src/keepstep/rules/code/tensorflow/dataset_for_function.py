@@ -27,7 +27,9 @@ def _is_dataset(tf: Distributed, place: Call, given: Value) -> bool:
     function = tf.known.functions.get(last.fact.target or tf.by_method(last))
     if function is None:
         return tf.is_dataset(last.fact.name)
-    return bool(function.fact.returns) and all(tf.is_dataset(each) for each in function.fact.returns)
+    return bool(function.fact.returns) and all(
+        tf.is_dataset(each) and not each.startswith(function.fact.name) for each in function.fact.returns
+    )
 
 
 @rule(id="COD213", cause=Cause.USER_CODE_EXCEPTION, needs=(CodeCall,), confidence=Confidence.SUPPORTED)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -13,9 +14,13 @@ from keepstep.core.rule import rule
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import at_line
 
+_CHOICE = re.compile("context|replica|device|distribut|strategy", re.I)
+
 
 def _is_in_function(known: Sizes, given: Given) -> bool:
     """Whether the size is written where it belongs to this input function, and not to another use of its helpers."""
+    if any(_CHOICE.search(block.text) for block in given.batch.fact.within if block.kind in ("if", "else")):
+        return False
     return given.place.fact.function in known.in_functions or given.place.fact.name == "functools.partial"
 
 

@@ -70,7 +70,7 @@ def no_coordinator(seen: EvidenceSet) -> Iterator[Found]:
     """
     tf = distributed(seen)
     for run in tf.runs:
-        if run.fact.on is None or not tf.nearby(run, SERVERS) or tf.known.methods_among(run, "ClusterCoordinator"):
+        if run.fact.on is None or not tf.surely(run, SERVERS) or tf.known.methods_among(run, "ClusterCoordinator"):
             continue
         if run.fact.on.made and run.fact.on.made not in SERVERS:
             continue

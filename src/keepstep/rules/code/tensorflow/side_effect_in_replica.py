@@ -34,6 +34,8 @@ def _is_effect(tf: Distributed, call: Call) -> bool:
         return fact.on is not None and not fact.arguments
     if fact.name == "print":
         return any(_is_tensor(tf, each.value, fact.function) for each in fact.arguments)
+    if any(fact.on is not None and fact.on.text in block.text for block in fact.within) or "Variable(" in fact.text:
+        return False  # made once, when the step is traced, as variables must be
     if fact.on is None or not _PLAIN.fullmatch(fact.on.text) or all(each.value.literal for each in fact.arguments):
         return False
     function = tf.known.functions.get(fact.function)

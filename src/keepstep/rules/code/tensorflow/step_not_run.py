@@ -30,7 +30,9 @@ def _trains(tf: Distributed, function: str) -> bool:
 def _gets_distributed(tf: Distributed, call: Call, hops: int) -> bool:
     """Whether the arguments, or the loop around it, come from a distributed dataset; also in its callers."""
     givers = [argument.value.made for argument in call.fact.arguments] + [block.made for block in call.fact.within]
-    if call.fact.arguments and any(name in made for made in givers for name in DISTRIBUTED):
+    if call.fact.arguments and any(
+        name in made and "get_strategy" not in made for made in givers for name in DISTRIBUTED
+    ):
         return True
     if any(is_scope(block) for block in call.fact.within) and any(b.kind in ("for", "while") for b in call.fact.within):
         return True
