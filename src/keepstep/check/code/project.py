@@ -9,8 +9,9 @@ from functools import cached_property
 
 from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
+from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
 from keepstep.parse.code.unit import FunctionSeen, Test, Unit
-from keepstep.parse.code.vocabulary import COMPILERS, MAIN_NAMES, SHARDING, is_rank_name
+from keepstep.parse.code.vocabulary import COMPILERS, SHARDING
 
 MOST_HOPS = 6
 """Through re-exports and base classes."""

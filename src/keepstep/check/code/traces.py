@@ -25,8 +25,9 @@ from keepstep.check.code.differences import (
     optional,
 )
 from keepstep.check.code.project import Project, compared, of_its_name
+from keepstep.parse.code.ranks import MAIN_DECORATORS
 from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
-from keepstep.parse.code.vocabulary import COLLECTIVES, MAIN_DECORATORS
+from keepstep.parse.code.vocabulary import COLLECTIVES
 
 FIRST, ANOTHER = 0, 1
 MOST_CALLERS = 4

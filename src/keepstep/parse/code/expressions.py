@@ -9,45 +9,49 @@ from dataclasses import replace
 from typing import Any
 
 from keepstep.parse.code import conditions
+from keepstep.parse.code.ranks import (
+    ALONE_NAMES,
+    MAIN_NAMES,
+    RANK_CALLS,
+    RANK_NAMES,
+    RANK_VARIABLES,
+    WORLD_NAMES,
+    is_rank_name,
+)
 from keepstep.parse.code.scope import LONGEST_TEXT, Known, Scope, State
 from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
+from keepstep.parse.code.values import (
+    Callee,
+    bound,
+    is_plain,
+    is_told,
+    last_name,
+    number_of,
+    parts_of,
+    path,
+    rank_among_these,
+)
 from keepstep.parse.code.vocabulary import (
-    ALONE_NAMES,
-    CHECKPOINTERS,
     COLLECTIVE_METHODS,
     COLLECTIVES,
     COMPILERS,
     COUNTED,
     EQUALISED,
     EXITS,
-    MAIN_NAMES,
     MAPS,
     OVER_A_GROUP,
-    RANK_CALLS,
-    RANK_NAMES,
-    RANK_VARIABLES,
     SAME_OBJECT,
     SAME_VALUE,
     SHARDED,
     UNTOLD,
-    WORLD_NAMES,
-    WRAPPERS,
     canonical,
-    is_rank_name,
 )
 
-LONGEST_PATH = 300
 NOTHING = Known()
 _OF_FSDP = "FullyShardedDataParallel.state_dict_type"
 _FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
-_TOLD = WRAPPERS | CHECKPOINTERS
 _LITERALS = (str, int, float, bool, type(None))
 _VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
-
-
-def path(made: str, more: str) -> str:
-    """A longer path, or none where it would grow without end, as for ``x = x.next`` in a loop."""
-    return f"{made}{more}" if made and len(made) < LONGEST_PATH else ""
 
 
 class Expressions:
@@ -92,7 +96,7 @@ class Expressions:
             return conditions.negated(self.test(node.operand))
         if isinstance(node, ast.Compare):
             return self._compared(node)
-        return self._truth(self.value(node), _last_name(node))
+        return self._truth(self.value(node), last_name(node))
 
     def _truth(self, known: Known, name: str) -> Test:
         if known.test is not None:
@@ -108,17 +112,17 @@ class Expressions:
         return ("call", known.functions[0], "", 0) if known.functions else UNKNOWN
 
     def _compared(self, node: ast.Compare) -> Test:
-        left, names = self.value(node.left), _last_name(node.left)
+        left, names = self.value(node.left), last_name(node.left)
         rights = [self.value(each) for each in node.comparators]
         if len(rights) != 1:
             return SOME if left.ranked or any(right.ranked for right in rights) else UNKNOWN
         right, comparison = rights[0], type(node.ops[0]).__name__
         if right.rank and not left.rank and left.literal is not None:
             left, right, comparison = right, left, conditions.turned(comparison)
-            names = _last_name(node.comparators[0])
+            names = last_name(node.comparators[0])
         if left.rank and comparison in ("In", "NotIn"):
-            return _among(node.comparators[0], comparison == "In", left.parameter)
-        number = _number(right.literal)
+            return rank_among_these(node.comparators[0], comparison == "In", left.parameter)
+        number = number_of(right.literal)
         if left.rank and right.literal is not None and number is None:  # whether it is given at all
             return conditions.ALWAYS if comparison in ("NotEq", "IsNot") else conditions.NEVER
         if left.rank and left.parameter is not None and number is not None:
@@ -188,7 +192,7 @@ class Expressions:
         return Known(
             ranked=left.ranked or right.ranked,
             functions=(*left.functions, *right.functions),
-            parts=_parts(left, right),
+            parts=parts_of(left, right),
         )
 
     def _condition(self, node: ast.expr) -> Known:
@@ -228,7 +232,7 @@ class Expressions:
         return Known(
             ranked=any(each.ranked for each in inner),
             functions=tuple(name for each in inner for name in each.functions)[:8],
-            parts=_parts(*inner),
+            parts=parts_of(*inner),
         )
 
     def _comprehension(self, node: Any) -> Known:
@@ -317,12 +321,12 @@ class Expressions:
             self.scope.skeleton.append(("call", arguments[0][2].made, node.lineno, ()))
         elif self.state.may_be_ours(name):
             bound = tuple(
-                (label or position, _bound(known))
+                (label or position, bound(known))
                 for position, (label, _, known) in enumerate(arguments)
                 if known.ranked
                 or known.parameter is not None
-                or _is_plain(known.literal)
-                or _is_told(known.made, self.state)
+                or is_plain(known.literal)
+                or is_told(known.made, self.state)
             )
             self.scope.skeleton.append(("call", name, node.lineno, bound))
 
@@ -381,76 +385,3 @@ class Expressions:
             self.scope.set(node.id, Known(made=SHARDED))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             self.scope.set(f"self.{node.attr}", Known(made=SHARDED))
-
-
-class Callee:
-    """What is called. ``known`` is the function, or, for a method that returns its own object, that object."""
-
-    __slots__ = ("known", "name", "on")
-
-    def __init__(self, name: str, on: ValueSeen | None, known: Known) -> None:
-        self.name, self.on, self.known = name, on, known
-
-
-def _parts(*inner: Known) -> tuple[str, ...]:
-    """Where the things in an expression come from."""
-    made = [each.made for each in inner if each.made]
-    return tuple(dict.fromkeys([*made, *(part for each in inner for part in each.parts)]))[:12]
-
-
-def _last_name(node: ast.expr) -> str:
-    """The last name in it: ``rank`` of ``args.rank``, ``get_rank`` of ``dist.get_rank()``."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return str(node.slice.value)
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_plain(literal: str | None) -> bool:
-    """Whether a constant argument may decide something: a truth value, None, or a number."""
-    return literal is not None and (literal in ("True", "False", "None") or _number(literal) is not None)
-
-
-def bound_literal(literal: str) -> Test:
-    number = _number(literal)
-    if number is not None:
-        return ("number", number)
-    return conditions.ALWAYS if literal == "True" else conditions.NEVER
-
-
-def _bound(known: Known) -> Test:
-    """What a function knows of an argument that decides something in it."""
-    if known.literal is not None:
-        return bound_literal(known.literal)
-    if known.parameter is not None:
-        return ("given", known.parameter)
-    if known.ranked:
-        return known.test if known.test is not None else ("rank",) if known.rank else SOME
-    return ("made", known.made)
-
-
-def _is_told(made: str, state: State) -> bool:
-    """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in _TOLD or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
-
-
-def _number(literal: str | None) -> int | None:
-    try:
-        return int(literal) if literal is not None and literal not in ("True", "False") else None
-    except ValueError:
-        return None
-
-
-def _among(node: ast.expr, inside: bool, parameter: int | None) -> Test:
-    if not isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return SOME
-    try:
-        numbers = [ast.literal_eval(each) for each in node.elts]
-    except (ValueError, TypeError, SyntaxError):
-        return SOME
-    if not all(isinstance(each, int) for each in numbers):
-        return SOME
-    if parameter is not None:
-        return ("param", parameter, "In" if inside else "NotIn", tuple(numbers))
-    return conditions.rank_among(numbers, inside)

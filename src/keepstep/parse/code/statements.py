@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements, one after the other: assignments, branches, loops, and what they leave of the order of calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from keepstep.parse.code import conditions
+from keepstep.parse.code.expressions import NOTHING, Expressions
+from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
+from keepstep.parse.code.scope import Known, Scope
+from keepstep.parse.code.syntax import definitions, fits, is_of_self, statements
+from keepstep.parse.code.unit import (
+    SOME,
+    UNKNOWN,
+    AssignedSeen,
+    BlockSeen,
+    HandlerSeen,
+    Returned,
+    Skeleton,
+    Test,
+)
+from keepstep.parse.code.values import path
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+_KEPT = (ast.BinOp, ast.Dict, ast.List, ast.ListComp)
+"""What is kept though nothing is known of it: sizes, losses and settings are written as they are."""
+
+
+class Statements(Expressions):
+    """Reads statements, one after the other."""
+
+    _last_test: tuple[Test, str] = (UNKNOWN, "")
+
+    def define_all(self, body: Sequence[ast.stmt]) -> None:
+        """The functions and classes of a block: they are known before they are read."""
+        for node in definitions(body):
+            inside = self.scope.function.removesuffix(".<module>")
+            path = f"{inside}.{node.name}"
+            self.scope.define(node.name, Known(made=path, functions=(path,)))
+            self.state.later.append((node, self.scope, path, ""))
+
+    def read_class(self, node: ast.ClassDef, path: str) -> None:
+        """What its objects hold, which all methods know; then the methods."""
+        self.state.classes[path] = tuple(self.value(base).made for base in node.bases)
+        shared = Scope(path, path, self.scope)
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        methods.sort(key=lambda each: each.name not in ("__init__", "setup", "build", "__post_init__"))
+        inner = Statements(self.state, shared)
+        inner.block([each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)])
+        for name, known in list(shared.names.items()):
+            shared.names[f"self.{name}"] = known
+        for method in methods:
+            _note_attributes(method, Statements(self.state, Scope("", path, shared)), shared)
+        for method in methods:
+            self.state.later.append((method, shared, f"{path}.{method.name}", path))
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        depth = len(self.scope.within)
+        for node in body:
+            getattr(self, f"_{type(node).__name__}", self._expressions_of)(node)
+            if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], _EXITS):
+                # what follows is in fact the other side
+                test, text = self._last_test
+                self.scope.within.append(BlockSeen("else", node.lineno, text, "", conditions.negated(test)))
+        del self.scope.within[depth:]
+
+    def _inside(self, block: BlockSeen, body: Sequence[ast.stmt]) -> Skeleton:
+        """Read a block, and return what is to be kept of it."""
+        before, self.scope.skeleton = self.scope.skeleton, []
+        self.scope.within.append(block)
+        try:
+            self.block(body)
+            return self.scope.skeleton
+        finally:
+            self.scope.within.pop()
+            self.scope.skeleton = before
+
+    def _expressions_of(self, node: ast.stmt) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.value(child)
+
+    def _FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Read later, see define_all."""
+
+    _AsyncFunctionDef = _ClassDef = _Import = _ImportFrom = _Global = _Nonlocal = _Pass = _FunctionDef
+
+    def _Assign(self, node: ast.Assign) -> None:
+        first = len(self.state.calls)
+        if isinstance(node.value, ast.Tuple) and all(fits(each, node.value) for each in node.targets):
+            parts = [self.value(each) for each in node.value.elts]
+            for target in node.targets:
+                assert isinstance(target, ast.Tuple)
+                for each, part, given in zip(target.elts, parts, node.value.elts, strict=True):
+                    self._set(each, part, given, "")
+            return
+        known = self.value(node.value)
+        for target in node.targets:
+            self._set(target, known, node.value, "")
+        if isinstance(node.value, ast.Call) and len(self.state.calls) > first:
+            last = self.state.calls[-1]
+            self.state.calls[-1] = last._replace(assigned=self.state.text(node.targets[0]))
+
+    def _AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._set(node.target, self.value(node.value), node.value, "")
+
+    def _AugAssign(self, node: ast.AugAssign) -> None:
+        known = self.value(node.value)
+        self._assigned(node.target, known, node.value, type(node.op).__name__)
+
+    def _set(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            for index, each in enumerate(target.elts):
+                part = Known(made=path(known.made, f"[{index}]"), functions=known.functions)
+                self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
+            return
+        if isinstance(target, ast.Name):
+            if is_rank_name(target.id) and known.literal is None and not known.ranked:
+                known = Known(made=known.made, ranked=True, rank=True, functions=known.functions)
+            elif target.id in MAIN_NAMES and not known.ranked and not known.functions:
+                known = Known(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
+            before = self.scope.names.get(target.id)
+            if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
+                self.scope.set(target.id, known)
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            self.scope.set(f"{target.value.id}.{target.attr}", known)
+        self._assigned(target, known, value, operator)
+
+    def _assigned(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
+        on = None
+        if isinstance(target, ast.Attribute | ast.Subscript):
+            on = self.seen(target.value, self.value(target.value))
+        elif (
+            not operator and not known.literal and not known.made and not known.ranked and not isinstance(value, _KEPT)
+        ):
+            return
+        self.state.assigned.append(
+            AssignedSeen(
+                self.state.text(target),
+                self.seen(value, known),
+                self.scope.function,
+                on,
+                operator,
+                tuple(self.scope.within),
+                target.lineno,
+                target.col_offset,
+            )
+        )
+
+    def _If(self, node: ast.If) -> None:
+        test, text = self.test(node.test), self.state.text(node.test)
+        then = self._inside(BlockSeen("if", node.lineno, text, "", test), node.body)
+        otherwise = self._inside(BlockSeen("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
+        if then or otherwise:
+            self.scope.skeleton.append(("if", node.lineno, text, test, then, otherwise))
+        self._last_test = (test, text)
+
+    def _For(self, node: ast.For | ast.AsyncFor) -> None:
+        known = self.value(node.iter)
+        test = SOME if known.ranked else UNKNOWN
+        self._set(node.target, Known(made=path(known.made, "[]")), node.iter, "")
+        self._loop("for", node, node.iter, known.made, test)
+
+    _AsyncFor = _For
+
+    def _While(self, node: ast.While) -> None:
+        self._loop("while", node, node.test, "", self.test(node.test))
+
+    def _loop(self, kind: str, node: ast.For | ast.AsyncFor | ast.While, over: ast.expr, made: str, test: Test) -> None:
+        text = self.state.text(over)
+        body = self._inside(BlockSeen(kind, node.lineno, text, made, test), node.body)
+        if body:
+            self.scope.skeleton.append(("loop", node.lineno, text, test, body))
+        self.block(node.orelse)
+
+    def _With(self, node: ast.With | ast.AsyncWith) -> None:
+        blocks = []
+        for item in node.items:
+            known = self.value(item.context_expr)
+            if item.optional_vars is not None:
+                self._set(item.optional_vars, known, item.context_expr, "")
+            blocks.append(BlockSeen("with", node.lineno, self.state.text(item.context_expr), known.made, UNKNOWN))
+        self.scope.within.extend(blocks)
+        self.block(node.body)
+        del self.scope.within[len(self.scope.within) - len(blocks) :]
+
+    _AsyncWith = _With
+
+    def _Try(self, node: ast.Try) -> None:
+        body = self._inside(BlockSeen("try", node.lineno, "", "", UNKNOWN), node.body)
+        handlers = []
+        for handler in node.handlers:
+            caught = self.state.text(handler.type) if handler.type is not None else ""
+            raises = any(isinstance(each, ast.Raise) for each in statements(handler.body))
+            within = tuple(self.scope.within)
+            self.state.handlers.append(
+                HandlerSeen(caught, self.scope.function, node.lineno, raises, within, handler.lineno)
+            )
+            handlers.append(self._inside(BlockSeen("except", handler.lineno, caught, "", UNKNOWN), handler.body))
+        if body or any(handlers):
+            self.scope.skeleton.append(("try", body, handlers, []))
+        self.block(node.orelse)
+        self.block(node.finalbody)
+
+    _TryStar = _Try
+
+    def _Match(self, node: ast.Match) -> None:
+        self.value(node.subject)
+        for case in node.cases:
+            then = self._inside(BlockSeen("if", node.lineno, "match", "", UNKNOWN), case.body)
+            if then:
+                self.scope.skeleton.append(("if", node.lineno, "match", UNKNOWN, then, []))
+
+    def _Return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            known = self.value(node.value)
+            if isinstance(node.value, ast.Tuple):
+                self.scope.returns.append(Returned(None, False, (), False, known.made))
+            else:
+                self.scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
+        self._exit("return", node)
+
+    def _Raise(self, node: ast.Raise) -> None:
+        self._expressions_of(node)
+        self._exit("raise", node)
+
+    def _Break(self, node: ast.Break) -> None:
+        self._exit("break", node)
+
+    def _Continue(self, node: ast.Continue) -> None:
+        self._exit("continue", node)
+
+    def _exit(self, how: str, node: ast.stmt) -> None:
+        self.scope.skeleton.append(("exit", how, node.lineno))
+
+
+def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Statements, shared: Scope) -> None:
+    """What a method puts into ``self``: the other methods use it, whichever is read first."""
+    calls, assigned, later = len(reader.state.calls), len(reader.state.assigned), len(reader.state.later)
+    for each in method.args.args:
+        made = reader.value(each.annotation).made if each.annotation is not None else ""
+        named = is_rank_name(each.arg)
+        reader.scope.names[each.arg] = Known(made=made, rank=named, ranked=named)
+    for node in statements(method.body):
+        if isinstance(node, ast.Assign):
+            known: Known | None = None
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    known = known or reader.value(node.value)
+                    reader.scope.set(target.id, known)
+                elif is_of_self(target):
+                    known = known or reader.value(node.value)
+                    if f"self.{target.attr}" not in shared.names or known != NOTHING:
+                        shared.set(f"self.{target.attr}", known)
+    del reader.state.calls[calls:], reader.state.assigned[assigned:], reader.state.later[later:]

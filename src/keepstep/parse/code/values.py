@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small questions about values: their paths, names and numbers, and what a function is told of an argument."""
+
+from __future__ import annotations
+
+import ast
+
+from keepstep.parse.code import conditions
+from keepstep.parse.code.scope import Known, State
+from keepstep.parse.code.unit import SOME, Test, ValueSeen
+from keepstep.parse.code.vocabulary import CHECKPOINTERS, WRAPPERS
+
+LONGEST_PATH = 300
+_TOLD = WRAPPERS | CHECKPOINTERS
+
+
+def path(made: str, more: str) -> str:
+    """A longer path, or none where it would grow without end, as for ``x = x.next`` in a loop."""
+    return f"{made}{more}" if made and len(made) < LONGEST_PATH else ""
+
+
+class Callee:
+    """What is called. ``known`` is the function, or, for a method that returns its own object, that object."""
+
+    __slots__ = ("known", "name", "on")
+
+    def __init__(self, name: str, on: ValueSeen | None, known: Known) -> None:
+        self.name, self.on, self.known = name, on, known
+
+
+def parts_of(*inner: Known) -> tuple[str, ...]:
+    """Where the things in an expression come from."""
+    made = [each.made for each in inner if each.made]
+    return tuple(dict.fromkeys([*made, *(part for each in inner for part in each.parts)]))[:12]
+
+
+def last_name(node: ast.expr) -> str:
+    """The last name in it: ``rank`` of ``args.rank``, ``get_rank`` of ``dist.get_rank()``."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_plain(literal: str | None) -> bool:
+    """Whether a constant argument may decide something: a truth value, None, or a number."""
+    return literal is not None and (literal in ("True", "False", "None") or number_of(literal) is not None)
+
+
+def bound_literal(literal: str) -> Test:
+    number = number_of(literal)
+    if number is not None:
+        return ("number", number)
+    return conditions.ALWAYS if literal == "True" else conditions.NEVER
+
+
+def bound(known: Known) -> Test:
+    """What a function knows of an argument that decides something in it."""
+    if known.literal is not None:
+        return bound_literal(known.literal)
+    if known.parameter is not None:
+        return ("given", known.parameter)
+    if known.ranked:
+        return known.test if known.test is not None else ("rank",) if known.rank else SOME
+    return ("made", known.made)
+
+
+def is_told(made: str, state: State) -> bool:
+    """Whether a function should know what it is given: a wrapped model, or an object of the project."""
+    return made in _TOLD or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
+
+
+def number_of(literal: str | None) -> int | None:
+    try:
+        return int(literal) if literal is not None and literal not in ("True", "False") else None
+    except ValueError:
+        return None
+
+
+def rank_among_these(node: ast.expr, inside: bool, parameter: int | None) -> Test:
+    if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return SOME
+    try:
+        numbers = [ast.literal_eval(each) for each in node.elts]
+    except (ValueError, TypeError, SyntaxError):
+        return SOME
+    if not all(isinstance(each, int) for each in numbers):
+        return SOME
+    if parameter is not None:
+        return ("param", parameter, "In" if inside else "NotIn", tuple(numbers))
+    return conditions.rank_among(numbers, inside)
