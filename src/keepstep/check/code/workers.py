@@ -148,3 +148,5 @@ def _read(file: ProgramFile) -> Unit | str:
         return read(bytes_of(file.path), file.path, file.module, file.is_package)
     except NotRead as error:
         return str(error)
+    except Exception as error:
+        return f"keepstep itself failed on it: {type(error).__name__}: {error}"

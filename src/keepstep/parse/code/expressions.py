@@ -320,7 +320,7 @@ class Expressions:
         elif name in MAPS and arguments and self.state.may_be_ours(arguments[0][2].made):
             self.scope.skeleton.append(("call", arguments[0][2].made, node.lineno, ()))
         elif self.state.may_be_ours(name):
-            bound = tuple(
+            told = tuple(
                 (label or position, bound(known))
                 for position, (label, _, known) in enumerate(arguments)
                 if known.ranked
@@ -328,7 +328,7 @@ class Expressions:
                 or is_plain(known.literal)
                 or is_told(known.made, self.state)
             )
-            self.scope.skeleton.append(("call", name, node.lineno, bound))
+            self.scope.skeleton.append(("call", name, node.lineno, told))
 
     def _now_equal(self, node: ast.Call) -> None:
         """After a broadcast or a reduction, all ranks hold the same."""
