@@ -156,3 +156,12 @@ def test_an_empty_file_among_good_ones_is_a_warning(tmp_path: Path) -> None:
     report = report_on(tmp_path)
     assert rules_of(report) == ["DAT302"]
     assert report.findings[0].severity.value == "warning"
+
+
+def test_a_packed_bomb_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keepstep.sources.unpack.ALWAYS", 1 << 20)
+    for name in ("a.jsonl.gz", "b.csv.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b'{"a": "' + b" " * (300 << 20)))
+        found = looked(tmp_path / name)
+        assert "unpack to more than" in found.unread
+        assert not len(found.bad)

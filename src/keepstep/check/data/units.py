@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keepstep.core.codec import build
-from keepstep.core.evidence import CoverageState
 from keepstep.parse.formats.data.bad import Bad, BadList
 
 INSTALL = "pip install 'keepstep[data]'"
@@ -82,7 +81,6 @@ class Looked:
     missing_library: str = ""
     changed: bool = False
     """Whether the file changed while it was read: then nothing is said about it."""
-    state: str = CoverageState.CHECKED.value
     data: bool = True
     """Whether it is data at all: a README is not."""
 

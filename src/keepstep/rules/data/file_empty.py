@@ -10,7 +10,6 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.shards import ShardBroken, ShardsSeen
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.core.wording import count
 from keepstep.rules.questions.data_files import base_name
 
 
@@ -43,9 +42,10 @@ def file_empty(seen: EvidenceSet) -> Iterator[Found]:
             title = f"{name} is empty: {found[0].fact.how}"
         else:
             title = f"{len(found):,} of {max(total, len(found)):,} {format} files are empty, such as {name}"
+        them = "it" if len(found) == 1 else "them"
         yield Found(
             title=title,
             because=f"a rank that is given only {'this file' if len(found) == 1 else 'such files'} gets no batch",
             evidence=found,
-            fixes=(Fix(do=f"write {count(len(found), 'file')} again, or leave them out"),),
+            fixes=(Fix(do=f"write {them} again, or remove {them} from the list of files"),),
         )

@@ -30,7 +30,7 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
         looked.unread = str(error)
     looked.records = max(0, rows.number - rows.has_header)
     looked.fields = [Field(name, "column") for name in rows.names]
-    if not looked.records and not len(looked.bad):
+    if not looked.records and not len(looked.bad) and not looked.unread:
         looked.broken(Bad("empty", "it has no rows"))
     return looked
 

@@ -50,7 +50,7 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
         looked.unread = str(error)
     looked.records, looked.odd = records, numbers.odd()
     looked.fields = [Field(name, "/".join(sorted(types)) or "null") for name, types in sorted(known.items())]
-    if not records and not len(looked.bad):
+    if not records and not len(looked.bad) and not looked.unread:
         looked.broken(Bad("empty", "it has no records"))
     return looked
 

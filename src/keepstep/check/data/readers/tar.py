@@ -165,8 +165,10 @@ class _Tar:
                 second = b""
 
     def finish(self) -> None:
-        """Samples that lack what nine in ten have."""
+        """Samples that lack what nine in ten have; not the last one of an archive that is cut."""
         self._close()
+        if self._kept and (self._looked.unread or any(bad.kind == "truncated" for bad in self._looked.bad.first)):
+            self._kept.pop()
         self._looked.records = self.samples
         usual = {part for part, number in self._usual.items() if number >= 0.9 * self.samples}
         self._looked.fields = [Field(part, "member") for part in sorted(usual)]
@@ -174,5 +176,5 @@ class _Tar:
             if lacking := sorted(usual - parts):
                 how = f"{key.lstrip('/')} has no {listing(lacking)}"
                 self._looked.broken(Bad("incomplete", how, number, begin))
-        if not self.samples and not len(self._looked.bad):
+        if not self.samples and not len(self._looked.bad) and not self._looked.unread:
             self._looked.broken(Bad("empty", "it has no samples"))
