@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from keepstep.cluster.model import Cluster, Task
@@ -68,6 +69,10 @@ class Layout:
         """The nodes whose ranks must have ended for the training to be over."""
         served = self.servers > 0
         return {seat.node for seat in self.seats if seat.member.ends_training(served=served)}
+
+    def nodes_of(self, ranks: Collection[int]) -> list[int]:
+        """The nodes of these ranks."""
+        return [seat.node for seat in self.seats if seat.rank in ranks]
 
     @property
     def nodes(self) -> list[int]:

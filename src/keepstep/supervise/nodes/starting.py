@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of an attempt on several nodes: who sits where, and what each node gets."""
+"""The start of an attempt on several nodes: who sits where, what each node gets; and small words about nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from keepstep.core.wording import count, listing
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.leader import Leader, Leaving, Told
+from keepstep.supervise.nodes.membership import News
 from keepstep.supervise.nodes.seating import Place, Roles, counts, seat
+from keepstep.supervise.situation import Happened
 
 READY_S = 10.0
 Answered = Callable[[type[said.Ready], Sequence[int], float], dict[int, said.Ready]]
@@ -53,3 +56,14 @@ def start(
             may_start_over=may_start_over,
         )
         leader.tell([node], message)
+
+
+def is_stop(news: News | Told | Leaving) -> bool:
+    """Whether a node reports ranks that stand still: what is lost goes before, as it may be the reason."""
+    return isinstance(news, Told) and news.happened.what in (Happened.STOPPED.value, Happened.SUSPECTED.value)
+
+
+def hosts_of(hosts: Iterable[str]) -> str:
+    """The hosts in words: how many nodes, and which."""
+    every = list(hosts)
+    return f"{count(len(every), 'node')} ({listing(every)})"

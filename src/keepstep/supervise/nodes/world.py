@@ -14,7 +14,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.report import Report
-from keepstep.core.wording import count, duration, listing, ranks
+from keepstep.core.wording import duration, ranks
 from keepstep.supervise.crew import Applied, Overtaken
 from keepstep.supervise.decision import REFUSED
 from keepstep.supervise.layout import Layout
@@ -30,7 +30,7 @@ from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.losses import Losses
 from keepstep.supervise.nodes.membership import Expired, News, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place
-from keepstep.supervise.nodes.starting import NotReady, seated, start
+from keepstep.supervise.nodes.starting import NotReady, hosts_of, is_stop, seated, start
 from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
@@ -101,7 +101,7 @@ class World:
                 if not (missing := self._start(places)):
                     return
                 first = first or time.monotonic()
-                words = f"{self._hosts(missing)} did not answer when asked to prepare the attempt"
+                words = f"{hosts_of(map(self._host, missing))} did not answer when asked to prepare the attempt"
                 if time.monotonic() - first > self._gathering.again_s:
                     raise TooFew(f"{words}, for {duration(time.monotonic() - first)}")
                 self._say(f"{words}: the nodes are gathered again; nothing was started")
@@ -168,11 +168,11 @@ class World:
             if (signal_ := self._gathering.interrupted()) is not None:
                 self._signal = signal_
                 return self._collected(Outcome(Happened.INTERRUPTED))
-            self._news = sorted(self._news + self._leader.news(), key=_is_stop)  # a lost node goes before its victims
+            self._news = sorted(self._news + self._leader.news(), key=is_stop)  # a lost node goes before its victims
             while self._news:
                 if (outcome := self._take(self._news.pop(0))) is not None:
                     if outcome.happened in STOPS:  # one decision for all that have stopped
-                        self._news = [each for each in self._news if not _is_stop(each)]
+                        self._news = [each for each in self._news if not is_stop(each)]
                     return outcome
             if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
                 return Outcome(Happened.GROWS)
@@ -386,14 +386,11 @@ class World:
         """What the policy decides upon: of all nodes together."""
         self._judged = outcome, report
         named = report.root.ranks if outcome.stop is not None and report.root is not None else ()
-        awaited = [self._known[node] for node in self._nodes_of(named) if node in self._known]
+        awaited = [self._known[node] for node in self._layout.nodes_of(named) if node in self._known]
         now = together(
             self.number, outcome, report, progress, list(self._known.values()), awaited, steps=self.steps or 0
         )
         return replace(now, lived_s=time.time() - self._began, remedies=remedies)
-
-    def _nodes_of(self, wanted: Sequence[int]) -> list[int]:
-        return [seat.node for seat in self._layout.seats if seat.rank in wanted]
 
     # --- words
 
@@ -402,10 +399,3 @@ class World:
 
     def _host(self, node: int) -> str:
         return self._leader.host(node)
-
-    def _hosts(self, nodes: Sequence[int]) -> str:
-        return f"{count(len(nodes), 'node')} ({listing([self._host(node) for node in nodes])})"
-
-
-def _is_stop(news: News | Told | Leaving) -> bool:
-    return isinstance(news, Told) and news.happened.what in (Happened.STOPPED.value, Happened.SUSPECTED.value)
