@@ -349,6 +349,10 @@ EXAMPLES: tuple[messages.Message, ...] = (
     messages.Refused(why="käse \u2028 \x00"),
     messages.Heard(number=1),
     messages.Prepare(attempt=1, ranks=2),
+    messages.Looked(attempt=1, told="[]"),
+    messages.Probed(attempt=1, number=2, told="{}"),
+    messages.Look(attempt=1, layout=Layout(seats=(), store_port=4, coordinator_port=5)),
+    messages.Probe(attempt=1, number=2, asked="{}"),
     messages.Start(
         attempt=1,
         layout=Layout(seats=(Seat(rank=0, host="::1", port=3),), store_port=4, coordinator_port=5),

@@ -11,6 +11,7 @@ import pytest
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.gathering import Gathering
 from keepstep.supervise.nodes.hub import Hub
 from keepstep.supervise.nodes.leader import Leader, Told
@@ -41,6 +42,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         interrupted=lambda: signals[-1] if signals else None,
         interrupt=signals.append,
         hurry=lambda: False,
+        first_look=FirstLook(leader, print, on=False),
+        cwd=tmp_path,
     )
     world = World(0, tmp_path, leader, gathering, Applied(), env={}, may_start_over=False)
     world._nodes = [0, 1, 2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small questions about values: their paths, names and numbers, and what a function is told of an argument."""
+"""Small questions about values: their paths, names and numbers, and what a function gets to know of an argument."""
 
 from __future__ import annotations
 

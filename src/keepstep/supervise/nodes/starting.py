@@ -59,7 +59,7 @@ def start(
 
 
 def is_stop(news: News | Told | Leaving) -> bool:
-    """Whether a node reports ranks that stand still: what is lost goes before, as it may be the reason."""
+    """Whether a node reports ranks that make no progress: what is lost goes before, as it may be the reason."""
     return isinstance(news, Told) and news.happened.what in (Happened.STOPPED.value, Happened.SUSPECTED.value)
 
 

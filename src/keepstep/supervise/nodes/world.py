@@ -392,8 +392,6 @@ class World:
         )
         return replace(now, lived_s=time.time() - self._began, remedies=remedies)
 
-    # --- words
-
     def _say(self, text: str) -> None:
         self._gathering.say(text)
 

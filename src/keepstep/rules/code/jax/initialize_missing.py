@@ -57,7 +57,7 @@ def initialize_missing(seen: EvidenceSet) -> Iterator[Found]:
     ```
 
     ## Why it happens
-    Without `initialize` each process knows only itself, outside of Cloud TPU: its index is 0, their number is 1,
+    Without `initialize` each process knows only itself, except on Cloud TPU: its index is 0, their number is 1,
     and all of them do the same work.
 
     ## How we know

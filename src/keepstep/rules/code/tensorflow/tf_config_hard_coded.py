@@ -73,7 +73,7 @@ def _given_index(tf: Distributed, place: Evidence[CodeAssigned], text: str) -> C
     in_loop = any(
         block.kind in ("for", "while", "if", "else") for block in callers[0].fact.within if "__" not in block.text
     )
-    return callers[0] if value is not None and (value.literal or "").isdigit() and not in_loop else None
+    return callers[0] if value is not None and (value.literal or "").isdecimal() and not in_loop else None
 
 
 def _is_changed(tf: Distributed, place: Evidence[CodeAssigned]) -> bool:

@@ -19,7 +19,7 @@ CORES = 8
 
 def _is_odd(size: Value) -> bool:
     number = size.literal or ""
-    return number.isdigit() and int(number) > 1 and int(number) % CORES != 0
+    return number.isdecimal() and int(number) > 1 and int(number) % CORES != 0
 
 
 def _found(place: Evidence[Any], size: Value) -> Found:
