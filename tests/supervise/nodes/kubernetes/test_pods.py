@@ -30,7 +30,7 @@ def test_a_killed_rank_comes_back_in_the_same_pods(pods: Pods) -> None:
     pods.go(0, 0, 1)
     pods.go(1, 0, 1)
     assert (first.ended(), second.ended()) == (0, 0), pods.words
-    assert "rank 1 on train-1 ended with SIGKILL" in first.words
+    assert "rank 1 was killed" in first.words or "SIGKILL" in first.words, first.words
 
 
 @pytest.mark.slow
