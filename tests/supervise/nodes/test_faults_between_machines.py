@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.lab import hosts as lab
-from keepstep.lab.machines import Agent, Machines
+from keepstep.lab.machines import PORT, Agent, Machines, wait_for
 
 pytestmark = pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing()))
 SOON_S = 3.0
@@ -158,6 +158,7 @@ def test_a_host_with_two_failures_of_its_own_is_left_out(machines: Machines):
     other.process.kill()
     machines.wait_for_attempt(3, 1)
     other = machines.meet(1, *TWO)
+    wait_for(lambda: f":{PORT}" in machines.net.do(1, "ss", "-tnH", "state", "established"), "its agent to connect")
     time.sleep(3.0)
     machines.finish()
     assert ended(machines, leader, other) == [0, 0]
