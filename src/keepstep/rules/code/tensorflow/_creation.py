@@ -8,6 +8,8 @@ import re
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, conditions, is_scope, is_seen_from
 
+_PART = re.compile(r"^keras\.|^tensorflow\.Module$|Model$|Layer$|Module$|Network$")
+
 
 def is_made_outside(tf: Distributed, made: Call) -> bool:
     """Whether it is made in no scope: not here, not where this function is called, not in what is called."""
@@ -15,6 +17,9 @@ def is_made_outside(tf: Distributed, made: Call) -> bool:
         return False
     if any(each.fact.name == "tensorflow.distribute.get_strategy" for each in tf.known.inside(made.fact.function)):
         return False  # whoever calls this has entered the scope
+    function = tf.known.functions.get(made.fact.function)
+    if function is not None and any(_PART.search(base) for base in function.fact.bases):
+        return False  # it is a part of a model, which is made elsewhere
     inside = tf.known.inside(made.fact.target) if made.fact.target else []
     return not any(is_scope(block) for each in inside for block in each.fact.within)
 

@@ -59,7 +59,7 @@ def chief_saves_alone(seen: EvidenceSet) -> Iterator[Found]:
     ```
 
     ## When this is wrong
-    When no variable of the model is held in parts: then reading it takes no collective.
+    When no variable of the model is held in parts: then reading takes no collective.
     """
     tf = distributed(seen)
     found = list(saves(tf))

@@ -22,6 +22,8 @@ def _is_distributed(tf: Distributed, place: Evidence[Any]) -> bool:
     if isinstance(place.fact, CodeCall) and tf.is_in_scope(place):
         return True
     here = tf.known.in_file(place)
+    if any(each.fact.method == "run_functions_eagerly" and "False" in each.fact.text for each in here):
+        return False
     return any(_STRATEGY.match(each.fact.name) for each in here)
 
 

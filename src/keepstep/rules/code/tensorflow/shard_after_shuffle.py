@@ -54,7 +54,7 @@ def shard_after_shuffle(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     `shard` takes every n-th element. If each worker shuffles in an order of its own, the parts overlap: some
-    elements are seen by several workers, and some by none. `list_files` shuffles too, unless `shuffle=False` is given.
+    elements are seen by several workers, and some by none. `list_files` shuffles too, unless it gets `shuffle=False`.
 
     ## How we know
     The chain of calls contains a `shuffle` without a seed before this `shard`, and the program sets no global seed.

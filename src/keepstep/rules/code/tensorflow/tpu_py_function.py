@@ -18,7 +18,6 @@ _PYTHON = (
     "tensorflow.numpy_function",
     "tensorflow.py_func",
     "tensorflow.compat.v1.py_func",
-    "tensorflow.data.Dataset.from_generator",
 )
 
 
