@@ -85,6 +85,8 @@ class Expressions:
         """On which ranks a condition holds."""
         if isinstance(node, ast.BoolOp):
             tests = [self.test(each) for each in node.values]
+            if _is_for_the_caller_to_say(node):
+                return UNKNOWN
             return conditions.both(tests) if isinstance(node.op, ast.And) else conditions.either(tests)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return conditions.negated(self.test(node.operand))
@@ -374,6 +376,21 @@ class Callee:
 def _parts(*inner: Known, also: tuple[str, ...] = ()) -> tuple[str, ...]:
     found = [part for each in inner if isinstance(each, Known) for part in each.parts]
     return tuple(dict.fromkeys([*also, *found]))[:12]
+
+
+def _is_for_the_caller_to_say(node: ast.BoolOp) -> bool:
+    """``host is None or process_index() == host``: it differs by rank only if the caller names one."""
+    compared = [each for each in node.values if isinstance(each, ast.Compare) and len(each.comparators) == 1]
+    sides = [(each.left, each.comparators[0]) for each in compared]
+    optional = {
+        left.id for left, right in sides if isinstance(left, ast.Name) and not is_rank_name(left.id) and _is_none(right)
+    }
+    plain = [(left, right) for left, right in sides if not isinstance(right, ast.Constant)]
+    return any(isinstance(each, ast.Name) and each.id in optional for pair in plain for each in pair)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _last_name(node: ast.expr) -> str:

@@ -16,17 +16,32 @@ from keepstep.rules.code.jax._jax import INIT
 _UTILS = "jax.experimental.multihost_utils."
 
 
+_TELLS = ("print", "info", "debug", "warning", "log", "error")
+
+
+def _is_only_told(call: Call, calls: list[Call]) -> bool:
+    """Whether a call is part of what is printed or logged."""
+    return any(
+        each.fact.method in _TELLS
+        and call.fact.text in each.fact.text
+        and each.fact.order < call.fact.order
+        and (call.origin.line or 0) - (each.origin.line or 0) < 5
+        for each in calls
+    )
+
+
 def _lonely(known: Program) -> Iterator[Call]:
     """In each script: the first call that needs to know the other processes, if nobody introduces them."""
     for path, file in known.files.items():
         calls = sorted(known.in_path(path), key=lambda each: each.fact.order)
+        calls = [each for each in calls if not _is_only_told(each, calls)]
         names = {each.fact.name for each in calls}
         uses = [each for each in calls if each.fact.name in ("jax.process_index", "jax.process_count")]
         uses += [each for each in calls if each.fact.name.startswith(_UTILS)]
+        is_script = any(each.fact.function == f"{file.module}.<module>" for each in calls) and file.started
         is_shared_out = {"jax.process_index", "jax.process_count"} <= names or any(
             name.startswith(_UTILS) for name in names
         )
-        is_script = any(each.fact.function == f"{file.module}.<module>" for each in calls) and file.started
         if is_script and is_shared_out and not known.among(uses[0], INIT):
             yield min(uses, key=lambda each: each.fact.order)
 
