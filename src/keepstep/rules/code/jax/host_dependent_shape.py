@@ -17,7 +17,7 @@ from keepstep.rules.code.jax._jax import PARTS
 
 _LAST = re.compile(r"(?:==|>=)\s*\(?\s*[\w.]+(?:\(\))?\s*-\s*1\b")
 """Compared with the last one."""
-_REST = re.compile(r"\+.*\w\)?\s*<\s*[\w.(]")
+_REST = re.compile(r"\+.*\b\w*(?:index|idx|host|process|rank|pid)\w*(?:\(\))?\s*<\s*[a-zA-Z_(]")
 """One more for the first few."""
 _COUNTS = re.compile(r"[-+*/]|\blen\(|\.shape\b")
 

@@ -14,11 +14,15 @@ from keepstep.rules.code._asking import Call, Program, blocks, program
 from keepstep.rules.code.jax._jax import DEVICE_USES, INIT
 
 _DEEPEST = 3
+_FARTHEST = 2
+"""Callers of the function that initialises: what is farther away may do so under conditions of its own."""
 
 
 def _early(known: Program) -> Iterator[tuple[Call, Call]]:
     """Uses of a device that come before ``initialize``, each once, with the call that comes too late."""
-    starts = known.functions_that_lead_to(INIT)
+    starts = {each.fact.function for each in known.calls(INIT)}
+    for _ in range(_FARTHEST):
+        starts |= {each.fact.function for name in starts for each in known.callers(name)}
     found: dict[tuple[str, int | None], tuple[Call, Call]] = {}
     for function in sorted(starts):
         inits = [each for each in known.inside(function) if each.fact.name == INIT or each.fact.target in starts]
