@@ -23,6 +23,7 @@ from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
 from keepstep.parse.code.values import (
     Callee,
     bound,
+    is_for_the_caller_to_say,
     is_plain,
     is_told,
     last_name,
@@ -91,6 +92,8 @@ class Expressions:
         """On which ranks a condition holds."""
         if isinstance(node, ast.BoolOp):
             tests = [self.test(each) for each in node.values]
+            if is_for_the_caller_to_say(node):
+                return UNKNOWN
             return conditions.both(tests) if isinstance(node.op, ast.And) else conditions.either(tests)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return conditions.negated(self.test(node.operand))

@@ -59,10 +59,10 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
 
 
 def _note_reads(tree: ast.Module, state: State) -> None:
-    state.again.update(read_again(tree.body))
+    state.again.update(read_again(tree.body, state.imports))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            state.again.update(read_again(node.body))
+            state.again.update(read_again(node.body, state.imports))
 
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)

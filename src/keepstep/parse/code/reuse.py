@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 Again = tuple[tuple[str, int], ...]
 """Variables with the lines on which they are read next."""
@@ -19,18 +19,23 @@ _ONLY_SHAPES = frozenset(["eval_shape", "lower", "make_jaxpr", "isinstance", "ty
 _WRITTEN = -1
 
 
-def read_again(body: Sequence[ast.stmt]) -> dict[tuple[int, int], Again]:
-    """By the place of a call in these statements: the variables it is given that are read again."""
-    found: dict[tuple[int, int], Again] = {}
-    _Flow(found).block(list(body), [])
-    return found
+def read_again(body: Sequence[ast.stmt], foreign: Container[str]) -> dict[tuple[int, int], Again]:
+    """By the place of a call in these statements: the variables it is given that are read again.
+
+    ``foreign`` are names that hold modules and what was imported of them.
+    """
+    flow = _Flow(foreign)
+    flow.block(list(body), [])
+    return flow.found
 
 
 class _Flow:
     """Goes through statements. ``after`` is what is done when a block has ended, the nearest first."""
 
-    def __init__(self, found: dict[tuple[int, int], Again]) -> None:
-        self.found = found
+    def __init__(self, foreign: Container[str]) -> None:
+        self.foreign = foreign
+        self.found: dict[tuple[int, int], Again] = {}
+        self.names: dict[int, set[str]] = {}
 
     def block(self, body: list[ast.stmt], after: list[list[ast.AST]]) -> None:
         for index, node in enumerate(body):
@@ -58,9 +63,63 @@ class _Flow:
         written = set(_written(node))
         for call in _calls_of(node):
             names = {name for each in _given(call) if (name := _variable(each))} - written
-            reads = [(name, line) for name in sorted(names) if (line := _next_read(after, name))]
+            ours = sorted(name for name in names if name.partition(".")[0] not in self.foreign)
+            reads = [(name, line) for name in ours if (line := self._next_read(after, name))]
             if reads:
                 self.found[call.lineno, call.col_offset] = tuple(reads)
+
+    def _next_read(self, after: list[list[ast.AST]], name: str) -> int:
+        """The line of the next read, or 0."""
+        for block in after:
+            found, goes_on = self._access(block, name)
+            if found or not goes_on:
+                return max(found, 0)
+        return 0
+
+    def _access(self, block: Sequence[ast.AST], name: str) -> tuple[int, bool]:
+        """The line on which a block reads the variable first, or that it writes it; and whether it goes on after it."""
+        root = name.partition(".")[0]
+        for node in block:
+            if isinstance(node, _FUNCTIONS):
+                continue
+            if root in self._names(node):
+                found, goes_on = self._in_statement(node, name, root)
+                if found or not goes_on:
+                    return found, goes_on
+            if isinstance(node, _LEAVES):
+                return 0, False
+        return 0, True
+
+    def _in_statement(self, node: ast.AST, name: str, root: str) -> tuple[int, bool]:
+        line = next((line for each in _own(node) if (line := _reads(each, name))), 0)
+        if line:
+            return line, False
+        written = set(_written(node))
+        return (_WRITTEN, False) if name in written or root in written else self._inside(node, name)
+
+    def _inside(self, node: ast.AST, name: str) -> tuple[int, bool]:
+        """The same for the blocks of a statement."""
+        if isinstance(node, ast.If):
+            sides = [self._access(node.body, name), self._access(node.orelse, name)]
+            reads = [line for line, _ in sides if line > 0]
+            if reads:
+                return reads[0], False
+            # written on one side: whether it still holds what it did is not known
+            return (_WRITTEN, False) if any(line for line, _ in sides) else (0, any(goes for _, goes in sides))
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            line, _ = self._access([*node.body, *node.orelse], name)
+            return line, not line
+        if isinstance(node, ast.With | ast.AsyncWith):
+            return self._access(node.body, name)
+        if isinstance(node, ast.Try):
+            return self._access([*node.body, *node.orelse, *node.finalbody], name)
+        return (0, False) if isinstance(node, ast.Match) else (0, True)
+
+    def _names(self, node: ast.AST) -> set[str]:
+        """All names in a statement."""
+        if id(node) not in self.names:
+            self.names[id(node)] = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        return self.names[id(node)]
 
 
 def _without_conditions(after: list[list[ast.AST]]) -> list[list[ast.AST]]:
@@ -121,52 +180,6 @@ def _written(node: ast.AST) -> Iterator[str]:
         for item in node.items:
             if item.optional_vars is not None:
                 yield from _written(item.optional_vars)
-
-
-def _next_read(after: list[list[ast.AST]], name: str) -> int:
-    """The line of the next read, or 0."""
-    for block in after:
-        found, goes_on = _access(block, name)
-        if found or not goes_on:
-            return max(found, 0)
-    return 0
-
-
-def _access(block: Sequence[ast.AST], name: str) -> tuple[int, bool]:
-    """The line on which a block reads the variable first, or that it writes it; and whether it goes on after it."""
-    for node in block:
-        if isinstance(node, _FUNCTIONS):
-            continue
-        line = next((line for each in _own(node) if (line := _reads(each, name))), 0)
-        if line:
-            return line, False
-        if name in _written(node) or name.partition(".")[0] in _written(node):
-            return _WRITTEN, False
-        if isinstance(node, _LEAVES):
-            return 0, False
-        inside, goes_on = _inside(node, name)
-        if inside or not goes_on:
-            return inside, goes_on
-    return 0, True
-
-
-def _inside(node: ast.AST, name: str) -> tuple[int, bool]:
-    """The same for the blocks of a statement."""
-    if isinstance(node, ast.If):
-        sides = [_access(node.body, name), _access(node.orelse, name)]
-        reads = [line for line, _ in sides if line > 0]
-        if reads:
-            return reads[0], False
-        # written on one side: whether it still holds what it did is not known
-        return (_WRITTEN, False) if any(line for line, _ in sides) else (0, any(goes for _, goes in sides))
-    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
-        line, _ = _access([*node.body, *node.orelse], name)
-        return line, not line
-    if isinstance(node, ast.With | ast.AsyncWith):
-        return _access(node.body, name)
-    if isinstance(node, ast.Try):
-        return _access([*node.body, *node.orelse, *node.finalbody], name)
-    return (0, False) if isinstance(node, ast.Match) else (0, True)
 
 
 def _reads(node: ast.AST, name: str) -> int:

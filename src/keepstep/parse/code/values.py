@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 
 from keepstep.parse.code import conditions
+from keepstep.parse.code.ranks import is_rank_name
 from keepstep.parse.code.scope import Known, State
 from keepstep.parse.code.unit import SOME, Test, ValueSeen
 from keepstep.parse.code.vocabulary import CHECKPOINTERS, WRAPPERS
@@ -90,3 +91,18 @@ def rank_among_these(node: ast.expr, inside: bool, parameter: int | None) -> Tes
     if parameter is not None:
         return ("param", parameter, "In" if inside else "NotIn", tuple(numbers))
     return conditions.rank_among(numbers, inside)
+
+
+def is_for_the_caller_to_say(node: ast.BoolOp) -> bool:
+    """``host is None or process_index() == host``: it differs by rank only if the caller names one."""
+    compared = [each for each in node.values if isinstance(each, ast.Compare) and len(each.comparators) == 1]
+    sides = [(each.left, each.comparators[0]) for each in compared]
+    optional = {
+        left.id for left, right in sides if isinstance(left, ast.Name) and not is_rank_name(left.id) and _is_none(right)
+    }
+    plain = [(left, right) for left, right in sides if not isinstance(right, ast.Constant)]
+    return any(isinstance(each, ast.Name) and each.id in optional for pair in plain for each in pair)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -44,6 +44,18 @@ def has_several_processes(known: Program, place: Evidence[Any]) -> bool:
     return bool(known.among(place, INIT, *MANY))
 
 
+def lines_that_decide(known: Program, place: Evidence[Any]) -> set[tuple[str, int]]:
+    """Where the program that a line belongs to branches by process."""
+    related = known.related(place)
+    return {
+        (each.origin.source, block.line)
+        for each in known.all
+        if each.origin.source in related
+        for block in each.fact.within
+        if block.kind == "if" and block.ranked
+    }
+
+
 def constants(text: str) -> tuple[int | str, ...]:
     """The numbers or names that an argument such as ``donate_argnums`` holds; none if it is not constant."""
     try:

@@ -17,6 +17,10 @@ from keepstep.rules.code.jax._jax import COMPILERS, constants
 
 _DONATED = re.compile(r"donate_arg(?:num|name)s\s*=\s*(\([^()]*\)|\[[^\[\]]*\]|\d+|'[^']*'|\"[^\"]*\")\s*[,)]")
 _ROUNDS = 3
+_NO_RESULT = re.compile(r"batch|data|input|image|label|targets|example|prefix|prefill|rng", re.I)
+"""Names of what a step does not return anew: JAX does not give away buffers that no result fits."""
+_NO_UPDATE = re.compile(r"eval|encod|predict|infer|valid|score", re.I)
+"""Names of functions that return no new state."""
 
 
 def _reused(known: Program) -> Iterator[tuple[Call, Call, str]]:
@@ -115,7 +119,9 @@ def _given(call: Call, slots: tuple[int | str, ...]) -> list[str]:
         return []
     values = [each.value for at, each in enumerate(positional) if at in slots]
     values += [each.value for each in call.fact.arguments if each.name and each.name in slots]
-    return [each.text for each in values if not each.made.startswith("numpy.")]
+    if _NO_UPDATE.search(call.fact.text.partition("(")[0]):
+        return []
+    return [each.text for each in values if not each.made.startswith("numpy.") and not _NO_RESULT.search(each.text)]
 
 
 @rule(

@@ -13,11 +13,11 @@ from keepstep.core.facts.code import CodeAssigned, CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
-from keepstep.rules.code.jax._jax import PARTS, is_compiled_by
+from keepstep.rules.code.jax._jax import PARTS
 
 _LAST = re.compile(r"(?:==|>=)\s*\(?\s*[\w.]+(?:\(\))?\s*-\s*1\b")
 """Compared with the last one."""
-_REST = re.compile(r"\+.*\w\)?\s*<\s*[\w.(]")
+_REST = re.compile(r"\+.*\b\w*(?:index|idx|host|process|rank|pid)\w*(?:\(\))?\s*<\s*[a-zA-Z_(]")
 """One more for the first few."""
 _COUNTS = re.compile(r"[-+*/]|\blen\(|\.shape\b")
 
@@ -46,7 +46,7 @@ def _is_by_process(fact: CodeAssigned) -> bool:
 
 def _makes_global(known: Program, place: Evidence[Any]) -> bool:
     """Whether arrays of the same shape are expected of all processes."""
-    return bool(known.among(place, *PARTS)) or is_compiled_by(known, place, "jax.pmap")
+    return bool(known.among(place, *PARTS, "jax.experimental.multihost_utils.process_allgather"))
 
 
 def _text(place: Evidence[CodeAssigned] | Call) -> str:

@@ -11,24 +11,34 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
-from keepstep.rules.code.jax._jax import INIT
+from keepstep.rules.code.jax._jax import INIT, lines_that_decide
 
 _UTILS = "jax.experimental.multihost_utils."
+_TELLS = ("print", "info", "debug", "warning", "log", "error", "set_task_status")
 
 
 def _lonely(known: Program) -> Iterator[Call]:
     """In each script: the first call that needs to know the other processes, if nobody introduces them."""
     for path, file in known.files.items():
         calls = sorted(known.in_path(path), key=lambda each: each.fact.order)
+        is_script = file.started and any(each.fact.function == f"{file.module}.<module>" for each in calls)
         names = {each.fact.name for each in calls}
-        uses = [each for each in calls if each.fact.name in ("jax.process_index", "jax.process_count")]
-        uses += [each for each in calls if each.fact.name.startswith(_UTILS)]
-        is_shared_out = {"jax.process_index", "jax.process_count"} <= names or any(
-            name.startswith(_UTILS) for name in names
-        )
-        is_script = any(each.fact.function == f"{file.module}.<module>" for each in calls) and file.started
-        if is_script and is_shared_out and not known.among(uses[0], INIT):
-            yield min(uses, key=lambda each: each.fact.order)
+        is_shared_out = "jax.process_count" in names and "jax.process_index" in names
+        first = next((each for each in calls if _divides(known, each, calls)), None) if is_script else None
+        if first is not None and (is_shared_out or first.fact.name.startswith(_UTILS)) and not known.among(first, INIT):
+            yield first
+
+
+def _divides(known: Program, call: Call, calls: list[Call]) -> bool:
+    """Whether more than a branch or a line of output depends on the processes that there are."""
+    if call.fact.name not in ("jax.process_index", "jax.process_count"):
+        return call.fact.name.startswith(_UTILS)
+    line = call.origin.line or 0
+    is_told = any(
+        each.fact.method in _TELLS and call.fact.text in each.fact.text and 0 <= line - (each.origin.line or 0) < 5
+        for each in calls
+    )
+    return not is_told and (call.origin.source, line) not in lines_that_decide(known, call)
 
 
 @rule(

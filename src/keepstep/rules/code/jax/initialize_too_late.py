@@ -14,19 +14,32 @@ from keepstep.rules.code._asking import Call, Program, blocks, program
 from keepstep.rules.code.jax._jax import DEVICE_USES, INIT
 
 _DEEPEST = 3
+_FARTHEST = 2
+"""Callers of the function that initialises: what is farther away may do so under conditions of its own."""
 
 
 def _early(known: Program) -> Iterator[tuple[Call, Call]]:
     """Uses of a device that come before ``initialize``, each once, with the call that comes too late."""
-    starts = known.functions_that_lead_to(INIT)
+    starts = {each.fact.function for each in known.calls(INIT)}
+    for _ in range(_FARTHEST):
+        starts |= {each.fact.function for name in starts for each in known.callers(name)}
     found: dict[tuple[str, int | None], tuple[Call, Call]] = {}
     for function in sorted(starts):
         inits = [each for each in known.inside(function) if each.fact.name == INIT or each.fact.target in starts]
         inits = [each for each in inits if each.fact.target != function]
         for init in inits:
-            for use in (*_in_function(known, init, inits), *_at_import(known, init, starts)):
+            if _is_alone(init):
+                continue
+            first = next(_in_function(known, init, inits), None)
+            for use in (*([first] if first else []), *_at_import(known, init, starts)):
                 found.setdefault((use.origin.source, use.origin.line), (use, init))
     yield from found.values()
+
+
+def _is_alone(init: Call) -> bool:
+    """Whether it says that there is one process only."""
+    number = init.fact.argument("num_processes", 1)
+    return number is not None and number.literal == "1"
 
 
 def _in_function(known: Program, init: Call, inits: list[Call]) -> Iterator[Call]:
@@ -34,6 +47,8 @@ def _in_function(known: Program, init: Call, inits: list[Call]) -> Iterator[Call
     for use in known.inside(init.fact.function):
         if use.fact.order >= init.fact.order or any(each.fact.order <= use.fact.order for each in inits):
             return
+        if init.fact.text in use.fact.text:
+            continue  # it is an argument, so it comes first
         if set(_conditions(use)) <= set(_conditions(init)) and _uses_device(known, use, _DEEPEST):
             yield use
 

@@ -11,7 +11,7 @@ from keepstep.core.facts.code import CodeCall, Value
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
-from keepstep.rules.code.jax._jax import PARTS
+from keepstep.rules.code.jax._jax import PARTS, lines_that_decide
 
 _SEEDS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.seed")
 _KEYS = ("jax.random.PRNGKey", "jax.random.key")
@@ -49,14 +49,7 @@ def _of(known: Program, function: str, names: tuple[str, ...]) -> list[Call]:
 
 def _tells_processes_apart(known: Program, use: Call) -> bool:
     """Whether the program uses the index of the process for anything but conditions."""
-    related = known.related(use)
-    decided = {
-        (each.origin.source, block.line)
-        for each in known.all
-        if each.origin.source in related
-        for block in each.fact.within
-        if block.kind == "if" and block.ranked
-    }
+    related, decided = known.related(use), lines_that_decide(known, use)
     return any(
         (each.origin.source, each.origin.line) not in decided
         for each in known.among(use, "jax.process_index", "jax.host_id")
