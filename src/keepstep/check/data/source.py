@@ -34,7 +34,8 @@ def native_crc() -> Callable[..., int] | None:
     try:
         import crc32c
 
-        return crc32c.crc32c  # type: ignore[no-any-return]
+        found: Callable[..., int] = crc32c.crc32c
+        return found
     except ImportError:
         pass
     try:
