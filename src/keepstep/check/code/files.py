@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 LARGEST = 2 << 20
 MOST_FILES = 50_000
 SUFFIXES = (".py", ".ipynb")
+_TEST = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
+"""Tests do on purpose what programs must not. They are read only if they are named."""
 _NOT_OURS = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist", ".venv", ".git"})
 
 
@@ -73,7 +76,7 @@ def _walk(root: Path, found: Found, exclude: frozenset[str]) -> Iterator[Path]:
     for folder, folders, names in os.walk(root, onerror=refused):
         folders[:] = sorted(each for each in folders if each not in left_out and not each.startswith("."))
         for name in sorted(names):
-            if name.endswith(SUFFIXES) and name not in exclude:
+            if name.endswith(SUFFIXES) and name not in exclude and not _TEST.fullmatch(name):
                 yield Path(folder, name)
 
 

@@ -111,6 +111,9 @@ class Statements(Expressions):
 
     def _AugAssign(self, node: ast.AugAssign) -> None:
         known = self.value(node.value)
+        if known.ranked and isinstance(node.target, ast.Name):
+            before = self.scope.find(node.target.id)
+            self.scope.set(node.target.id, Known(made=before.made if before else "", ranked=True))
         self._assigned(node.target, known, node.value, type(node.op).__name__)
 
     def _set(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:

@@ -134,10 +134,6 @@ COLLECTIVES: dict[str, str] = {
         for name in ("save", "load", "async_save", "save_state_dict", "load_state_dict")
     },
     **{
-        f"torch.distributed.checkpoint.state_dict.{name}": "save"
-        for name in ("get_state_dict", "get_model_state_dict", "get_optimizer_state_dict", "set_state_dict")
-    },
-    **{
         f"torch.distributed.fsdp.FullyShardedDataParallel.{name}": "save"
         for name in ("state_dict", "optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict")
     },

@@ -55,6 +55,7 @@ def _leaves_others(call: Call) -> bool:
     needs=(CodeCall,),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def all_ranks_write_one_path(seen: EvidenceSet) -> Iterator[Found]:
     """All ranks write to one path.

@@ -57,6 +57,7 @@ def _splits(known: Program, loader: Call) -> bool:
     needs=(CodeCall,),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def no_distributed_sampler(seen: EvidenceSet) -> Iterator[Found]:
     """A model is wrapped with DDP, and its DataLoader gives every rank all of the data.
