@@ -132,6 +132,7 @@ def _given(call: Call, slots: tuple[int | str, ...]) -> list[str]:
         CodeFunction,
     ),
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def donated_reused(seen: EvidenceSet) -> Iterator[Found]:
     """A variable is used after its buffer was donated.

@@ -18,6 +18,7 @@ from keepstep.rules.code._asking import diverging, reached_by, short
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
     needs=(CodeDiverges,),
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def jit_on_some_processes(seen: EvidenceSet) -> Iterator[Found]:
     """A compiled step stands under a condition that differs by process.
