@@ -109,6 +109,7 @@ def three(tmp_path: Path) -> Iterator[Machines]:
     made.close()
 
 
+@pytest.mark.long
 def test_a_healthy_training_with_servers_on_two_machines_is_silent_and_the_same(machines: Machines, tmp_path: Path):
     run = Training(machines, SERVED, "--ps", "2", "--evaluator")
     assert run.ends() == [0, 0], run.said
@@ -137,6 +138,7 @@ def test_a_lost_worker_of_another_machine_comes_back_alone(machines: Machines):
     assert [(each["rule"], each["ranks"]) for each in report["findings"]] == [("WRK003", [1])]
 
 
+@pytest.mark.long
 def test_a_lost_parameter_server_restarts_all_from_the_checkpoint(machines: Machines):
     run = Training(machines, SERVED, "--ps", "2", EPOCHS="12", PAUSE="0.3")
     run.reaches(3)
