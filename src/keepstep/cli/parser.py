@@ -65,7 +65,7 @@ def build() -> argparse.ArgumentParser:
 
 
 def _joined(arguments: list[str]) -> list[str]:
-    """`check data PATH` as the verb `check data`."""
+    """`check code PATH` as the verb `check code`."""
     words = " ".join(arguments[:2])
     return [words, *arguments[2:]] if len(arguments) > 1 and words in VERBS else _with_seconds(arguments)
 

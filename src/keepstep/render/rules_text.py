@@ -45,7 +45,19 @@ def sections(rule: Rule) -> tuple[Section, ...]:
 
 
 def wrapped(body: str, width: int, indent: str = "") -> list[str]:
-    """Paragraphs filled to a width; list items hang, indented blocks stay as they are."""
+    """Paragraphs filled to a width; list items hang, indented and fenced blocks stay as they are, without the fence."""
+    lines: list[str] = []
+    for number, part in enumerate(re.split(r"^```\w*\n(.*?)^```$", body, flags=re.MULTILINE | re.DOTALL)):
+        if number % 2:
+            lines += ["", *(f"{indent}{line}".rstrip() for line in part.splitlines()), ""]
+        elif part.strip():
+            lines += _filled(part.strip("\n"), width, indent)
+    while lines[-1:] == [""]:
+        lines.pop()
+    return lines[1:] if lines[:1] == [""] else lines
+
+
+def _filled(body: str, width: int, indent: str) -> list[str]:
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", body):
         if lines:

@@ -28,7 +28,7 @@ def add(verbs: Verbs) -> None:
         "parts",
         nargs="*",
         metavar="PART",
-        help="only these parts: config, network, env, resources (default: all); or `data PATH`, on its own",
+        help="only these parts: config, network, env, resources (default: all); or `code PATH`, or `data PATH`",
     )
     check.add_argument("--script", metavar="FILE", help="the training script; it must be identical on every rank")
     check.add_argument(

@@ -53,7 +53,10 @@ def checkpoint_in_place(seen: EvidenceSet) -> Iterator[Found]:
     import torch
 
     def save(model, optimizer):
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "latest.pt")
+        torch.save(
+            {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+            "latest.pt",
+        )
     ```
 
     ## Why it happens
@@ -69,7 +72,10 @@ def checkpoint_in_place(seen: EvidenceSet) -> Iterator[Found]:
     import torch
 
     def save(model, optimizer):
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "latest.part")
+        torch.save(
+            {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+            "latest.part",
+        )
         os.replace("latest.part", "latest.pt")
     ```
 

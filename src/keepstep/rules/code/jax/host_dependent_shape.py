@@ -75,7 +75,9 @@ def host_dependent_shape(seen: EvidenceSet) -> Iterator[Found]:
         index, count = jax.process_index(), jax.process_count()
         size = len(table) // count
         stop = len(table) if index == count - 1 else (index + 1) * size
-        return jax.make_array_from_process_local_data(sharding, table[index * size : stop])
+        return jax.make_array_from_process_local_data(
+            sharding, table[index * size : stop]
+        )
     ```
 
     ## Why it happens
@@ -94,7 +96,9 @@ def host_dependent_shape(seen: EvidenceSet) -> Iterator[Found]:
         index, count = jax.process_index(), jax.process_count()
         size = len(table) // count
         stop = (index + 1) * size
-        return jax.make_array_from_process_local_data(sharding, table[index * size : stop])
+        return jax.make_array_from_process_local_data(
+            sharding, table[index * size : stop]
+        )
     ```
 
     ## When this is wrong

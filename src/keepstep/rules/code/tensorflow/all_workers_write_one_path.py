@@ -100,7 +100,11 @@ def all_workers_write_one_path(seen: EvidenceSet) -> Iterator[Found]:
     is_chief = strategy.cluster_resolver.task_id == 0
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-    path = "/shared/model" if is_chief else f"/tmp/{strategy.cluster_resolver.task_id}"
+    path = (
+        "/shared/model"
+        if is_chief
+        else f"/tmp/{strategy.cluster_resolver.task_id}"
+    )
     model.save(path)
     ```
 

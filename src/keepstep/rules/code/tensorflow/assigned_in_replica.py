@@ -70,7 +70,9 @@ def assigned_in_replica(seen: EvidenceSet) -> Iterator[Found]:
 
     strategy = tf.distribute.MirroredStrategy()
     with strategy.scope():
-        mean = tf.Variable(0.0, trainable=False, aggregation=tf.VariableAggregation.MEAN)
+        mean = tf.Variable(
+            0.0, trainable=False, aggregation=tf.VariableAggregation.MEAN
+        )
 
     def step(x):
         mean.assign(0.9 * mean + 0.1 * tf.reduce_mean(x))

@@ -66,7 +66,9 @@ def created_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
 
     strategy = tf.distribute.MirroredStrategy()
     with strategy.scope():
-        model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+        model = tf.keras.Sequential(
+            [tf.keras.Input((4,)), tf.keras.layers.Dense(1)]
+        )
         model.compile(optimizer="adam", loss="mse")
     ```
 

@@ -64,7 +64,9 @@ def global_batch_in_function(seen: EvidenceSet) -> Iterator[Found]:
     strategy = tf.distribute.MirroredStrategy()
 
     def make(context):
-        return tf.data.Dataset.range(1024).batch(context.get_per_replica_batch_size(GLOBAL_BATCH))
+        return tf.data.Dataset.range(1024).batch(
+            context.get_per_replica_batch_size(GLOBAL_BATCH)
+        )
 
     batches = strategy.distribute_datasets_from_function(make)
     ```

@@ -27,7 +27,12 @@ def keras3_multi_worker(seen: EvidenceSet) -> Iterator[Found]:
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile(optimizer="sgd", loss="mse")
-    model.fit(dataset.repeat(), epochs=3, steps_per_epoch=8, callbacks=[tf.keras.callbacks.BackupAndRestore("backup")])
+    model.fit(
+        dataset.repeat(),
+        epochs=3,
+        steps_per_epoch=8,
+        callbacks=[tf.keras.callbacks.BackupAndRestore("backup")],
+    )
     ```
 
     ## Why it happens
@@ -41,6 +46,7 @@ def keras3_multi_worker(seen: EvidenceSet) -> Iterator[Found]:
     ## What to do
     ```python
     import os
+
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow as tf
 
@@ -49,7 +55,12 @@ def keras3_multi_worker(seen: EvidenceSet) -> Iterator[Found]:
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile(optimizer="sgd", loss="mse")
-    model.fit(dataset.repeat(), epochs=3, steps_per_epoch=8, callbacks=[tf.keras.callbacks.BackupAndRestore("backup")])
+    model.fit(
+        dataset.repeat(),
+        epochs=3,
+        steps_per_epoch=8,
+        callbacks=[tf.keras.callbacks.BackupAndRestore("backup")],
+    )
     ```
 
     ## When this is wrong

@@ -105,7 +105,9 @@ def loss_not_scaled(seen: EvidenceSet) -> Iterator[Found]:
 
     def step(x, y):
         with tf.GradientTape() as tape:
-            loss = tf.nn.compute_average_loss(tf.square(model(x) - y), global_batch_size=64)
+            loss = tf.nn.compute_average_loss(
+                tf.square(model(x) - y), global_batch_size=64
+            )
         grads = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(grads, model.trainable_variables))
 

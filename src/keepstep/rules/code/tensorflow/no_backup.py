@@ -48,6 +48,7 @@ def no_backup(seen: EvidenceSet) -> Iterator[Found]:
     ## What to do
     ```python
     import os
+
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow as tf
 
@@ -57,7 +58,9 @@ def no_backup(seen: EvidenceSet) -> Iterator[Found]:
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile(optimizer="sgd", loss="mse")
     backup = tf.keras.callbacks.BackupAndRestore("backup")
-    model.fit(dataset.repeat(), epochs=200, steps_per_epoch=500, callbacks=[backup])
+    model.fit(
+        dataset.repeat(), epochs=200, steps_per_epoch=500, callbacks=[backup]
+    )
     ```
 
     ## When this is wrong

@@ -27,6 +27,7 @@ def no_repeat(seen: EvidenceSet) -> Iterator[Found]:
     ## What it looks like
     ```python
     import os
+
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow as tf
 
@@ -35,7 +36,11 @@ def no_repeat(seen: EvidenceSet) -> Iterator[Found]:
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile(optimizer="sgd", loss="mse")
-    model.fit(dataset, epochs=3, callbacks=[tf.keras.callbacks.BackupAndRestore("backup")])
+    model.fit(
+        dataset,
+        epochs=3,
+        callbacks=[tf.keras.callbacks.BackupAndRestore("backup")],
+    )
     ```
 
     ## Why it happens
@@ -48,6 +53,7 @@ def no_repeat(seen: EvidenceSet) -> Iterator[Found]:
     ## What to do
     ```python
     import os
+
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow as tf
 
@@ -56,7 +62,12 @@ def no_repeat(seen: EvidenceSet) -> Iterator[Found]:
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile(optimizer="sgd", loss="mse")
-    model.fit(dataset, epochs=3, steps_per_epoch=8, callbacks=[tf.keras.callbacks.BackupAndRestore("backup")])
+    model.fit(
+        dataset,
+        epochs=3,
+        steps_per_epoch=8,
+        callbacks=[tf.keras.callbacks.BackupAndRestore("backup")],
+    )
     ```
 
     ## When this is wrong

@@ -45,7 +45,9 @@ def not_reduced(seen: EvidenceSet) -> Iterator[Found]:
         with tf.GradientTape() as tape:
             loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
         grads = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(grads, model.trainable_variables), skip_gradients_aggregation=True)
+        optimizer.apply_gradients(
+            zip(grads, model.trainable_variables), skip_gradients_aggregation=True
+        )
 
     strategy.run(step, args=(batch,))
     ```
@@ -68,8 +70,12 @@ def not_reduced(seen: EvidenceSet) -> Iterator[Found]:
         with tf.GradientTape() as tape:
             loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
         grads = tape.gradient(loss, model.trainable_variables)
-        grads = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, grads)
-        optimizer.apply_gradients(zip(grads, model.trainable_variables), skip_gradients_aggregation=True)
+        grads = tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, grads
+        )
+        optimizer.apply_gradients(
+            zip(grads, model.trainable_variables), skip_gradients_aggregation=True
+        )
 
     strategy.run(step, args=(batch,))
     ```

@@ -29,7 +29,9 @@ def shard_after_batch(seen: EvidenceSet) -> Iterator[Found]:
 
     def make(context):
         dataset = tf.data.Dataset.range(80).batch(16)
-        return dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+        return dataset.shard(
+            context.num_input_pipelines, context.input_pipeline_id
+        )
     ```
 
     ## Why it happens
@@ -46,7 +48,9 @@ def shard_after_batch(seen: EvidenceSet) -> Iterator[Found]:
 
     def make(context):
         dataset = tf.data.Dataset.range(80)
-        return dataset.shard(context.num_input_pipelines, context.input_pipeline_id).batch(16)
+        return dataset.shard(
+            context.num_input_pipelines, context.input_pipeline_id
+        ).batch(16)
     ```
 
     ## When this is wrong

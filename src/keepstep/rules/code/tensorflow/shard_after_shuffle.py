@@ -49,7 +49,9 @@ def shard_after_shuffle(seen: EvidenceSet) -> Iterator[Found]:
 
     def make(context, files):
         dataset = tf.data.Dataset.from_tensor_slices(files).shuffle(100)
-        return dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+        return dataset.shard(
+            context.num_input_pipelines, context.input_pipeline_id
+        )
     ```
 
     ## Why it happens
@@ -65,7 +67,9 @@ def shard_after_shuffle(seen: EvidenceSet) -> Iterator[Found]:
 
     def make(context, files):
         dataset = tf.data.Dataset.from_tensor_slices(files)
-        dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+        dataset = dataset.shard(
+            context.num_input_pipelines, context.input_pipeline_id
+        )
         return dataset.shuffle(100)
     ```
 

@@ -97,9 +97,10 @@ def tf_config_hard_coded(seen: EvidenceSet) -> Iterator[Found]:
     import os
     import tensorflow as tf
 
-
     hosts = ["10.0.0.1:2222", "10.0.0.2:2222"]
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": hosts}, "task": {"type": "worker", "index": 0}})
+    os.environ["TF_CONFIG"] = json.dumps(
+        {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": 0}}
+    )
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     ```
 
@@ -118,10 +119,11 @@ def tf_config_hard_coded(seen: EvidenceSet) -> Iterator[Found]:
     import os
     import tensorflow as tf
 
-
     hosts = ["10.0.0.1:2222", "10.0.0.2:2222"]
     index = int(os.environ["SLURM_PROCID"])
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}})
+    os.environ["TF_CONFIG"] = json.dumps(
+        {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
+    )
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     ```
 

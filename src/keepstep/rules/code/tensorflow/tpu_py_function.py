@@ -41,7 +41,9 @@ def tpu_py_function(seen: EvidenceSet) -> Iterator[Found]:
     def load(name):
         return tf.py_function(read, [name], tf.float32)
 
-    dataset = tf.data.Dataset.range(1000).map(load).batch(128, drop_remainder=True)
+    dataset = (
+        tf.data.Dataset.range(1000).map(load).batch(128, drop_remainder=True)
+    )
     batches = strategy.experimental_distribute_dataset(dataset)
     ```
 
@@ -62,7 +64,9 @@ def tpu_py_function(seen: EvidenceSet) -> Iterator[Found]:
     def load(name):
         return tf.io.decode_raw(tf.io.read_file(name), tf.float32)
 
-    dataset = tf.data.Dataset.range(1000).map(load).batch(128, drop_remainder=True)
+    dataset = (
+        tf.data.Dataset.range(1000).map(load).batch(128, drop_remainder=True)
+    )
     batches = strategy.experimental_distribute_dataset(dataset)
     ```
 

@@ -59,7 +59,9 @@ def uneven_loop_without_join(seen: EvidenceSet) -> Iterator[Found]:
 
     def train(net, files):
         model = DistributedDataParallel(net)
-        loader = DataLoader(files[dist.get_rank() :: dist.get_world_size()], batch_size=8)
+        loader = DataLoader(
+            files[dist.get_rank() :: dist.get_world_size()], batch_size=8
+        )
         for batch in loader:
             model(batch).sum().backward()
     ```
@@ -80,7 +82,9 @@ def uneven_loop_without_join(seen: EvidenceSet) -> Iterator[Found]:
 
     def train(net, files):
         model = DistributedDataParallel(net)
-        loader = DataLoader(files[dist.get_rank() :: dist.get_world_size()], batch_size=8)
+        loader = DataLoader(
+            files[dist.get_rank() :: dist.get_world_size()], batch_size=8
+        )
         with Join([model]):
             for batch in loader:
                 model(batch).sum().backward()
