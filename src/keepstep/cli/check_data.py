@@ -64,7 +64,7 @@ def check_data_verb(asked: argparse.Namespace) -> int:
 def _list_policies() -> int:
     width = max(map(len, POLICIES))
     for name, policy in POLICIES.items():
-        print(f"{name:{width}}  {policy.says}")
+        print(f"{name:{width}}  {policy.says}{'; --batch is that of all ranks' if policy.global_batch else ''}")
     return 0
 
 

@@ -71,6 +71,8 @@ def _not_read(report: Report, width: int) -> Iterator[str]:
 
 def _sum(report: Report, files: int, ignored: int) -> str:
     found = report.findings
+    if not files:
+        return "nothing was read: there is no Python file or notebook, or none that could be read"
     what = count(len(found), "problem") if found else "no problems found"
     told = f"{what} in {count(files, 'file')}"
     if ignored:

@@ -215,3 +215,15 @@ def test_the_pre_commit_hook_refuses_a_wrong_file(wrong: Path) -> None:
     assert keepstep(*words, "train.py", cwd=wrong).returncode == 1
     (wrong / "train.py").write_text("x = 1\n")
     assert keepstep(*words, "train.py", cwd=wrong).returncode == 0
+
+
+def test_an_empty_folder_is_not_called_right(tmp_path: Path) -> None:
+    done = keepstep("check", "code", ".", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stdout.startswith("nothing was read")
+
+
+def test_no_finding_about_collectives_is_called_established(wrong: Path) -> None:
+    """Names and conditions may mean something else than they seem to, and code that was not read may answer them."""
+    report = check_code(CodeRequest(paths=(wrong,))).report
+    assert [each.confidence.value for each in report.findings] == ["supported"]

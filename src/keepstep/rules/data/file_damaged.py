@@ -20,6 +20,8 @@ _WORDS = {
     "index": "not what the index says",
     "missing": "missing",
 }
+_SIDE_BY_SIDE = ("TFRecord", "JSON lines", "CSV")
+"""Formats whose records can be left out without writing the file anew."""
 
 
 @rule(id="DAT301", cause=Cause.DATA_CORRUPT_OR_TRUNCATED, needs=(ShardBroken,))
@@ -54,13 +56,25 @@ def file_damaged(seen: EvidenceSet) -> Iterator[Found]:
             evidence=found,
             fixes=(
                 Fix(do="fetch or write the file again" if len(files) == 1 else "fetch or write these files again"),
-                Fix(
-                    do="or go on without the bad records: write copies that lack them",
-                    command=f"keepstep check data {shorten(files[0], 80)} --clean DIR",
-                    safety=Safety.CHANGES_RESULTS,
-                ),
+                *_without(found, format),
             ),
         )
+
+
+def _without(found: tuple[Evidence[ShardBroken], ...], format: str) -> list[Fix]:
+    """How to go on without the bad records, where the format lets one leave out some."""
+    if format not in _SIDE_BY_SIDE:
+        return []
+    file = next((e.fact.file for e in found if e.fact.record is not None), None)
+    if file is None:
+        return []
+    return [
+        Fix(
+            do="or go on without the bad records: write copies that lack them",
+            command=f"keepstep check data {shorten(file, 80)} --clean DIR",
+            safety=Safety.CHANGES_RESULTS,
+        )
+    ]
 
 
 def _title(found: tuple[Evidence[ShardBroken], ...], files: list[str], format: str, total: int) -> str:

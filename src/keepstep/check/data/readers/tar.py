@@ -21,7 +21,7 @@ MOST_SAMPLES_KEPT = 200_000
 def read(source: Source, asked: Asked, packed: str = "") -> Looked:
     """All members."""
     looked = Looked("tar", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
-    reader = _Tar(source.content(packed), looked, source)
+    reader = _Tar(source.content(packed), looked)
     try:
         reader.read()
     except Damaged as error:
@@ -36,9 +36,9 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
 class _Tar:
     """One pass through the members."""
 
-    def __init__(self, content: Iterator[bytes], looked: Looked, source: Source) -> None:
+    def __init__(self, content: Iterator[bytes], looked: Looked) -> None:
         self._stream = Joined(content)
-        self._looked, self._source = looked, source
+        self._looked = looked
         self.at = self.samples = 0
         self._key: str | None = None
         self._parts: list[str] = []

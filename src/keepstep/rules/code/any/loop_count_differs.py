@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeDiverges
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import diverging, reached_by, short
 
 
-@rule(id="COD003", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+@rule(id="COD003", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
 def loop_count_differs(seen: EvidenceSet) -> Iterator[Found]:
     """A loop around a collective makes a number of turns that differs by rank.
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeDiverges
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import diverging, reached_by, short
 
 
-@rule(id="COD004", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,))
+@rule(id="COD004", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
 def sides_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Both sides of a rank-dependent branch issue collectives, but not the same ones.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall, CodeDiverges
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import diverging, program, reached_by, short
 
@@ -22,6 +22,7 @@ _SOME = "orbax.checkpoint.options.MultiprocessingOptions"
         CodeDiverges,
         CodeCall,
     ),
+    confidence=Confidence.SUPPORTED,
 )
 def checkpoint_on_one_process(seen: EvidenceSet) -> Iterator[Found]:
     """A checkpoint that all processes must save or restore is left to some of them.

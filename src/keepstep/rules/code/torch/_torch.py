@@ -50,11 +50,6 @@ def backend_of(init: Call) -> str:
     return given.literal.strip("'\"").lower() if given is not None and given.literal else ""
 
 
-def later_in_function(known: Program, place: Call) -> list[Call]:
-    """The calls of the same function that come after a line."""
-    return [each for each in known.inside(place.fact.function) if each.fact.order > place.fact.order]
-
-
 def is_without_gradients(call: Evidence[CodeCall], known: Program) -> bool:
     """Whether a call stands under ``no_grad``, as a block or as a decorator of its function."""
     if any("no_grad" in each.text or "inference_mode" in each.text for each in call.fact.within):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall, CodeDiverges
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, diverging, is_on_some_ranks, program, reached_by, short
 
@@ -25,7 +25,9 @@ def _saves_shards(seen: EvidenceSet) -> Iterator[Call]:
             yield each
 
 
-@rule(id="COD101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall))
+@rule(
+    id="COD101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall), confidence=Confidence.SUPPORTED
+)
 def collective_save_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
     """A save in which all ranks must take part is done by some of them.
 

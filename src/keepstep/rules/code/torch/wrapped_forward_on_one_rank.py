@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeDiverges
-from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import diverging, reached_by
 
 
-@rule(id="COD102", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), severity=Severity.WARNING)
+@rule(
+    id="COD102",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(CodeDiverges,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
 def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
     """Only some ranks call the model that DDP or FSDP wraps.
 
@@ -57,7 +63,8 @@ def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title="only some ranks call the wrapped model",
             because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
-            f" it{reached_by(fact)}; the wrapper exchanges data with all ranks there",
+            f" it{reached_by(fact)}; there FSDP gathers parameters from all ranks, and DDP sends buffers to"
+            " them if the model has any",
             evidence=(each,),
             fixes=(Fix(do="call `model.module` (DDP), or let all ranks evaluate their share of the data"),),
         )
