@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +10,15 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import CodeAssigned, CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import program
 
 _HOST = ("psutil.", "resource.getrusage")
 _OUTPUT = ("print", "info", "debug", "warning", "log", "add_scalar", "write")
-_OF_GPU = re.compile(r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)|(?:gpu|cuda)_(?:used|mb|gb)")
+_OF_GPU = lazy_pattern(
+    r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)|(?:gpu|cuda)_(?:used|mb|gb)", most=500
+)
 
 
 def _found(place: Evidence[Any]) -> Found:

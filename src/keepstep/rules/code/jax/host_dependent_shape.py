@@ -11,13 +11,14 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import CodeAssigned, CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.jax._jax import PARTS
 
-_LAST = re.compile(r"(?:==|>=)\s*\(?\s*[\w.]+(?:\(\))?\s*-\s*1\b")
+_LAST = lazy_pattern(r"(?:==|>=)\s*\(?\s*[\w.]+(?:\(\))?\s*-\s*1\b", most=500)
 """Compared with the last one."""
-_REST = re.compile(r"\+.*\b\w*(?:index|idx|host|process|rank|pid)\w*(?:\(\))?\s*<\s*[a-zA-Z_(]")
+_REST = lazy_pattern(r"\+.*\b\w*(?:index|idx|host|process|rank|pid)\w*(?:\(\))?\s*<\s*[a-zA-Z_(]", most=150)
 """One more for the first few."""
 _COUNTS = re.compile(r"[-+*/]|\blen\(|\.shape\b")
 

@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.code import CodeAssigned
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, is_seen_from
 
 Statement = Evidence[CodeAssigned]
 MEANS = ("tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean", "keras.backend.mean")
-BY_GLOBAL = re.compile(
-    r"compute_average_loss\(|/\s*(tf\.cast\()?\s*[\w.]*global\w*|1(\.0?)?\s*/\s*[\w.]*global\w*", re.I
+BY_GLOBAL = lazy_pattern(
+    r"compute_average_loss\(|/\s*(tf\.cast\()?\s*[\w.]*global\w*|1(\.0?)?\s*/\s*[\w.]*global\w*", re.I, most=500
 )
-BY_REPLICAS = re.compile(r"/\s*(tf\.cast\()?\s*[\w.()]*num_replicas|1(\.0?)?\s*/\s*[\w.()]*num_replicas")
+BY_REPLICAS = lazy_pattern(r"/\s*(tf\.cast\()?\s*[\w.()]*num_replicas|1(\.0?)?\s*/\s*[\w.()]*num_replicas", most=500)
 _NAME = re.compile(r"(?<![\w.])(?:self\.)?[A-Za-z_]\w*")
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import Value
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import (
     BATCHES,
@@ -21,9 +22,9 @@ from keepstep.rules.code.tensorflow._tensorflow import (
 )
 
 _REPLICAS = r"[\w.()]*num_replicas_in_sync"
-_PRODUCT = re.compile(rf"([A-Za-z_][\w.]*)\s*\*\s*{_REPLICAS}|{_REPLICAS}\s*\*\s*([A-Za-z_][\w.]*)")
+_PRODUCT = lazy_pattern(rf"([A-Za-z_][\w.]*)\s*\*\s*{_REPLICAS}|{_REPLICAS}\s*\*\s*([A-Za-z_][\w.]*)", most=500)
 _PER_REPLICA = re.compile(r"per_?(replica|gpu|device|core)", re.I)
-_GLOBAL = re.compile(r"global_?\w*batch|batch\w*_?global", re.I)
+_GLOBAL = lazy_pattern(r"global_?\w*batch|batch\w*_?global", re.I, most=500)
 
 
 class Given(NamedTuple):

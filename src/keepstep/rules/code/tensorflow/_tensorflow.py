@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, Value
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.rules.code._asking import Call, Program, program
 
 MULTI = ("tensorflow.distribute.MultiWorkerMirroredStrategy",)
@@ -24,10 +25,11 @@ MOST_FOLLOWED = 300
 
 _STRATEGY_MADE = re.compile(r"^tensorflow\.distribute\.(\w*Strategy\w*|get_strategy)$")
 _STRATEGY_TEXT = re.compile(r"(^|[._])(strategy|get_strategy\(\))$", re.I)
-_SCOPE_TEXT = re.compile(r"strategy[\w.()]*scope\(", re.I)
-_MODELS = re.compile(
+_SCOPE_TEXT = lazy_pattern(r"strategy[\w.()]*scope\(", re.I, most=500)
+_MODELS = lazy_pattern(
     r"^keras\.((models\.)?(Sequential|Model|clone_model)|applications\..+\.?[A-Z]\w*|applications\.[A-Z]\w*)$"
-    r"|^transformers\.TF\w+\.from_(pretrained|config)$|^keras_(nlp|cv|hub)\..*\.from_preset$"
+    r"|^transformers\.TF\w+\.from_(pretrained|config)$|^keras_(nlp|cv|hub)\..*\.from_preset$",
+    most=500,
 )
 _MODEL_BASES = ("keras.Model", "keras.models.Model", "keras.Sequential")
 _SETS_CONFIG = re.compile(r"""environ\[["']TF_CONFIG["']\]$""")

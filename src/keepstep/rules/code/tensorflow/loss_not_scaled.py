@@ -11,6 +11,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.code.tensorflow._loss import (
     MEANS,
@@ -28,7 +29,7 @@ _SCALED = re.compile(
     "replicas|global|compute_average_loss|all_?reduce|merge_call|aggregat|num_gpus|num_workers|world_size|scale_reg",
     re.I,
 )
-_OWN_BATCH = re.compile(r"/\s*(tf\.cast\()?\s*(tf\.shape\(|len\(|tf\.size\(|[\w.]+\.shape\[0\])")
+_OWN_BATCH = lazy_pattern(r"/\s*(tf\.cast\()?\s*(tf\.shape\(|len\(|tf\.size\(|[\w.]+\.shape\[0\])", most=500)
 
 
 def _is_scaled(tf: Distributed, step: Trained) -> bool:
