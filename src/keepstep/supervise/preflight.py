@@ -18,9 +18,7 @@ FAST = ("config", "resources")
 def preflight(job: Job, folder: Path, env: Mapping[str, str], script: Path | None) -> Report:
     """What would kill the run, as far as can be seen in a moment."""
     first = launches(job, attempt=0, folder=folder, exchange=folder, token="", env=env, more={})[0]
-    asked = CheckRequest(
-        parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,)
-    )
+    asked = CheckRequest(parts=FAST, script=script, paths=(folder,))
     return judge(look(place_of(asked, first.env if not job.as_given else env), FAST))
 
 

@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from keepstep import __version__
@@ -23,6 +23,7 @@ from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
 from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
+from keepstep.supervise.code_look import CodeLook, script_of
 from keepstep.supervise.crew import Applied, Crew, Overtaken, Superseded, ThisMachine, Trial
 from keepstep.supervise.decision import REFUSED, Action, Decision, Settings
 from keepstep.supervise.interrupts import Interrupts
@@ -75,7 +76,8 @@ class Supervisor:
                     must_check = self._asked.check and self._make_crew is None  # on several nodes, the crew does it
                     if must_check and not self._check(account.folder.path):
                         return account.finish("failed", 1)
-                    return self._attempts(account)
+                    with self._reading_the_script():
+                        return self._attempts(account)
                 finally:
                     account.close()
             finally:
@@ -102,11 +104,25 @@ class Supervisor:
         """The fast parts of the check. False where something would surely kill the run."""
         from keepstep.supervise.preflight import preflight, would_end_it
 
-        script = next((Path(word) for word in self._asked.job.command if word.endswith(".py")), None)
+        script = script_of(self._asked.job.command, self._asked.job.cwd)
         words, fatal = would_end_it(preflight(self._asked.job, folder, self._env, script))
         for line in (*words, *([REFUSED] if fatal else ())):
             self._terminal.say(line)
         return not fatal
+
+    @contextlib.contextmanager
+    def _reading_the_script(self) -> Iterator[None]:
+        """Look for bugs in the script meanwhile. A process that took the lead over does not say again what was said."""
+        job = self._asked.job
+        script = script_of(job.command, job.cwd)
+        if not self._asked.check or self._take_over is not None or script is None:
+            yield
+            return
+        look = CodeLook(script, job.cwd, self._terminal.say)
+        try:
+            yield
+        finally:
+            look.close()
 
     # --- attempts
 

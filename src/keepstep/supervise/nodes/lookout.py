@@ -17,6 +17,7 @@ from typing import Any
 
 from keepstep.core import foreign_json
 from keepstep.core.identity import Rank
+from keepstep.supervise.code_look import script_of
 from keepstep.supervise.launch import Job, launches
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
@@ -121,8 +122,8 @@ class Lookout:
     def _place(self, env: Mapping[str, str], job: Job) -> Any:
         from keepstep.check.checkup import CheckRequest, place_of
 
-        script = next((job.cwd / word for word in job.command if word.endswith(".py")), None)
-        asked = CheckRequest(parts=FAST, script=script if script and script.is_file() else None, paths=(job.cwd,))
+        script = script_of(job.command, job.cwd)
+        asked = CheckRequest(parts=FAST, script=job.cwd / script if script is not None else None, paths=(job.cwd,))
         place = place_of(asked, env)
         rank = replace(place.rank, node=self._post.host) if place.rank is not None else None
         return replace(place, host=self._post.host, rank=rank)
