@@ -24,7 +24,7 @@ def block(cluster: Cluster, host: int, *rule: str) -> None:
     cluster.hosts.do(host, "iptables", "-A", "INPUT", *rule)
 
 
-@pytest.mark.parametrize("cluster", [2, 4], indirect=True)
+@pytest.mark.parametrize("cluster", [2, pytest.param(4, marks=pytest.mark.long)], indirect=True)
 @pytest.mark.parametrize("torch", [False, True], ids=["tensorflow", "torch"])
 def test_a_healthy_cluster_gives_no_finding(cluster: Cluster, torch: bool) -> None:
     ended = cluster.check(torch=torch)
@@ -94,6 +94,7 @@ def test_a_link_that_is_open_in_one_direction_only_is_named(cluster: Cluster) ->
     assert cluster.check().titles == []
 
 
+@pytest.mark.long
 def test_a_firewall_that_opens_only_the_known_port_matters_to_torch_and_not_to_tensorflow(cluster: Cluster) -> None:
     for host in range(3):
         block(cluster, host, *NEW, "-m", "multiport", "!", "--dports", "2222,29500,23400:24399", "-j", "DROP")
@@ -118,7 +119,7 @@ def test_a_host_on_a_slow_cable_is_named(cluster: Cluster) -> None:
         assert ended.report["findings"][0]["ranks"] == [last]
 
 
-@pytest.mark.parametrize("cluster", [2, 4], indirect=True)
+@pytest.mark.parametrize("cluster", [2, pytest.param(4, marks=pytest.mark.long)], indirect=True)
 def test_a_cable_that_is_slow_in_one_direction_is_named_with_the_direction(cluster: Cluster) -> None:
     cluster.hosts.at_switch("tc", "qdisc", "add", "dev", "port1", *SHAPE)
     ended = cluster.check()

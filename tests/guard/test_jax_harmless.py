@@ -53,6 +53,7 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
         assert plans >= {"update", "loss_of"}
 
 
+@pytest.mark.long
 def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path, plain: list[str]) -> None:
     with ranks(
         tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT

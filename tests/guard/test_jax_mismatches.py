@@ -77,6 +77,7 @@ def test_a_batch_that_is_short_on_one_rank_in_the_middle_of_the_run_is_refused(t
         }
 
 
+@pytest.mark.long
 def test_the_same_amid_metrics_names_the_rank_that_changed_and_its_line(tmp_path: Path) -> None:
     """One function that is compiled with collectives and without: which of them ran must not be confused."""
     with ranks(tmp_path, "--fault", "late_ragged_amid_metrics", "--steps", "400", script=SCRIPT) as running:
@@ -169,6 +170,7 @@ def test_a_loss_that_becomes_nan_by_itself_is_told_while_the_run_goes_on(tmp_pat
         )
 
 
+@pytest.mark.long
 def test_processes_that_train_on_meshes_of_their_own_are_told(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "local_mesh", "--steps", "1000000", script=SCRIPT) as running:
         running.wait_for(lambda: {note["rank"]["index"] for note in running.notes("NeverExchanged")} == {0, 1})

@@ -58,6 +58,7 @@ def test_without_the_key_value_service_the_training_goes_on(runs: Callable[[str]
     assert {fact.part for fact in silent.facts("GuardPart")} >= {"contracts"}
 
 
+@pytest.mark.long
 def test_lean_steps_are_counted_silent_and_train_as_without_the_guard(runs: Callable[[str], Ran]) -> None:
     lean, full = runs("lean"), runs("on")
     assert lean.codes == [0, 0] and lean.digests == runs("off").digests

@@ -83,6 +83,7 @@ def test_a_rank_with_fewer_batches_is_told_at_the_first_step_and_when_its_epoch_
     assert told["batches of the dataset"] == {"6": (0,), "4": (1,)}
 
 
+@pytest.mark.long
 def test_a_rank_that_trains_alone_is_told_at_its_first_step(runs: Callable[[str], Ran]) -> None:
     ran = runs("alone")
     assert ran.codes == [0]

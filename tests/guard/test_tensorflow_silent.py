@@ -31,6 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     return lambda name: begun[name].result()
 
 
+@pytest.mark.long
 def test_a_batch_with_a_nan_that_only_the_graph_sees_is_told_by_its_rank(runs: Callable[[str], Ran]) -> None:
     ran = runs("batch")
     assert ran.codes == [0, 0]

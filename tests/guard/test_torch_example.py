@@ -15,6 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "guard_torch.py"
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
 
 
+@pytest.mark.long
 def test_the_rank_that_enters_a_barrier_alone_is_named(tmp_path: Path) -> None:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     command = [sys.executable, str(EXAMPLE)]

@@ -34,6 +34,7 @@ def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: st
     assert not run.troubles()
 
 
+@pytest.mark.long
 def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
     with ranks(tmp_path, "weights when asked", script=SCRIPT) as run:
         run.wait_for(lambda: run.notes("NeverExchanged"))
@@ -45,6 +46,7 @@ def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
     assert not run.troubles()
 
 
+@pytest.mark.long
 def test_a_training_that_is_over_before_the_guard_has_looked(tmp_path: Path) -> None:
     with ranks(tmp_path, "never", script=SCRIPT) as run:
         assert run.ended() == [0, 0], run.logs()

@@ -42,6 +42,7 @@ def test_a_healthy_run_is_the_same_to_the_bit_and_silent(tmp_path: Path, weights
         assert not run.troubles()
 
 
+@pytest.mark.long
 def test_lean_steps_are_the_same_to_the_bit_counted_and_silent(tmp_path: Path, weights: list[str]) -> None:
     with ranks(tmp_path, "--first", "from keepstep.guard import start; start.session().every = 5") as run:
         assert run.ended() == [0, 0], run.logs()
@@ -98,7 +99,9 @@ w.Store.put = w.Store.get = gone
 }
 
 
-@pytest.mark.parametrize("part", list(BREAKS))
+@pytest.mark.parametrize(
+    "part", [part if n == 0 else pytest.param(part, marks=pytest.mark.long) for n, part in enumerate(BREAKS)]
+)
 def test_parts_that_fail_leave_the_training_as_it_is(tmp_path: Path, weights: list[str], part: str) -> None:
     with ranks(tmp_path, "--first", BREAKS[part]) as run:
         assert run.ended() == [0, 0], run.logs()

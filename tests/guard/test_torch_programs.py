@@ -22,6 +22,7 @@ def line_of(words: str) -> str:
     return f"{SCRIPT.name}:{next(number for number, line in enumerate(lines, 1) if words in line)}"
 
 
+@pytest.mark.long
 def test_sentences_padded_to_their_longest_and_a_short_last_batch_are_healthy(tmp_path: Path) -> None:
     with ranks(tmp_path / "without", "healthy", script=SCRIPT, KEEPSTEP="off") as run:
         assert run.ended() == [0, 0], run.logs()
@@ -34,6 +35,7 @@ def test_sentences_padded_to_their_longest_and_a_short_last_batch_are_healthy(tm
         assert not run.troubles()
 
 
+@pytest.mark.long
 def test_a_dataset_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -> None:
     """Found with Accelerate's test_script: batches were said to differ, since Python had reused memory on one rank."""
     with ranks(tmp_path, "looked over before", script=SCRIPT) as run:

@@ -146,6 +146,7 @@ def test_a_crash_takes_the_stacks_of_the_others_along(tmp_path: Path) -> None:
     assert float(first["at"]) - float((tmp_path / "struck-0").read_text()) < 0.5 + ROOM_S / 8
 
 
+@pytest.mark.long
 def test_the_users_torchrun_is_left_to_itself(tmp_path: Path) -> None:
     script = HEAD.replace('int(os.environ["KEEPSTEP_ATTEMPT"])', "0") + "train(40, at=30, what=lambda: 1 / 0)"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]

@@ -130,6 +130,7 @@ def test_an_exception_in_torch_is_not_waited_for_on_its_way_out(tmp_path: Path, 
     assert "raised KeyError" in run.out
 
 
+@pytest.mark.long
 def test_a_rank_that_saves_before_it_leaves_may_finish_that(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     save = """
@@ -149,6 +150,7 @@ finally:
     assert (tmp_path / "saved").exists() and "decision: end the run: rank 1 raised KeyError" in run.err
 
 
+@pytest.mark.long
 def test_an_exception_under_the_users_launcher_is_told_at_once_and_nothing_is_ended(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     leave = (
@@ -164,6 +166,7 @@ def test_an_exception_under_the_users_launcher_is_told_at_once_and_nothing_is_en
     assert len(run.manifest["attempts"]) == 1 and "decision: restart" not in run.err
 
 
+@pytest.mark.long
 def test_a_sleeping_rank_gets_no_longer_than_a_restart_costs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     sleep = (

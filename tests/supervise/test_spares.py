@@ -370,6 +370,7 @@ SETTINGS = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.frameworks
 @pytest.mark.slow
 def test_settings_made_inside_the_script_hold_warm_as_cold(bench: Bench, tmp_path: Path) -> None:

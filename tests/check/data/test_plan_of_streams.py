@@ -18,7 +18,7 @@ from keepstep.core.facts.plan import LoaderRefuses
 from tests.check.data.fed import assert_fed_as_planned, batch_sizes, nonempty_files, numbers_of_ranks, planned
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.filterwarnings("ignore")]
-EXAMPLES = int(os.environ.get("PLAN_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("PLAN_EXAMPLES", "4"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 few_workers = st.sampled_from([0, 0, 0, 1, 2, 3])
 

@@ -136,6 +136,7 @@ def test_ctrl_c_ends_all_ranks_and_gives_the_nodes_back(cluster: RayCluster):
     assert run.ended() == 128 + signal.SIGINT, run.text
 
 
+@pytest.mark.long
 def test_a_cut_of_five_seconds_is_named_and_survived(cluster: RayCluster):
     run = Run(cluster)
     host = next(int(name[-1]) for _, name in run.started(0).values() if name != "node-0")
@@ -192,6 +193,7 @@ print(*[f"{each['NodeManagerHostname']}={each['NodeID']}" for each in ray.nodes(
 """
 
 
+@pytest.mark.long
 def test_a_node_that_ray_drains_is_one_event_for_all_ranks_whatever_was_before(cluster: RayCluster):
     (cluster.folder / "ids.py").write_text(NODE_IDS)
     said, _ = cluster.command(0, sys.executable, "ids.py").communicate(timeout=PATIENCE_S)
@@ -244,6 +246,7 @@ def test_the_run_ends_on_all_nodes_when_the_launching_process_is_killed(cluster:
     assert run.ended() == -signal.SIGKILL
 
 
+@pytest.mark.long
 def test_the_run_ends_on_all_nodes_when_the_node_of_the_launching_process_dies(cluster: RayCluster):
     """It is Ray's head as well, so this is the last test of this cluster."""
     run = Run(cluster, "--nodes", "3")

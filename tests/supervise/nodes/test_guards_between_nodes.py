@@ -91,6 +91,7 @@ def test_ranks_on_two_nodes_with_different_models_are_stopped_before_they_hang(t
     assert [re.match(r"rank(\d)-", name)[1] for name in boxes] == ["0", "1"]  # type: ignore[index]
 
 
+@pytest.mark.long
 def test_ranks_on_two_nodes_that_agree_train_and_finish(tmp_path: Path) -> None:
     assert run_apart(tmp_path, wider=0) == [0, 0]
     notes = [path.read_text() for path in (tmp_path / "attempt").rglob("*.notes.jsonl")]

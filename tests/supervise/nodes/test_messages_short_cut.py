@@ -36,13 +36,13 @@ def either(line: bytes) -> messages.Message | None:
         return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(BEATS | HEARD)
 def test_what_is_written_is_read(message: Beat | Heard) -> None:
     assert decode(encode(message)) == message == messages._decode_any(encode(message))
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(BEATS | HEARD, st.data())
 def test_a_damaged_one_is_read_as_the_general_way_reads_it(message: Beat | Heard, data: st.DataObject) -> None:
     line = bytearray(encode(message))

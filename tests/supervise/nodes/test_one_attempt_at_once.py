@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from keepstep.supervise.nodes.lease import KILL_S, LEASE_S
 from tests.supervise.nodes.simulated import Simulation
 
-DRAWS = int(os.environ.get("KEEPSTEP_DRAWS", "60"))
+DRAWS = int(os.environ.get("KEEPSTEP_DRAWS", "30"))
 TERM_S = 4.0
 SAFE_S = LEASE_S + KILL_S
 MANY = settings(
