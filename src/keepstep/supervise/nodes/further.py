@@ -32,7 +32,7 @@ class Further:
     """Of one attempt."""
 
     def __init__(self, leader: Leader, number: int, folder: Path, layout: Layout, applied: Applied, cwd: Path) -> None:
-        self._leader, self._number, self._folder = leader, number, folder
+        self._leader, self._number, self.folder = leader, number, folder
         self._layout, self._applied, self._cwd = layout, applied, cwd
         self._hosts: Hosts | None = None
 
@@ -61,7 +61,7 @@ class Further:
         if not self._hosts.seen:
             return False
         with contextlib.suppress(OSError):
-            append(self._folder / FILE, self._hosts.seen)
+            append(self.folder / FILE, self._hosts.seen)
         return True
 
     def offers(self, report: Report, progress: Progress, env: Mapping[str, str]) -> tuple[Remedy, ...]:
