@@ -23,7 +23,7 @@ from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.blame import failure_of
 from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.exits import as_exit
-from keepstep.supervise.nodes.further import Further
+from keepstep.supervise.nodes.further import Further, pin_newcomers
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
@@ -115,6 +115,7 @@ class World:
         leader, applied, nodes = self._leader, self._applied, [place.node for place in places]
         if leader.newest_attempt >= self.number:  # an agent of an earlier leader has come since this one has its number
             raise Overtaken
+        pin_newcomers(leader, self.number, places, applied, self._gathering)
         if not self._gathering.as_given:
             try:
                 self._layout = seated(leader, self.number, places, self._gathering.roles, applied, self._answered)
@@ -349,14 +350,8 @@ class World:
         if self._judged is None or not self._nodes:
             return
         outcome, report = self._judged
-        failure = failure_of(
-            self.number,
-            outcome.happened,
-            report,
-            lost=[fact.host for fact in self._lost.values()],
-            machines=[self._host(node) for node in self._nodes],
-            layout=self._layout,
-        )
+        lost, machines = [fact.host for fact in self._lost.values()], [self._host(node) for node in self._nodes]
+        failure = failure_of(self.number, outcome.happened, report, lost=lost, machines=machines, layout=self._layout)
         if failure is not None:
             self._gathering.failed(failure)
 
