@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -231,7 +232,7 @@ class Account:
         again = len(manifest.attempts) - 1
         restarts = f", with {count(again, 'restart')}" if again > 0 else ""
         took = duration(manifest.ended - manifest.began)
-        more = "" if state == "finished" else f"; to see why: keepstep why {self.folder.path}"
+        more = "" if state == "finished" else f"; to see why: keepstep why {shlex.quote(str(self.folder.path))}"
         self._terminal.say(f"{state} with status {status} after {took}{restarts}{more}")
         return status
 
