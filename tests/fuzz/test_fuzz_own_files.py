@@ -220,7 +220,7 @@ def test_manifests(found: Any) -> None:
             of_all_attempts(dict.fromkeys(folders, empty), [each for each in said.attempts if each.number <= last])
         for listed in runs.runs(Path(folder)):
             _line(listed, 10)
-        runs.find("last", Path(folder))
+        runs.find("last", runs.runs(Path(folder)))
         runs.prune(Path(folder), least=0, now=1e9)
 
 

@@ -89,11 +89,11 @@ def test_the_attempt_that_a_run_ended_with_is_explained(tmp_path: Path) -> None:
 
 def test_runs_are_found_by_name(tmp_path: Path) -> None:
     first, last = make(tmp_path, "alpha", began=1e9), make(tmp_path, "beta", began=2e9)
-    assert runs.find("last", tmp_path) == last
-    assert runs.find("alpha", tmp_path) == first
-    assert runs.find(last.name, tmp_path) == last
-    assert runs.find("nothing", tmp_path) is None
-    assert runs.find("a", tmp_path) is None  # both have one
+    assert runs.find("last", runs.runs(tmp_path)) == last
+    assert runs.find("alpha", runs.runs(tmp_path)) == first
+    assert runs.find(last.name, runs.runs(tmp_path)) == last
+    assert runs.find("nothing", runs.runs(tmp_path)) is None
+    assert runs.find("a", runs.runs(tmp_path)) is None  # both have one
 
 
 def test_old_and_large_runs_are_pruned_but_not_the_newest_nor_running_ones(tmp_path: Path) -> None:

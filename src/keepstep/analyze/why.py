@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
 from keepstep.analyze.lives import by_lives
+from keepstep.analyze.pasted import with_places
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.analyze.started_again import started_again
 from keepstep.core.engine import diagnose
@@ -109,7 +110,8 @@ def explain_paths(
         seen = EvidenceSet(items=tuple(in_time_order(items)), coverage=tuple(gathered.coverage))
         asked = [*builtin_rules(), *rules]
         report = by_lives(seen, lambda part: diagnose(part, asked))
-        return Explained(replace(report, clocks=clocks), seen, tuple(files))
+        report = with_places(replace(report, clocks=clocks), paths)
+        return Explained(report, seen, tuple(files))
 
 
 def _by_one_clock(gathered: _Gathered) -> tuple[list[Evidence[Fact]], tuple[ClockOffset, ...]]:
@@ -143,10 +145,12 @@ def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Expla
 
     seen = look_at_live(pids)
     running = [each.fact.pid for each in seen.all(ProcessSeen)]
-    own, looked = read_own(left_by(running))
+    left = left_by(running)
+    own, looked = read_own(left)
     known = tuple(each for each in own if isinstance(each.fact, CollectivesIssued | RankDoing))
     seen = EvidenceSet(items=(*seen.items, *known), coverage=(*seen.coverage, *looked))
-    return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen)
+    report = diagnose(seen, [*builtin_rules(), *rules])
+    return Explained(with_places(report, (each.path.parent for each in left if each.path is not None)), seen)
 
 
 def _read_logs(

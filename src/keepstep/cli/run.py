@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ def run_verb(asked: argparse.Namespace) -> int:
         if value is not None and value < least:
             raise UserError(f"{name} must be at least {least}, not {value:g}")
     wanted = _wanted(asked, command)
+    if asked.detach:
+        return _detached(wanted)
     station = station_of(wanted, os.environ) if asked.ranks is None or not wanted.any else None
     if asked.ranks is not None and (station is not None or wanted.any):
         raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
@@ -44,6 +47,14 @@ def run_verb(asked: argparse.Namespace) -> int:
     from keepstep.supervise.nodes.run import run_on_nodes
 
     return run_on_nodes(station, _asked(asked, job), os.environ)
+
+
+def _detached(wanted: Wanted) -> int:
+    if wanted.on != "ray":
+        raise UserError("--detach is for --on ray", hint="give --on ray, or leave --detach out")
+    from keepstep.supervise.engines.ray_lead import follow, rest_of
+
+    return follow(rest_of(sys.argv[1:]), os.environ)
 
 
 def _plan(asked: argparse.Namespace, command: list[str], station: Station) -> Job:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keepstep.core.visible import visible
 from keepstep.core.wording import count, duration, shorten, size
-from keepstep.store import hosts, runs
+from keepstep.store import hosts, runs, shelter
 
 
 def runs_verb(asked: argparse.Namespace) -> int:
@@ -26,7 +26,7 @@ def runs_verb(asked: argparse.Namespace) -> int:
         return 0
     if asked.hosts:
         return _hosts(asked.json)
-    listed = runs.runs(root)
+    listed = shelter.all_runs(root)
     if asked.json:
         rows = [
             {"path": str(run.path), **asdict(run.manifest), "state": run.state, "size_bytes": run.size_bytes}

@@ -23,7 +23,7 @@ from keepstep.extend import load_extensions
 from keepstep.rules import builtin_rules
 from keepstep.sources.files import Left, read_standard_input
 from keepstep.sources.job import JobLeft
-from keepstep.store import runs
+from keepstep.store import runs, shelter
 from keepstep.store.history import remember
 
 
@@ -140,14 +140,14 @@ def _run_or_path(text: str) -> Path:
 def _run(text: str) -> Path:
     path = Path(text)
     if not path.exists() and "/" not in text:
-        found = runs.find(text)
+        found = runs.find(text, shelter.all_runs())
         if found is None and text == "last":
             raise UserError(
                 f"there is no run here yet: no run folder in {runs.DEFAULT.absolute()}",
                 hint="start one with `keepstep run -- CMD`, or give the folder or files that a run wrote",
             )
         path = found or path
-    return path
+    return shelter.of(path) or path
 
 
 def _damaged_manifests(paths: list[str]) -> Iterator[Coverage]:

@@ -49,6 +49,10 @@ class Safety(Enum):
     NEEDS_OWNER = "needs_owner"
 
 
+RUN_FOLDER = "RUN_FOLDER"
+"""In a command: where the evidence was read. Whoever reads it puts the place there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
     """One thing to do. ``command`` can be pasted; ``safety`` says what it may change."""

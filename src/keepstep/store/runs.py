@@ -27,7 +27,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -92,6 +92,8 @@ class Manifest:
     status: int | None = None
     attempts: list[AttemptSaid] = field(default_factory=list)
     remedies: list[str] = field(default_factory=list)
+    moved_from: str = ""
+    """Where its folder was until that could not be written any more."""
 
 
 class RunFolder:
@@ -105,6 +107,8 @@ class RunFolder:
         self.trouble = "the disk is full"
         """Why, in words."""
         self.reserve = Reserve(path)
+        self.device = path.stat().st_dev if path.is_dir() else None
+        """The disk that it was made on."""
 
     def attempt(self, number: int) -> Path:
         """The folder of an attempt, made."""
@@ -153,7 +157,7 @@ def create(root: Path, command: list[str], *, name: str | None, ranks: int, vers
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name or _label(command)).strip("-.")[:40] or "run"
     stamp = datetime.fromtimestamp(began, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     root.mkdir(parents=True, exist_ok=True)
-    _ignore(root)
+    keep_out_of_git(root)
     for again in range(1000):
         path = root / (f"{stamp}-{label}" + (f"-{again + 1}" if again else ""))
         with contextlib.suppress(FileExistsError):
@@ -185,7 +189,7 @@ def _label(command: list[str]) -> str:
     return Path(command[0]).name if command else "run"
 
 
-def _ignore(root: Path) -> None:
+def keep_out_of_git(root: Path) -> None:
     """Keep runs out of version control."""
     if root.parent.name == ".keepstep":
         with contextlib.suppress(OSError):
@@ -298,9 +302,8 @@ def _attempt_folder(path: Path, said: AttemptSaid) -> Path | None:
     return folder if folder.is_dir() and not folder.is_symlink() else None
 
 
-def find(name: str, root: Path = DEFAULT) -> Path | None:
+def find(name: str, listed: Sequence[Listed]) -> Path | None:
     """A run by its name, by a unique part of its name, or as ``last``."""
-    listed = runs(root)
     if name == "last" and listed:
         return listed[-1].path
     fits = [run.path for run in listed if name == run.path.name] or [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -17,8 +18,9 @@ from keepstep.core.private_files import open_private
 from keepstep.core.report import Report, Verdict
 from keepstep.core.wording import count, duration, size
 from keepstep.sources.files import GAPS
+from keepstep.store import shelter
 from keepstep.store.runs import AttemptSaid, RunFolder
-from keepstep.supervise.crew import Page
+from keepstep.supervise.crew import Page, Trial
 from keepstep.supervise.decision import Action, Decision
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened
@@ -67,6 +69,9 @@ class Account:
     def begin(self, number: int) -> Path:
         """Open the page of an attempt. Returns its folder."""
         folder = self.folder.attempt(number)
+        if number and (moved := shelter.move(self.folder, number, though_full=False)) is not None:
+            self._terminal.say(moved.words)
+            folder = self.folder.attempt(number)
         self.folder.manifest.attempts.append(AttemptSaid(number=number, began=time.time()))
         self.folder.save()
         return folder.absolute()
@@ -81,6 +86,16 @@ class Account:
     def _said(self) -> AttemptSaid:
         """The page of the current attempt."""
         return self.folder.manifest.attempts[-1]
+
+    def find_room(self, attempt: Trial, outcome: Outcome) -> None:
+        """Where the run folder cannot be written any more, go on in another one, with what the agents still have."""
+
+        def find() -> shelter.Moved | None:
+            if (moved := shelter.move(self.folder, attempt.number)) is not None:
+                self._terminal.say(moved.words)
+            return moved
+
+        attempt.move(find, outcome)
 
     def explain(self, attempt: Page) -> tuple[Report, Progress]:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
@@ -217,7 +232,7 @@ class Account:
         again = len(manifest.attempts) - 1
         restarts = f", with {count(again, 'restart')}" if again > 0 else ""
         took = duration(manifest.ended - manifest.began)
-        more = "" if state == "finished" else f"; to see why: keepstep why {self.folder.path}"
+        more = "" if state == "finished" else f"; to see why: keepstep why {shlex.quote(str(self.folder.path))}"
         self._terminal.say(f"{state} with status {status} after {took}{restarts}{more}")
         return status
 

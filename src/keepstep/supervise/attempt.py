@@ -15,6 +15,7 @@ from pathlib import Path
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.report import Report
+from keepstep.store.shelter import FindRoom
 from keepstep.supervise.ending import end
 from keepstep.supervise.members import Members
 from keepstep.supervise.progress import Progress
@@ -62,6 +63,9 @@ class Attempt:
         self.records.started(launch, ranks=None if job.as_given else sum(each.trains for each in job.members))
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
+
+    def move(self, find_room: FindRoom, outcome: Outcome) -> None:
+        """On one machine, ranks and guards have its folder open: it stays where it is."""
 
     def look_further(self, report: Report, progress: Progress) -> bool:
         """On one machine, everything was looked at while it ran."""

@@ -14,6 +14,7 @@ from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.report import Report
 from keepstep.store.reserve import Reserve
+from keepstep.store.shelter import FindRoom
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.ending import Reaper
@@ -91,6 +92,9 @@ class Trial(Page, Protocol):
 
     env: Mapping[str, str]
     """What its ranks are started with."""
+
+    def move(self, find_room: FindRoom, outcome: Outcome) -> None:
+        """Once it has failed: go on in another folder if its own cannot be written, where its evidence can move."""
 
     def begin(self) -> None: ...
     def watch(self) -> Outcome: ...

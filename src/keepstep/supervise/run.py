@@ -179,6 +179,7 @@ class Supervisor:
                 return None, outcome
             if outcome.happened is Happened.GROWS:
                 return account.grows(self._decide(_of(attempt, outcome), outcome, ())), outcome
+            account.find_room(attempt, outcome)
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
             report, progress = account.explain(attempt)

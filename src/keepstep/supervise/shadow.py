@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shlex
 import signal
 import socket
 import sys
@@ -186,7 +187,7 @@ class Companion:
         else:
             who = _names(stop.suspicion.held_up)
             self._say(f"{stop.words}{doubt}; look at {who}")
-        self._say(f"  more: keepstep why {self.folder}")
+        self._say(f"  more: keepstep why {shlex.quote(str(self.folder))}")
 
     def _heal(self) -> None:
         """The run continued after all: what was written would be wrong from now on."""

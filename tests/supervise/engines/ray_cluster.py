@@ -15,7 +15,7 @@ from keepstep.lab import hosts as lab_hosts
 from keepstep.lab.hosts import Hosts, address
 
 PORT = 6379
-START_S = 90.0
+START_S = 180.0
 TRIES = 4
 """Ray gives a raylet 30 s to show itself, which is not much on a crowded machine."""
 HAS_JOBS = all(importlib.util.find_spec(name) is not None for name in ("ray", "aiohttp", "aiohttp_cors", "opencensus"))

@@ -35,7 +35,9 @@ PATIENCE_S = 180.0
 class Run:
     """One run on two nodes of the cluster, with a spare one, as its user sees it."""
 
-    def __init__(self, cluster: RayCluster, *more: str, before: tuple[str, ...] = (), **env: str) -> None:
+    def __init__(
+        self, cluster: RayCluster, *more: str, before: tuple[str, ...] = (), launched_on: int = 0, **env: str
+    ) -> None:
         """``before``: of the command line."""
         self.cluster, self.folder = cluster, cluster.folder
         for path in (*self.folder.glob("started-*"), *self.folder.glob("go-*")):
@@ -44,7 +46,7 @@ class Run:
         options = ["--on", "ray", "--nodes", "2", "--per-node", "1", "--no-check", "--no-spares", *more]
         cluster.env = {**cluster.env, **env}
         words = [sys.executable, "-m", "keepstep", "run", *options, "--", sys.executable, "train.py"]
-        self.process = cluster.command(0, *before, *words)
+        self.process = cluster.command(launched_on, *before, *words)
         self.said: list[tuple[float, str]] = []
         self._reading = threading.Thread(target=self._read)
         self._reading.start()

@@ -24,14 +24,20 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
     made.close()
 
 
+def start(machines: Machines, job_name: str, *options: str) -> list[Agent]:
+    """One agent on each machine."""
+    agents = []
+    for host in range(machines.net.count):
+        machines.of(host, "work", "train.py").write_text((JOBS / f"{job_name}.py").read_text())
+        where = ("--node-rank", str(host), "--meet", f"{lab.address(0)}:{PORT}", "--per-node", "1")
+        job = (sys.executable, "train.py", "10", str(machines.folder / "done"))
+        agents.append(machines.start(host, *where, *options, env={"KEEPSTEP": "on"}, script=job))
+    return agents
+
+
 def run(machines: Machines, job_name: str, *options: str) -> Agent:
     """Both agents; the leader's, once both have ended."""
-    agents = []
-    for host in range(2):
-        machines.of(host, "work", "train.py").write_text((JOBS / f"{job_name}.py").read_text())
-        where = ("--nodes", "2", "--node-rank", str(host), "--meet", f"{lab.address(0)}:{PORT}", "--per-node", "1")
-        job = (sys.executable, "train.py", "10")
-        agents.append(machines.start(host, *where, *options, env={"KEEPSTEP": "on"}, script=job))
+    agents = start(machines, job_name, "--nodes", "2", *options)
     for agent in agents:
         agent.ended(240.0)
     return agents[0]
@@ -51,13 +57,19 @@ def why(machines: Machines) -> str:
 
 def add_dead_interface(machines: Machines) -> None:
     """A second one on each machine, that no cable joins, and to which the machine's own name leads."""
-    names = "".join(f"{DEAD}.{host + 1} {lab.name(host)}\n" for host in range(2))
+    every = range(machines.net.count)
+    names = "".join(f"{DEAD}.{host + 1} {lab.name(host)}\n" for host in every)
     (machines.folder / "etc-hosts").write_text(f"127.0.0.1 localhost\n{names}")
-    for host in range(2):
+    for host in every:
         machines.net.do(host, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "cable1")
         machines.net.do(host, "ip", "link", "set", "cable1", "up")
         machines.net.do(host, "ip", "addr", "add", f"{DEAD}.{host + 1}/24", "dev", "eth1")
         machines.net.do(host, "ip", "link", "set", "eth1", "up")
+
+
+def rename_interface(machines: Machines, host: int, name: str) -> None:
+    for words in (("eth0", "down"), ("eth0", "name", name), (name, "up")):
+        machines.net.do(host, "ip", "link", "set", *words)
 
 
 def block_ports(machines: Machines, first: int = 15000, last: int = 32767) -> None:
@@ -105,3 +117,22 @@ def test_without_remedies_the_cause_is_named_and_the_run_ends(machines: Machines
     assert "advice: use the interface eth0" in leader.said
     assert "remedy:" not in leader.said
     assert manifest(machines)["remedies"] == []
+
+
+def test_a_spare_that_takes_a_place_is_pinned_to_its_own_interface(tmp_path: Path):
+    machines = Machines(3, tmp_path)
+    try:
+        rename_interface(machines, 2, "net7")
+        add_dead_interface(machines)
+        agents = start(machines, "torch_slow", "--nodes", "2", "--spare-nodes", "1")
+        agents[0].says("step 3: 3 through eth0", 240.0)
+        agents[1].process.kill()
+        agents[0].says("remedy: use the interface net7 of node-2, which all hosts reach", 120.0)
+        (tmp_path / "done").touch()
+        assert agents[0].ended(240.0) == 0, agents[0].said
+        after = agents[0].said.partition("node-2 (node 2) replaces node-1 (node 1)")[2]
+        assert "step 3: 3 through eth0" in after, agents[0].said
+        assert "through net7" in agents[2].said, agents[2].said
+        assert manifest(machines)["remedies"] == ["pin eth0"]
+    finally:
+        machines.close()

@@ -121,6 +121,11 @@ def _add_nodes(run: Parser) -> None:
         help="with --on ray: what to take on each node (default: one CPU per rank, and one GPU where nodes have them)",
     )
     nodes.add_argument(
+        "--detach",
+        action="store_true",
+        help="with --on ray: let an actor of Ray lead, which it starts again on another node if that is lost",
+    )
+    nodes.add_argument(
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"
     )
     nodes.add_argument(

@@ -28,3 +28,17 @@ class NodesMissing(Fact):
     """In words: who is missing, and what is known about it."""
     refused: bool = False
     """They came, but with another program, version or option than the first one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolderLost(Fact):
+    """The leader could not write into the run folder any more, and goes on in another one."""
+
+    host: str
+    path: str
+    error: str
+    """What the system says."""
+    full: bool = False
+    gone: bool = False
+    instead: str
+    """Where the recording goes on."""

@@ -123,6 +123,20 @@ def folder_gone(trial: Trial) -> None:
     ranks_killed(trial)
 
 
+def small_run_folder(trial: Trial) -> None:
+    """Before the start: the leader's run folder is a disk of its own."""
+    place = trial.machines.of(0, "work", ".keepstep")
+    place.mkdir()
+    trial.machines.net.do(0, "mount", "-t", "tmpfs", "-o", "size=4m", "disk", str(place))
+
+
+def folder_full(trial: Trial) -> None:
+    """The disk of the leader's run folder is filled, and then ranks are killed."""
+    place = trial.machines.of(0, "work", ".keepstep", "filled")
+    trial.machines.net.do(0, "sh", "-c", f"dd if=/dev/zero of={place} bs=4k 2>/dev/null; true")
+    ranks_killed(trial)
+
+
 def small_disk(trial: Trial) -> None:
     """Before the start: one node's temporary folder is a disk of its own."""
     place = str(trial.machines.of(CUT, "tmp"))

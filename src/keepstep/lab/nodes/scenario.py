@@ -32,6 +32,8 @@ class NodeScenario:
     """The machine that the report must name."""
     ranks: tuple[int, ...] = ()
     """Those that it may blame."""
+    also: tuple[str, ...] = ()
+    """Rules that must have found something besides."""
     attempts: int = 2
     """How many must have run. Never two at once."""
     statuses: tuple[int | None, ...] = (0, 0)

@@ -15,6 +15,7 @@ SILENT = "network.unreachable_or_firewall"
 GONE = "network.connection_reset_peer_died"
 KILLED = "unknown.not_established"
 """SIGKILL from nobody knows whom."""
+FOLDER_LOST: dict[str, Any] = {"cause": KILLED, "host": "node-1", "ranks": (1,), "also": ("RES012",)}
 SHRINKS: dict[str, Any] = {"nodes": "1:2", "host": "node-1", "ranks": (1,), "named": "node-1, with rank 1, has been"}
 
 
@@ -136,18 +137,24 @@ _ROWS = (
     _row(
         "run_folder_read_only",
         acts.read_only,
-        "The leader's run folder becomes read-only, and a rank is killed: rank and node are named, without a cause.",
-        host="node-1",
-        says=((0, "node-1: rank 1 ended with SIGKILL"), (0, "the run folder cannot be written")),
-        folder=False,
+        "The leader's run folder becomes read-only, and a rank is killed: that is reported, from another folder.",
+        says=((0, "the run folder .keepstep/runs/"), (0, "cannot be written (Read-only file system)")),
+        **FOLDER_LOST,
     ),
     _row(
         "run_folder_gone",
         acts.folder_gone,
-        "The leader's run folder is removed, and a rank is killed: rank and node are named, without a cause.",
-        host="node-1",
-        says=((0, "node-1: rank 1 ended with SIGKILL"), (0, "the run folder cannot be written")),
-        folder=False,
+        "The leader's run folder is removed, and a rank is killed: that is reported, from a folder made again.",
+        says=((0, "was removed: it is made again"),),
+        **FOLDER_LOST,
+    ),
+    _row(
+        "run_folder_full",
+        acts.folder_full,
+        "The disk of the leader's run folder is full, and a rank is killed: that is reported, from another folder.",
+        before=acts.small_run_folder,
+        says=((0, "has no room left: the recording goes on in"),),
+        **FOLDER_LOST,
     ),
     _row(
         "disk_full",

@@ -134,11 +134,14 @@ class Trial:
     def _judge_folder(self, outcome: NodeOutcome) -> None:
         """What `keepstep why` reads in the leader's run folder."""
         scenario, wrong = self.scenario, outcome.wrong
-        folders = sorted(self.machines.of(0, "work").glob(".keepstep/runs/2*/attempt-0"))
+        folders = sorted(self.machines.of(0, "state").glob("keepstep/runs/2*/attempt-0"))  # if it lost its place
+        folders += sorted(self.machines.of(0, "work").glob(".keepstep/runs/2*/attempt-0"))
         if not folders:
             wrong.append("the leader left no run folder")
             return
         report = explain_paths([folders[0]]).report
+        if missing := {*scenario.also} - {each.rule for each in report.findings}:
+            wrong.append(f"`keepstep why` says nothing of {sorted(missing)}")
         root = report.root
         if (root.cause.value if root is not None else None) != scenario.cause:
             wrong.append(f"`keepstep why` says {root.title if root is not None else report.verdict.value}")

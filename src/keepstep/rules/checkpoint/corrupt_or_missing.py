@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -85,7 +86,7 @@ def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
         fixes=(
             Fix(
                 do="check on each rank's host that the file is there and has its full size",
-                command=f"ls -l {path or 'CHECKPOINT'}",
+                command=f"ls -l {shlex.quote(path or 'CHECKPOINT')}",
             ),
             Fix(do="resume from the previous checkpoint, or download the file again"),
             Fix(do="keep checkpoints on storage that every host and parameter server sees at the same path"),

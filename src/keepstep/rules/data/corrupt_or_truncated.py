@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -64,7 +65,7 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
         fixes=(
             Fix(
                 do="check the file, and fetch it again if it is incomplete",
-                command=f"ls -l {_path(found) or 'FILE'} && file {_path(found) or 'FILE'}",
+                command=f"ls -l {shlex.quote(_path(found) or 'FILE')} && file {shlex.quote(_path(found) or 'FILE')}",
             ),
             Fix(do="or skip samples that cannot be decoded", safety=Safety.CHANGES_RESULTS),
         ),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -41,5 +42,5 @@ def file_unreadable(seen: EvidenceSet) -> Iterator[Found]:
             title=f"{which} could not be read: {why}",
             because="the operating system did not give its bytes",
             evidence=found,
-            fixes=(Fix(do="look at its owner and mode", command=f"ls -l {shorten(found[0].fact.file, 100)}"),),
+            fixes=(Fix(do="look at its owner and mode", command=f"ls -l {shlex.quote(found[0].fact.file)}"),),
         )

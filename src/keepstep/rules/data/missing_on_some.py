@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -50,7 +51,7 @@ def missing_on_some(seen: EvidenceSet) -> Iterator[Found]:
         because="this rank did not find a data file, and other ranks found theirs",
         evidence=missing,
         fixes=(
-            Fix(do="check whether the file exists on that rank's host", command=f"ls -l {path or 'FILE'}"),
+            Fix(do="check whether the file exists on that rank's host", command=f"ls -l {shlex.quote(path or 'FILE')}"),
             Fix(do="fetch or write it again, or remove it from the list of files"),
         ),
     )

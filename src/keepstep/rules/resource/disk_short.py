@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -41,7 +42,7 @@ def disk_short(seen: EvidenceSet) -> Iterator[Found]:
                 because="the run will fail when it first writes there",
                 evidence=(each,),
                 fixes=(
-                    Fix(do="check who owns it", command=f"ls -ld {fact.path}"),
+                    Fix(do="check who owns it", command=f"ls -ld {shlex.quote(fact.path)}"),
                     Fix(do="use a writable folder", command="keepstep check resources --path DIR"),
                 ),
             )
@@ -52,7 +53,7 @@ def disk_short(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="create it, or use the right one", command=f"mkdir -p {fact.path}"),),
+                fixes=(Fix(do="create it, or use the right one", command=f"mkdir -p {shlex.quote(fact.path)}"),),
             )
         elif fact.free < 1 << 30 or (
             fact.inodes_free is not None and fact.inodes_total and fact.inodes_free * 100 < fact.inodes_total
@@ -64,5 +65,5 @@ def disk_short(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 severity=Severity.FATAL if fact.free < 100 << 20 else Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="check what fills it", command=f"du -xh {fact.path} | sort -h | tail"),),
+                fixes=(Fix(do="check what fills it", command=f"du -xh {shlex.quote(fact.path)} | sort -h | tail"),),
             )

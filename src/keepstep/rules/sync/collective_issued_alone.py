@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import CollectivesIssued, ContractBroken
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import RUN_FOLDER, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.trails import Mismatch
 from keepstep.core.wording import ranks as say_ranks
@@ -67,7 +67,10 @@ def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
                 do=f"issue it on every rank or on none{_where(found)}: "
                 "look for a branch that depends on the rank or its data"
             ),
-            Fix(do="print what each rank issued", command="grep -rh CollectivesIssued .keepstep"),
+            Fix(
+                do="print what each rank issued",
+                command=f"grep -rh --include='*.notes.jsonl' CollectivesIssued {RUN_FOLDER}",
+            ),
         ),
     )
 

@@ -9,7 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.contracts import Subject
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import ContractBroken, ContractStated
-from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.finding import RUN_FOLDER, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.data.inputs_differ import begins_with_inputs
 from keepstep.rules.questions.contracts import broken_contracts
@@ -62,7 +62,10 @@ def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
             severity=None if each.certain else Severity.WARNING,
             fixes=(
                 Fix(do="build the same on every rank: look for what depends on the rank, its data or its host"),
-                Fix(do="print what each rank stated", command="grep -h ContractStated .keepstep/guard/*/*.notes.jsonl"),
+                Fix(
+                    do="print what each rank stated",
+                    command=f"grep -rh --include='*.notes.jsonl' ContractStated {RUN_FOLDER}",
+                ),
             ),
         )
         return

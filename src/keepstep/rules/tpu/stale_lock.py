@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -42,8 +43,8 @@ def stale_lock(seen: EvidenceSet) -> Iterator[Found]:
             severity=Severity.WARNING,
             confidence=Confidence.SUPPORTED,
             fixes=(
-                Fix(do="end the process that uses the TPU", command=f"fuser -v {fact.path}")
+                Fix(do="end the process that uses the TPU", command=f"fuser -v {shlex.quote(fact.path)}")
                 if fact.holder
-                else Fix(do="remove the stale file", command=f"sudo rm {fact.path}"),
+                else Fix(do="remove the stale file", command=f"sudo rm {shlex.quote(fact.path)}"),
             ),
         )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from keepstep.supervise.nodes.crew import Station
 
 FOR_USERS = ("kubernetes", "meet", "ray", "slurm", "ssh")
-ENGINES = (*FOR_USERS, "pipe", "ray_agent")
-"""The last two are what ssh and Ray start on each node."""
+ENGINES = (*FOR_USERS, "pipe", "ray_agent", "ray_lead")
+"""The last three are what ssh and Ray start on each node, and what Ray starts to lead."""
 
 
 def station_of(wanted: Wanted, env: Mapping[str, str]) -> Station | None:

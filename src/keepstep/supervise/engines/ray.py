@@ -26,6 +26,7 @@ from keepstep.supervise.nodes import secret as run_secret
 from keepstep.supervise.nodes.crew import Station
 from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
 from keepstep.supervise.nodes.links import Hub
+from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.nodes.secret import Secret
 
 ROUND_S = 0.5
@@ -38,15 +39,15 @@ AGAIN_S = 5.0
 END_S = 4.0
 
 
-def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
-    """Of the launching process. Raises :class:`UserError`."""
+def station(wanted: Wanted, env: Mapping[str, str], *, name: str | None = None) -> Station:
+    """Of the launching process, or of the one that the actor of this name has started. Raises :class:`UserError`."""
     least, most = wanted.least_and_most()
     if wanted.resources is not None:
         ray_cluster.resources_of(wanted.resources, None, [], least)
     ray = ray_cluster.connect(env, show="--quiet" not in wanted.again[: wanted.again.index("--")])
     seen = ray_cluster.nodes(ray)
     resources = ray_cluster.resources_of(wanted.resources, wanted.per_node, seen, least)
-    host = ray.util.get_node_ip_address()
+    host = ray_cluster.own_address(ray, seen)
     agents = _Agents(
         ray=ray,
         wanted=wanted,
@@ -56,6 +57,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         least=least,
         total=most + (wanted.spare_nodes if wanted.spare_nodes is not None else SPARE_NODES),
         host=host,
+        name=name,
     )
     return Station(
         run=agents.run,
@@ -101,6 +103,9 @@ class _Agents:
     least: int
     total: int
     host: str
+    name: str | None = None
+    """Under which how far the run is is kept, for another leader."""
+    _newest: int = NEVER
     _port: int = 0
     _gathering: Gathering | None = None
     _group: Any = None
@@ -146,6 +151,8 @@ class _Agents:
             if self._group is not None:
                 self.ray.util.remove_placement_group(self._group)
         with contextlib.suppress(Exception):
+            if self.name is not None:
+                ray_cluster.forget(self.name)
             self.ray.shutdown()
 
     def _left(self, references: list[Any]) -> list[Any]:
@@ -160,6 +167,7 @@ class _Agents:
     def _run(self) -> None:
         while not self._over.is_set():
             try:
+                self._keep()
                 self._place()
                 if self._placed:
                     self._see_to_agents()
@@ -167,6 +175,15 @@ class _Agents:
             except Exception as error:  # whatever Ray raises: nodes that live go on, with connections of their own
                 self._say_once(f"Ray: {first_line(error)}")
             self._over.wait(ROUND_S)
+
+    def _keep(self) -> None:
+        """How far the run is."""
+        if self.name is None or self._gathering is None:
+            return
+        newest = self._gathering.leader.newest_attempt
+        if newest != self._newest:
+            ray_cluster.keep(self.name, {"attempt": newest, "host": socket.gethostname()})
+            self._newest = newest
 
     def _place(self) -> None:
         """Ask for the nodes, the spare ones too; with one less if they are not free."""

@@ -112,6 +112,12 @@ def nodes(ray: Any) -> list[RayNode]:
     ]
 
 
+def own_address(ray: Any, seen: list[RayNode]) -> str:
+    """Of the node that this process is on. Ray's own function names the head's in a driver on another node (2.60)."""
+    here = str(ray.get_runtime_context().get_node_id())
+    return next((each.address for each in seen if each.id == here), None) or str(ray.util.get_node_ip_address())
+
+
 def draining() -> dict[str, float]:
     """The ids of the nodes that Ray is to lose soon, with the time when (0: unknown). Empty where Ray does not say.
 
@@ -121,6 +127,27 @@ def draining() -> dict[str, float]:
         state = importlib.import_module("ray._private.state").state
         return {str(node): float(at) / 1000 for node, at in state.get_draining_nodes().items()}
     return {}
+
+
+def keep(key: str, said: Mapping[str, object]) -> None:
+    """In Ray's own store, which lives as long as its head. Nothing is kept where this version of Ray has none."""
+    with contextlib.suppress(Exception):  # a private function may be absent
+        store = importlib.import_module("ray.experimental.internal_kv")
+        store._internal_kv_put(f"keepstep:{key}".encode(), json.dumps(said).encode(), overwrite=True)
+
+
+def kept(key: str) -> dict[str, Any]:
+    """What was kept; empty if it is not known."""
+    with contextlib.suppress(Exception):
+        store = importlib.import_module("ray.experimental.internal_kv")
+        found = json.loads(store._internal_kv_get(f"keepstep:{key}".encode())[:10_000])
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def forget(key: str) -> None:
+    with contextlib.suppress(Exception):
+        importlib.import_module("ray.experimental.internal_kv")._internal_kv_del(f"keepstep:{key}".encode())
 
 
 def resources_of(text: str | None, per_node: int | None, seen: list[RayNode], least: int) -> dict[str, float]:

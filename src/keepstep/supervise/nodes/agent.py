@@ -292,8 +292,13 @@ class Agent:
 
     def _collect(self, running: _Running, asked: said.Collect) -> None:
         """Beside the watch: taking stacks may take seconds."""
+        if running.collecting is not None and asked.anew:
+            running.collecting.join(timeout=1.0)  # it has answered, and is about to end
         if running.collecting is not None and running.collecting.is_alive():
             return
+        if asked.anew:
+            with running.lock:
+                running.sender.again()
         running.collecting = threading.Thread(target=self._collect_now, args=(running, asked), daemon=True)
         running.collecting.start()
 

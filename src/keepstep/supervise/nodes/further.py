@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from keepstep.core.cause import Cause
 from keepstep.core.report import Report
+from keepstep.core.wording import listing
 from keepstep.store.evidence import append
 from keepstep.supervise import remedy
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes.gathering import Gathering
 from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.seating import Place
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.transports import other_transport
@@ -32,7 +34,7 @@ class Further:
     """Of one attempt."""
 
     def __init__(self, leader: Leader, number: int, folder: Path, layout: Layout, applied: Applied, cwd: Path) -> None:
-        self._leader, self._number, self._folder = leader, number, folder
+        self._leader, self._number, self.folder = leader, number, folder
         self._layout, self._applied, self._cwd = layout, applied, cwd
         self._hosts: Hosts | None = None
 
@@ -61,7 +63,7 @@ class Further:
         if not self._hosts.seen:
             return False
         with contextlib.suppress(OSError):
-            append(self._folder / FILE, self._hosts.seen)
+            append(self.folder / FILE, self._hosts.seen)
         return True
 
     def offers(self, report: Report, progress: Progress, env: Mapping[str, str]) -> tuple[Remedy, ...]:
@@ -83,3 +85,39 @@ class Further:
         """Where the job reaches a node."""
         seats = (seat.host for seat in self._layout.seats if seat.node == node)
         return next(seats, "") or self._leader.address(node)
+
+
+def pin_newcomers(leader: Leader, number: int, places: Sequence[Place], applied: Applied, gathering: Gathering) -> None:
+    """Nodes that were not there when an interface was pinned: find theirs, by trying all hosts once more.
+
+    What is known of the others does not say it: interfaces have other names elsewhere.
+    """
+    nodes = [place.node for place in places]
+    new = [node for node in nodes if node not in applied.by_node]
+    if not applied.by_node or not new or len(nodes) < 2:
+        return
+    from keepstep.supervise.nodes.between import Between, Hosts
+    from keepstep.supervise.nodes.offers import pins_of
+
+    names = listing([leader.host(node) for node in new])
+    gathering.say(f"looking at the network between the hosts again: {names} takes part now, and interfaces are pinned")
+    hosts = Hosts()
+    with contextlib.suppress(ValueError, TypeError, KeyError, OSError):  # whatever an agent answered
+        hosts = Between(
+            leader,
+            number,
+            Layout(),
+            variables={node: applied.variables_of(node) for node in nodes},
+            addresses={place.node: applied.addresses.get(place.node, place.address) for place in places},
+            frameworks=frozenset(),
+            interrupted=gathering.interrupted,
+        ).hold(nodes)
+    found = pins_of(hosts)
+    for node in new:
+        if (pin := found.get(node)) is None:
+            gathering.say(f"no interface of {leader.host(node)} is reached by all hosts: none is pinned there")
+            continue
+        applied.by_node[node] = dict(pin.variables)
+        if pin.address is not None:
+            applied.addresses[node] = pin.address
+        gathering.say(f"remedy: use the interface {pin.interface} of {leader.host(node)}, which all hosts reach")

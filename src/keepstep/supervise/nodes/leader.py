@@ -92,6 +92,17 @@ class Leader:
             self._answers.clear()
             self._keys.clear()
             self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}
+        self._describe(nodes)
+
+    def move(self, folder: Path) -> None:
+        """The evidence of this attempt goes to another folder from now on."""
+        with self._changed:
+            self._folder = folder
+            self._receivers = {node: Receiver(folder / f"node{node}") for node in self._receivers}
+            nodes = list(self._receivers)
+        self._describe(nodes)
+
+    def _describe(self, nodes: Iterable[int]) -> None:
         for node in nodes:
             with self._changed:
                 describe = self._described(node)

@@ -44,6 +44,12 @@ class Losses:
         for fact in self.facts.values():
             self._note(fact)
 
+    def move(self, folder: Path) -> None:
+        """What was written could not be kept: write it here."""
+        self.folder = folder
+        for fact in self.facts.values():
+            self._note(fact)
+
     def was_lost(self, node: int) -> bool:
         """Whether it was away until a moment ago. Then that was for longer than its ranks may run, and it was lost."""
         fact, back = self._back.get(node, (None, 0.0))

@@ -264,6 +264,8 @@ class Collect(Message):
     """Take the stacks of all ranks first."""
     long: bool = False
     """... for long enough to see whether they move."""
+    anew: bool = False
+    """The leader has lost what it had: send all of it, also what was sent before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ All of them follow from what was tried between the hosts: an address or a port t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from keepstep.core.cause import Cause
 from keepstep.core.finding import Confidence, Finding
@@ -21,6 +22,16 @@ from keepstep.supervise.remedy import Remedy
 PINNED = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", INTERFACE)
 EPHEMERAL = "cat /proc/sys/net/ipv4/ip_local_port_range; sysctl -w net.ipv4.ip_local_port_range='LOW HIGH'"
 MOST_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What names an interface to the ranks of one node."""
+
+    interface: str
+    variables: Mapping[str, str]
+    address: str | None
+    """Where the others reach the node, if not where it says."""
 
 
 def other_paths(
@@ -61,6 +72,21 @@ def _pin(hosts: Hosts, applied: Applied) -> tuple[Remedy, ...]:
             command=f"export NCCL_SOCKET_IFNAME={names[0]} GLOO_SOCKET_IFNAME={names[0]}",
         ),
     )
+
+
+def pins_of(hosts: Hosts) -> dict[int, Pin]:
+    """For each node the interface that all hosts reach; nothing if there is a host without one.
+
+    For nodes that come after the remedy was found: an interface is pinned by its name, and each host has its own.
+    """
+    found, elsewhere = ways(hosts.seen), unreached(hosts.seen)
+    if set(found) != set(hosts.nodes):
+        return {}
+    return {
+        node: Pin(way.interface, dict(_variables(way)), way.address if host in elsewhere else None)
+        for host, way in found.items()
+        for node in hosts.nodes[host]
+    }
 
 
 def _variables(way: Way) -> tuple[tuple[str, str], ...]:

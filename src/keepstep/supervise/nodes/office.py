@@ -138,7 +138,8 @@ def take_over(account: Account, attempt: int, *, past: Inherited, most: int) -> 
     if attempt == NEVER:
         return
     folder = account.begin(attempt)
-    quote = f"{past.lost.host} (node {past.lost.node}), which led the run, cannot be reached: {past.why}"
+    which = f" (node {past.lost.node})" if past.lost.node >= 0 else ""
+    quote = f"{past.lost.host}{which}, which led the run, cannot be reached: {past.why}"
     evidence = Evidence(fact=past.lost, origin=Origin(source=LOST), at=past.began, quote=quote)
     append(folder / LOST, [evidence])
     trial = _Past(attempt, folder)

@@ -15,6 +15,7 @@ from keepstep.core.facts.nodes import NodeLost, NodesMissing
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.report import Report
 from keepstep.core.wording import duration, ranks
+from keepstep.store.shelter import FindRoom
 from keepstep.supervise.crew import Applied, Overtaken
 from keepstep.supervise.decision import REFUSED
 from keepstep.supervise.layout import Layout
@@ -22,7 +23,7 @@ from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.blame import failure_of
 from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.exits import as_exit
-from keepstep.supervise.nodes.further import Further
+from keepstep.supervise.nodes.further import Further, pin_newcomers
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
 from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
@@ -30,6 +31,7 @@ from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.losses import Losses
 from keepstep.supervise.nodes.membership import Expired, News, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place
+from keepstep.supervise.nodes.standing_still import all_stand_still
 from keepstep.supervise.nodes.starting import NotReady, hosts_of, is_stop, seated, start
 from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
@@ -39,8 +41,6 @@ from keepstep.supervise.started import Outcome
 
 LOOK_S = 0.25
 COLLECT_S = 20.0
-SETTLE_S = 4.0
-"""One node's ranks have stopped: those of the others may be about to show it too."""
 END_MORE_S = 15.0
 """Besides the grace period: for the kernel to end the processes, and for the last evidence to arrive."""
 AGAIN_S = 2.0
@@ -115,6 +115,7 @@ class World:
         leader, applied, nodes = self._leader, self._applied, [place.node for place in places]
         if leader.newest_attempt >= self.number:  # an agent of an earlier leader has come since this one has its number
             raise Overtaken
+        pin_newcomers(leader, self.number, places, applied, self._gathering)
         if not self._gathering.as_given:
             try:
                 self._layout = seated(leader, self.number, places, self._gathering.roles, applied, self._answered)
@@ -211,7 +212,7 @@ class World:
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
             return self._collected(self._or_lost(node, outcome))
-        if not self._all_stand_still(node):
+        if not all_stand_still(self._leader, self._nodes, node):
             return None  # others make progress: what this node waits for may come
         outcome = self._collected(outcome, long=True)
         if any(each.returning for each in self._known.values()):
@@ -219,33 +220,32 @@ class World:
             return None
         return replace(outcome, stop=stop_of(told, self._known.get(node, said.Known())))
 
-    def _all_stand_still(self, first: int) -> bool:
-        """Whether the ranks of all nodes make no steps, as far as their agents can tell."""
-        others = [node for node in self._nodes if node != first]
-        before = {node: self._leader.steps(node) for node in others}
-        until = time.monotonic() + SETTLE_S
-        while time.monotonic() < until:
-            if any(self._leader.steps(node) != before[node] for node in others):
-                return False
-            quiet = [self._leader.quiet_s(node) for node in others]
-            if all(each is not None and each > SETTLE_S / 2 for each in quiet):
-                break
-            time.sleep(LOOK_S)
-        return True
-
     def _interrupted(self, signal_: int | None) -> Outcome:
         """A signal that one agent got is one event for all: the engine sends it to each, in its own time."""
         self._signal = signal_
         self._gathering.interrupt(signal_)
         return self._collected(Outcome(Happened.INTERRUPTED))
 
-    def _collected(self, outcome: Outcome, *, stacks: bool = True, long: bool = False) -> Outcome:
+    def _collected(self, outcome: Outcome, *, stacks: bool = True, long: bool = False, anew: bool = False) -> Outcome:
         """The stacks and the state of all ranks on all nodes, before anything is ended."""
         self._leader.forget(said.Collected)
-        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long))
+        self._leader.tell(self._nodes, said.Collect(attempt=self.number, stacks=stacks, long=long, anew=anew))
         for node, each in self._answered(said.Collected, self._kept(), COLLECT_S).items():
             self._known[node] = each.known
         return outcome
+
+    def move(self, find_room: FindRoom, outcome: Outcome) -> None:
+        """If its folder cannot be written, what the agents still have comes once more, into another one."""
+        if (moved := find_room()) is None:
+            return
+        self.folder = (moved.new / self.folder.name).absolute()
+        self._losses.move(self.folder)
+        self._losses.write(moved.fact, time.time(), moved.words)
+        self._gathering.first_look.write(self.folder)
+        if self._further is not None:
+            self._further.folder = self.folder
+            self._leader.move(self.folder)
+            self._collected(outcome, stacks=False, anew=True)
 
     # --- lost nodes
 
@@ -350,14 +350,8 @@ class World:
         if self._judged is None or not self._nodes:
             return
         outcome, report = self._judged
-        failure = failure_of(
-            self.number,
-            outcome.happened,
-            report,
-            lost=[fact.host for fact in self._lost.values()],
-            machines=[self._host(node) for node in self._nodes],
-            layout=self._layout,
-        )
+        lost, machines = [fact.host for fact in self._lost.values()], [self._host(node) for node in self._nodes]
+        failure = failure_of(self.number, outcome.happened, report, lost=lost, machines=machines, layout=self._layout)
         if failure is not None:
             self._gathering.failed(failure)
 
