@@ -26,6 +26,7 @@ from keepstep.sources.ssh import SSH, hosts_of
 from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.nodes.crew import Station
 from keepstep.supervise.nodes.gathering import FIRST_S
+from keepstep.supervise.nodes.lease import LONGEST_S
 from keepstep.supervise.nodes.links import Hub
 
 ALIVE = ("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=5")
@@ -58,6 +59,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
         lease_s=LEASE_S,
+        longest_s=LONGEST_S,
         ready=agents.start,
         tend=agents.tend,
         over=agents.end,

@@ -73,6 +73,8 @@ class Station:
     first_s: float = FIRST_S
     lease_s: float = LEASE_S
     """How long ranks may run without an answer of the leader: longer where a connection cannot be made anew."""
+    longest_s: float | None = None
+    """The same for nodes whose answers come late. Only where a leader's successor need not be quick."""
     newest: int = NEVER
     """The newest attempt that this node knows of."""
     past: Inherited | None = None
@@ -175,6 +177,7 @@ class Nodes:
             first=station.first,
             term_s=office.term_s if office is not None else None,
             lease_s=station.lease_s,
+            longest_s=station.longest_s,
         )
         membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)

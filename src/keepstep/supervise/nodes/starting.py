@@ -47,15 +47,18 @@ def start(
     leader: Leader, attempt: int, nodes: Sequence[int], layout: Layout, applied: Applied, *, may_start_over: bool
 ) -> None:
     """Each node with the variables that remedies have set for it."""
+    made: dict[tuple[tuple[str, str], ...], said.Start] = {}
     for node in nodes:
-        message = said.Start(
-            attempt=attempt,
-            layout=layout,
-            variables=tuple(applied.variables_of(node).items()),
-            limits=tuple(applied.limits.items()),
-            may_start_over=may_start_over,
-        )
-        leader.tell([node], message)
+        variables = tuple(applied.variables_of(node).items())
+        if variables not in made:  # most get the same one, which is encoded once
+            made[variables] = said.Start(
+                attempt=attempt,
+                layout=layout,
+                variables=variables,
+                limits=tuple(applied.limits.items()),
+                may_start_over=may_start_over,
+            )
+        leader.tell([node], made[variables])
 
 
 def is_stop(news: News | Told | Leaving) -> bool:

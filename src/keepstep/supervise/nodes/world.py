@@ -146,11 +146,11 @@ class World:
 
     def _reachable(self, nodes: Iterable[int]) -> list[int]:
         """Those whose agent can answer: heard of late and, once ranks are started, the very agent that started them."""
-        heard = {node: member for node in nodes if (member := self._leader.member(node)) is not None}
-        here = {n: each for n, each in heard.items() if each.link is not None and clock() - each.heard <= SILENT_S}
+        here = [node for node in nodes if self._leader.is_heard(node)]
         if self._leader.newest_attempt < self.number:
-            return list(here)
-        return [node for node, member in here.items() if member.open == self.number and member.renews]
+            return here
+        members = {node: self._leader.member(node) for node in here}
+        return [n for n, each in members.items() if each is not None and each.open == self.number and each.renews]
 
     # --- watching
 
