@@ -25,7 +25,7 @@ def test_an_agent_whose_answers_come_late_asks_for_a_longer_lease_and_beats_less
     assert lease.left_s(4.1) == pytest.approx(15.9)
     assert not lease.is_deaf(4.1 + 1.9 * SILENT_S) and lease.is_deaf(4.1 + 2.1 * SILENT_S)
     beats = [at / 10 for at in range(50, 250) if lease.beat(at / 10, state=State.IDLE) is not None]
-    assert {round(b - a, 3) for a, b in itertools.pairwise(beats)} == {2 * BEAT_S}
+    assert {round(b - a, 3) for a, b in itertools.pairwise(beats[2:])} == {2 * BEAT_S}
 
 
 def test_an_answer_that_came_too_late_to_be_of_use_counts_as_late() -> None:

@@ -9,8 +9,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from keepstep.core.lazy_dataclass import dataclass
+from keepstep.supervise.nodes.crowd import Crowd
 from keepstep.supervise.nodes.lease import Lease
 from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
 from keepstep.supervise.nodes.messages import NEVER, Heard, Hello, Message, Refused, Start, State, Welcome
@@ -64,6 +65,7 @@ class Contact:
         self._hold = hold
         self._anew = anew
         self._lease = Lease(now())
+        self._crowd = Crowd()
         self._lapsed = False
         """It ended while ranks ran, whatever was heard since: the reaper has ended them."""
         self._lock = threading.Lock()
@@ -177,6 +179,7 @@ class Contact:
     def _beat(self) -> None:
         with self._lock:
             vitals = self.vitals
+            self._lease.crowded = self._crowd.is_here()
             beat = self._lease.beat(now(), state=vitals.state, steps=vitals.steps, quiet_s=vitals.quiet_s)
         if beat is not None and self._link is not None:
             self._link.send(beat)

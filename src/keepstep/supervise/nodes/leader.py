@@ -20,6 +20,7 @@ from keepstep.supervise.crew import Superseded
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.crowd import Crowd
 from keepstep.supervise.nodes.described import describe
 from keepstep.supervise.nodes.hub import LOCAL, Hub
 from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
@@ -261,13 +262,14 @@ class Leader:
     # --- the thread
 
     def _run(self) -> None:
-        ticked = now()
+        ticked, crowd = now(), Crowd()
         while not self._over.is_set():
             event = self._hub.receive(ROUND_S)
             with self._changed:
                 stirred = self._take_all(event)
                 if now() - ticked >= ROUND_S:  # it looks at every node: not for each beat
                     ticked = now()
+                    self._membership.crowded = crowd.is_here()
                     self._news += self._membership.tick(ticked)
                 if stirred or self._news:
                     self._changed.notify_all()

@@ -5,8 +5,8 @@ The leader answers every beat. An answer gives the node a lease that begins when
 before the leader, which counts from when the beat *arrived*, takes it for over. An agent without a lease starts nothing
 and kills the ranks it has. :mod:`keepstep.supervise.nodes.membership` is the leader's half.
 
-On a crowded host, answers come late although nothing is broken. An agent that sees this asks for longer leases; the
-leader decides, says with each answer how long that lease is, and waits as much longer itself.
+On a crowded host, answers come late although nothing is broken. An agent that sees this, or expects it, asks for longer
+leases; the leader decides, says with each answer how long that lease is, and waits as much longer itself.
 
 Pure: ``now`` is always passed in. It must come from a clock that no one can set and that goes on while the machine
 sleeps (``CLOCK_BOOTTIME`` on Linux); clocks of different nodes are never compared.
@@ -61,6 +61,8 @@ class Lease:
         self._late = [0.0, 0.0]
         """How late answers came at most, after their beats were due: now, and in the time before."""
         self._late_since = now
+        self.crowded = False
+        """The host has far more to do than it can: answers will be late."""
 
     def connected(self, now: float, took_s: float = 0.0) -> None:
         """There is a new connection. The next beat is due at once; the lease ends when it would have ended.
@@ -102,7 +104,7 @@ class Lease:
         )
 
     def _wants_s(self) -> float | None:
-        needed = TIMES_LATE * max(self._late)
+        needed = LONGEST_S if self.crowded else TIMES_LATE * max(self._late)
         return min(round(needed, 1), LONGEST_S) if needed > self._lease_s else None
 
     def _was_late(self, late_s: float, now: float) -> None:

@@ -130,6 +130,8 @@ class Membership:
         self._is_first = first
         self._first: Hello | None = None
         self._news: list[News] = []
+        self.crowded = False
+        """The leader's own host has far more to do than it can: it will be late to answer, whoever asks."""
         self._ticked = self._awake = now
 
     # --- leading
@@ -204,7 +206,8 @@ class Membership:
             return None
         member.steps, member.quiet_s, member.leased = beat.steps, beat.quiet_s, True
         self._settle(node, member, now)
-        lease_s = min(max(beat.wants_s or 0.0, self._lease_s), self._longest_s)
+        wanted = self._longest_s if self.crowded else beat.wants_s or 0.0
+        lease_s = min(max(wanted, self._lease_s), self._longest_s)
         member.safe = max(member.safe, now + lease_s + KILL_S)
         self._says(node, member, beat.attempt, beat.state, now)
         return Heard(number=beat.number, lease_s=lease_s if lease_s > self._lease_s else None)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from keepstep.core import foreign_json
 from keepstep.core.codec import build
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.supervise.layout import Layout, Seat
 
 LARGEST = 4 << 20

@@ -16,7 +16,7 @@ from pathlib import Path
 from keepstep.core.private_files import private_folder
 from keepstep.guard.box import own_memory
 
-LONGEST_S = 60.0
+LONGEST_S = 120.0
 """Then it is started anyway: whoever has the turn may be frozen."""
 
 
