@@ -96,6 +96,8 @@ class Leader:
         """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
         with self._changed:
             self._membership.started(attempt, nodes, now())
+            # All of them were heard a moment ago: who was silent while nodes were awaited is of no account any more.
+            self._news = [each for each in self._news if not isinstance(each, News)]
             self._attempt, self._folder, self._layout = attempt, folder, layout
             self._answers.clear()
             self._keys.clear()
@@ -257,7 +259,7 @@ class Leader:
     def _awaited(self) -> bool:
         """Whether an agent has yet to take our goodbye. One that does ends, and its connection with it."""
         members = [self._membership.member(node) for node in range(self.nodes) if node not in self._parted]
-        return any(each is not None and not (each.silent and each.link is None) for each in members)
+        return any(each is not None and not each.silent for each in members)
 
     # --- the thread
 
