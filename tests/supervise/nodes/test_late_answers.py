@@ -9,7 +9,7 @@ import itertools
 import pytest
 
 from keepstep.supervise.nodes.lease import BEAT_S, KILL_S, LEASE_S, LONGEST_S, SILENT_S, Lease
-from keepstep.supervise.nodes.membership import Membership, Vacant
+from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import Heard, State
 from tests.supervise.nodes.memberships import SAFE_S, beat, hello, two
 
@@ -82,3 +82,23 @@ def test_a_successor_waits_for_the_longest_lease_that_its_predecessor_may_have_g
     members.hello(0, hello(0), 0.0, link=0)
     assert members.blocking(SAFE_S + 0.1).keys() == {1}
     assert not members.blocking(LONGEST_S + KILL_S + 0.1)
+
+
+def test_a_leader_that_was_not_run_for_a_moment_names_nobody_for_what_it_missed() -> None:
+    members = two()
+    members.started(0, [0, 1], 0.0)
+    assert not members.tick(0.2)
+    assert not members.tick(2.1), "it was not run for almost two seconds"
+    assert not members.tick(3.0) + members.tick(3.9)
+    members.beat(0, beat(2, 0, State.RUNS), 4.0, link=0)
+    assert members.tick(4.2) == [Silent(node=1, since_s=4.2)]
+    assert not members.slept_s(4.2)
+
+
+def test_a_leader_that_was_not_run_for_longer_than_a_lease_knows_that_it_is_to_blame() -> None:
+    members = two()
+    members.started(0, [0, 1], 0.0)
+    members.tick(0.2)
+    assert {type(each) for each in members.tick(20.2)} == {Vacant}, "their leases are over, but nobody was silent"
+    assert members.slept_s(20.2) == 20.0
+    assert not members.slept_s(40.0)

@@ -199,6 +199,11 @@ class Leader:
         member = self.member(node)
         return member.quiet_s if member is not None else None
 
+    def slept_s(self) -> float:
+        """For how long this process itself was not run of late, if that was for longer than a lease; else 0."""
+        with self._changed:
+            return self._membership.slept_s(now())
+
     def present(self) -> list[int]:
         with self._changed:
             return self._membership.present(now())

@@ -19,6 +19,9 @@ from keepstep.supervise.nodes.admission import refusal, taken
 from keepstep.supervise.nodes.lease import KILL_S, LEASE_S, SILENT_S
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, State, Welcome
 
+OWN_GAP_S = 1.0
+"""A leader that was not run for so long gives all nodes another :data:`SILENT_S` to be heard."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
@@ -133,6 +136,7 @@ class Membership:
         self.crowded = False
         """The leader's own host has far more to do than it can: it will be late to answer, whoever asks."""
         self._ticked = self._awake = now
+        self._slept = -math.inf, 0.0
 
     # --- leading
 
@@ -283,9 +287,11 @@ class Membership:
 
     def tick(self, now: float) -> list[News]:
         """What has changed. To be called several times per second, after what has arrived was handled."""
-        if now - self._ticked > SILENT_S:
-            self._awake = now  # this process slept: what the others sent meanwhile has yet to be read
-        self._ticked = now
+        gap, self._ticked = now - self._ticked, now
+        if gap > OWN_GAP_S:
+            self._awake = now  # this process was not run: what the others sent meanwhile has yet to be read
+        if gap >= self._lease_s:
+            self._slept = now, gap
         for node, member in self._members.items():
             if not member.silent and now - max(member.heard, self._awake) > self._patience_s(member):
                 member.silent = True
@@ -296,6 +302,14 @@ class Membership:
             self._settle(node, member, now)
         news, self._news = self._news, []
         return news
+
+    def slept_s(self, now: float) -> float:
+        """For how long this process was not run of late, if that was for longer than a lease; else 0.
+
+        Then no node is to blame for what it lost: nobody answered it.
+        """
+        at, gap = self._slept
+        return gap if now - at <= self._longest_s + KILL_S else 0.0
 
     def _settle(self, node: int, member: Member, now: float) -> None:
         """Close an attempt that nothing can run any more."""

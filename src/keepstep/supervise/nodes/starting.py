@@ -16,6 +16,8 @@ from keepstep.supervise.nodes.seating import Place, Roles, counts, seat
 from keepstep.supervise.situation import Happened
 
 READY_S = 10.0
+STOPS = (Happened.STOPPED, Happened.SUSPECTED)
+WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 Answered = Callable[[type[said.Ready], Sequence[int], float], dict[int, said.Ready]]
 
 
@@ -63,7 +65,7 @@ def start(
 
 def is_stop(news: News | Told | Leaving) -> bool:
     """Whether a node reports ranks that make no progress: what is lost goes before, as it may be the reason."""
-    return isinstance(news, Told) and news.happened.what in (Happened.STOPPED.value, Happened.SUSPECTED.value)
+    return isinstance(news, Told) and news.happened.what in {each.value for each in STOPS}
 
 
 def hosts_of(hosts: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.losses import Losses
 from keepstep.supervise.nodes.membership import Expired, News, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place
-from keepstep.supervise.nodes.starting import NotReady, hosts_of, is_stop, seated, start
+from keepstep.supervise.nodes.starting import STOPS, WELL, NotReady, hosts_of, is_stop, seated, start
 from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
@@ -48,8 +48,6 @@ RETURNS_S = 10.0
 """Between two looks while a lost worker comes back alone."""
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
-STOPS = (Happened.STOPPED, Happened.SUSPECTED)
-WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 
 
 class World:
@@ -297,7 +295,10 @@ class World:
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
             member = self._leader.member(node)
-            if member is not None and not member.renews:
+            if slept_s := self._leader.slept_s():
+                self._losses.own = True
+                self._silent(node, 0.0, f"the leader itself was not run for {slept_s:.0f} s, and leases ended")
+            elif member is not None and not member.renews:
                 self._silent(node, 0.0, "another agent has taken its place: it was started again")
             elif not self._losses.was_lost(node):
                 self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
@@ -347,7 +348,7 @@ class World:
 
     def close(self) -> None:
         """Remember what this attempt says about its hosts."""
-        if self._judged is None or not self._nodes:
+        if self._judged is None or not self._nodes or self._losses.own:
             return
         outcome, report = self._judged
         failure = failure_of(
