@@ -144,7 +144,7 @@ def test_a_look_gives_the_ranks_that_it_held_a_moment_to_move_where_nothing_is_p
     slept: list[float] = []
     monkeypatch.setattr(looking, "look_at_live", lambda pids, **how: looked.seen)
     monkeypatch.setattr(looking, "_looked", lambda seen, ranks: looked)
-    monkeypatch.setattr(looking, "urgently", lambda: None)
+    monkeypatch.setattr(looking, "eagerly", lambda: None)
     monkeypatch.setattr(looking.time, "sleep", slept.append)
     assert looking.look([Sign(pid=100, rank=0, at=1.0)]) is looked
     assert slept == ([looking.AFTERWARDS_S] if waits else [])
@@ -170,7 +170,7 @@ def test_a_rank_on_a_warm_spare_belongs_to_the_same_job_as_one_that_was_started(
         Evidence(fact=spare, origin=Origin(source="pid 101")),
     )
     monkeypatch.setattr(looking, "look_at_live", lambda pids, **how: EvidenceSet(items=items))
-    monkeypatch.setattr(looking, "urgently", lambda: None)
+    monkeypatch.setattr(looking, "eagerly", lambda: None)
     monkeypatch.setattr(looking.time, "sleep", lambda seconds: None)
     looked = looking.look([Sign(pid=100, rank=0, at=1.0), Sign(pid=101, rank=1, at=1.0)])
     (job,) = jobs(looked.seen)

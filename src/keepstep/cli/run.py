@@ -18,10 +18,9 @@ from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.launch import Job, plan
 from keepstep.supervise.nodes.seating import Roles
 from keepstep.supervise.remedy import RemedyMode
-from keepstep.supervise.run import Supervisor
 
 if TYPE_CHECKING:
-    from keepstep.supervise.nodes.crew import Station
+    from keepstep.supervise.nodes.station import Station
 
 
 def run_verb(asked: argparse.Namespace) -> int:
@@ -41,6 +40,8 @@ def run_verb(asked: argparse.Namespace) -> int:
     if asked.ranks is not None and (station is not None or wanted.any):
         raise UserError("-n is for one machine", hint="with several nodes, give --per-node M: M ranks on each")
     if station is None:
+        from keepstep.supervise.run import Supervisor
+
         job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
         return Supervisor(_asked(asked, job)).run()
     job = replace(_plan(asked, command, station), nodes=station.most)

@@ -104,7 +104,7 @@ def _writer(memory: mmap.mmap, capacity: int) -> Write:
 
 def in_memory(name: str) -> Path | None:
     """A path for a new box in this host's memory, in a folder that only this user can enter."""
-    folder = _own_memory()
+    folder = own_memory()
     try:
         private_folder(folder)
     except OSError:
@@ -141,7 +141,7 @@ def open_box(path: Path) -> BinaryIO:
 
 def _free(box: Path, kept: os.stat_result) -> None:
     """Remove a box from our own folder in memory. Files elsewhere that a link points to are not touched."""
-    folder = _own_memory()
+    folder = own_memory()
     if box.parent != folder:
         return
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -153,7 +153,8 @@ def _free(box: Path, kept: os.stat_result) -> None:
         os.close(place)
 
 
-def _own_memory() -> Path:
+def own_memory() -> Path:
+    """This user's folder in this host's memory."""
     return MEMORY / f"keepstep-{os.geteuid()}"
 
 

@@ -7,13 +7,13 @@ import contextlib
 import os
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.launchers import LAUNCHERS, MODULES, PROGRAMS
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.rank_env import Member, member
 

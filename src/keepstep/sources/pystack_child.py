@@ -32,8 +32,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-URGENT = -10
-"""Its priority once it waits for questions, if that is allowed: on a crowded host looks come too late."""
+EAGER = -3
+"""Its priority once it waits for questions, if that is allowed: on a crowded host looks come too late.
+
+A process may be stopped while it is looked at, so a look that waits for a core holds the training up. But beats between
+nodes and the end of a lease go before it.
+"""
 MOST_FRAMES = 300
 MOST_THREADS = 200
 MOST_SEGMENTS = 60_000
@@ -85,7 +89,7 @@ def _serve() -> int:
     except Exception as error:
         return _fail("missing", f"{type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, URGENT)  # not before: loading takes long, and is not urgent
+        os.setpriority(os.PRIO_PROCESS, 0, EAGER)  # not before: loading takes long, and is not urgent
     for line in sys.stdin:
         words = [str(word) for word in json.loads(line)]
         failed = main(words) != 0

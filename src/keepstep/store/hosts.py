@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from keepstep.core import foreign_json
 from keepstep.core.codec import build
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.private_files import append, write_whole
 from keepstep.store import history
 

@@ -15,8 +15,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.sources.cores import is_core, pid_of_core
-
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
 _USES_PID = Path("/proc/sys/kernel/core_uses_pid")
 MOST = 8
@@ -74,6 +72,8 @@ def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> di
         return {}
     names = {name for pid in pids for name in glob.glob(there.glob(pid, cwd))[:200]}
     found: dict[Path, int] = {}
+    if names:
+        from keepstep.sources.cores import is_core, pid_of_core  # reads several formats, which most runs never need
     for path in sorted(map(Path, names)):
         with contextlib.suppress(OSError):
             pid = pid_of_core(path) if path.stat().st_mtime >= since - 1.0 and is_core(path) else None

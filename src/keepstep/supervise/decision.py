@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from keepstep.core.finding import Fix
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.wording import count, duration
 from keepstep.supervise.remedy import Remedy, RemedyMode
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.supervise import control_group, reaper
 from keepstep.supervise.priority import ordinarily
 

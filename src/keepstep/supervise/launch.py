@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from keepstep.cluster.address import joined
@@ -20,6 +19,7 @@ from keepstep.cluster.model import Cluster
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
 from keepstep.core.launchers import JAX, JAX_SCRIPTS, KEEPSTEP, MODULES, PROGRAMS, TF_CONFIG, TORCHRUN
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.sources.ports import free_ports

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from keepstep.cluster.model import Cluster, Task
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.supervise.member import Member
 
 LOOPBACK = "127.0.0.1"

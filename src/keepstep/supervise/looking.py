@@ -22,7 +22,7 @@ from keepstep.core.wording import count
 from keepstep.rules import builtin_rules
 from keepstep.rules.sync.odd_one_out import jobs, stands_still
 from keepstep.sources import processes, stacks
-from keepstep.supervise.priority import urgently
+from keepstep.supervise.priority import eagerly
 from keepstep.supervise.stopped import Sign, Stop
 
 HURRIED_S = (0.4, 0.9)
@@ -62,7 +62,7 @@ def look(
     ``early`` gets what Python stacks alone show, before a process is stopped. If nothing is proven, this returns only
     after the ranks have had a moment to move: a caller that looks at their signs then sees whether they do.
     """
-    urgently()
+    eagerly()
     ranks = {sign.pid: sign.rank for sign in signs}
 
     def tell(seen: EvidenceSet) -> None:
@@ -123,7 +123,7 @@ def _is_idle(thread: StackDump) -> bool:
 
 def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """Where the ranks (by process number) are right now, without stopping them; for those about to be ended."""
-    urgently()
+    eagerly()
     found = stacks.look_at_all(list(ranks), native=False, stop=False, limit=QUICK_LIMIT_S)
     at = time.time()
     items: list[Evidence[Fact]] = []

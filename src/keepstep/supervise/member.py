@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from keepstep.core.lazy_dataclass import dataclass
 
 GIVEN = ("launcher", "command")
 """Roles of the user's own command: a known launcher, or anything else."""

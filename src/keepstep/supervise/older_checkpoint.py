@@ -13,10 +13,10 @@ import re
 import shutil
 import struct
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from keepstep.core import foreign_json
+from keepstep.core.lazy_dataclass import dataclass
 
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"

@@ -7,13 +7,15 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-URGENT = -10
-PROMPT = -5
+PROMPT, EAGER = -5, -3
 
 
-def urgently() -> None:
-    """Give this thread and the processes it starts priority, if allowed: on a crowded host looks come too late."""
-    _rise(URGENT)
+def eagerly() -> None:
+    """Give this thread and the processes it starts some priority, if allowed: on a crowded host looks come too late.
+
+    Less than the beats between nodes have: a look takes seconds of processor time.
+    """
+    _rise(EAGER)
 
 
 def promptly() -> None:

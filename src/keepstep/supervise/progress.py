@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import RankDoing
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.frameworks import frameworks_of
+from keepstep.core.lazy_dataclass import dataclass
 
 PATH = re.compile(r"(?<![^\s'\"=(),])[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|ckpt|npz|bin|safetensors|keras|h5)\b)")
 MOST_PATHS = 8

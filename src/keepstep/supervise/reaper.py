@@ -22,17 +22,22 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 VARIABLE = "KEEPSTEP_RUN"
 PATIENCE_S = 20.0
-PAUSES_S = (0.005, 0.01, 0.02)
-"""Between looks at what is left: a small process disappears at once, one with much memory takes a while."""
+PAUSE_S, LOOK_AGAIN_S = 0.02, 0.5
+"""Between looks at what is left, if the kernel does not say when a process has ended; else at most so long."""
+EARLIER_S = 10.0
+"""A process that was started so long before the first one of a run does not belong to it."""
 MOST_THREADS = 40
 URGENT = -10
-"""Its priority, if that is allowed: on a crowded host, ranks must not outlive their lease by much."""
+"""Its priority while it waits and kills, if that is allowed: no rank may outlive its lease by more than a moment, else
+two attempts could run at once. It takes none of the training's time: it sleeps until ranks must die. The search for
+what else a run has started, which reads all of /proc, has ordinary priority.
+"""
 OVER_S = 1.0
 """Between looks for another lease, once one is over."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -102,12 +107,13 @@ def read(pid: int) -> Entry | None:
 def carriers(token: str, pids: Iterable[int]) -> set[int]:
     """Those that were started with the token in their environment."""
     mark = f"{VARIABLE}={token}".encode()
-    found = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                found.add(pid)
-    return found
+    return {pid for pid in pids if carries(mark, pid)}
+
+
+def carries(mark: bytes, pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
 
 
 def family(listed: Mapping[int, Entry], roots: Iterable[int]) -> set[int]:
@@ -142,22 +148,48 @@ def remove_group(group: Path) -> None:
             os.rmdir(where)
 
 
-def members(
-    token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()
-) -> set[int]:
-    """Every living process of the run: by session (leader and its start time), token, control group and descent."""
-    grouped = in_group(group)
-    listed = table()
-    own = {os.getpid(), *spare}
-    roots = (carriers(token, listed) | grouped) - own
-    for pid, entry in listed.items():
-        started = sessions.get(entry.session)
-        if started is None:
-            continue
-        leader = listed.get(entry.session)
-        if leader is None or leader.started == started:
-            roots.add(pid)
-    return {pid for pid in family(listed, roots) - own if listed[pid].state not in "ZX"}
+class Search:
+    """For every living process of a run, as often as needed. A process that was no member does not become one."""
+
+    def __init__(
+        self, token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()
+    ) -> None:
+        self._mark = f"{VARIABLE}={token}".encode()
+        self._sessions, self._group = sessions, group
+        self._own = {os.getpid(), *spare}
+        self._strangers: dict[int, int] = {}
+        first = min(sessions.values(), default=None)
+        self._since = first - int(EARLIER_S * _TICKS) if first is not None else 0
+
+    def children(self) -> set[int]:
+        """Those that were started, and what descends from them: found at once, whatever else runs on the host."""
+        roots = [pid for pid, began in self._sessions.items() if (seen := read(pid)) is None or seen.started == began]
+        return self._living(family(listed := below(set(roots) - self._own), roots), listed)
+
+    def members(self) -> set[int]:
+        """By session (leader and its start time), token, control group and descent."""
+        grouped = in_group(self._group)
+        listed = table()
+        roots = ({pid for pid, entry in listed.items() if self._carries(pid, entry)} | grouped) - self._own
+        for pid, entry in listed.items():
+            started = self._sessions.get(entry.session)
+            if started is None:
+                continue
+            leader = listed.get(entry.session)
+            if leader is None or leader.started == started:
+                roots.add(pid)
+        return self._living(family(listed, roots), listed)
+
+    def _carries(self, pid: int, entry: Entry) -> bool:
+        if entry.started < self._since or self._strangers.get(pid) == entry.started:
+            return False
+        if carries(self._mark, pid):
+            return True
+        self._strangers[pid] = entry.started
+        return False
+
+    def _living(self, found: set[int], listed: Mapping[int, Entry]) -> set[int]:
+        return {pid for pid in found - self._own if listed[pid].state not in "ZX"}
 
 
 def kill_all(
@@ -167,30 +199,84 @@ def kill_all(
     group: Path | None = None,
     spare: Iterable[int] = (),
     patience_s: float = PATIENCE_S,
+    unless: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """SIGKILL until none is left; False if some would not end."""
-    spare = tuple(spare)
+    """SIGKILL until none is left; False if some would not end. ``unless``: what is found may be meant to live again."""
+    search = Search(token, sessions, group=group, spare=spare)
     end = time.monotonic() + patience_s
-    pauses = iter(PAUSES_S)
-    while found := members(token, sessions, group=group, spare=spare):
-        for pid in found:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > end:
-            return False
-        time.sleep(next(pauses, PAUSES_S[-1]))
-    return True
+    _kill(found := search.children())
+    with _ordinary():
+        while True:
+            if found:
+                _await(found, LOOK_AGAIN_S)
+            if not (found := search.members()) or unless():
+                return True
+            _kill(found)
+            if time.monotonic() > end:
+                return False
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _ordinary() -> Iterator[None]:
+    """With the priority that this program was started with."""
+    if _given is None:
+        yield
+        return
+    os.setpriority(os.PRIO_PROCESS, 0, _given)
+    try:
+        yield
+    finally:
+        _hurry()
+
+
+def _hurry() -> None:
+    global _given
+    with contextlib.suppress(OSError):
+        _given = os.getpriority(os.PRIO_PROCESS, 0) if _given is None else _given
+        os.setpriority(os.PRIO_PROCESS, 0, URGENT)
+
+
+_given: int | None = None
+"""The priority of this program when it was started; None where this is a module of another one."""
+
+
+def _await(pids: Iterable[int], most_s: float) -> None:
+    """Until all of them have ended, or for so long."""
+    poll, handles = select.poll(), set()
+    try:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                handles.add(handle := os.pidfd_open(pid))
+                poll.register(handle, select.POLLIN)
+        until = time.monotonic() + most_s
+        while handles and (left := until - time.monotonic()) > 0:
+            for handle, _ in poll.poll(left * 1000):
+                poll.unregister(handle)
+                handles.discard(handle)
+                os.close(handle)
+    except (OSError, AttributeError):
+        time.sleep(PAUSE_S)
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def tidy(kept: Iterable[str], removed: Iterable[str]) -> None:
     """What the supervisor itself would have done at its end."""
     sys.path.append(str(Path(__file__).resolve().parents[2]))
-    from keepstep.guard.box import keep
+    with contextlib.suppress(Exception):  # our own files may be gone by now; the folders must go all the same
+        from keepstep.guard.box import keep
 
-    for folder in kept:
-        for link in Path(folder).glob("*.box"):
-            with contextlib.suppress(OSError):
-                keep(link)
+        for folder in kept:
+            for link in Path(folder).glob("*.box"):
+                with contextlib.suppress(OSError):
+                    keep(link)
     for folder in removed:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -221,6 +307,10 @@ class _Orders:
             *lines, self._rest = (self._rest + data).split(b"\n")
             yield from (line.decode("utf-8", "surrogateescape") for line in lines)
 
+    def are_renewed(self) -> bool:
+        """Whether the lease that was over is another one, or none, by now: ranks that were started since may live."""
+        return self._until.read() != self._over
+
     def lease(self, words: str) -> None:
         """``in DESCRIPTOR``, or ``on``: it is to be looked at again; or its end, where nothing can be shared."""
         with contextlib.suppress(ValueError, OSError):
@@ -250,18 +340,18 @@ def clock() -> int:
 
 
 def main() -> int:
-    token = sys.argv[1]
+    token, agent = sys.argv[1], os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, URGENT)
+    _hurry()
     sessions: dict[int, int] = {}
     folders: dict[str, list[str]] = {"keep": [], "remove": [], "group": []}
     orders = _Orders()
     for line in orders.lines():
         group = Path(folders["group"][-1]) if folders["group"] else None
         if line is None:
-            kill_all(token, sessions, group=group)
+            # The agent itself is in the group while it starts a rank.
+            kill_all(token, sessions, group=group, spare=[agent], unless=orders.are_renewed)
             continue
         word, _, rest = line.strip().partition(" ")
         if word == "bye":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached
 from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.core.finding import Confidence, Finding, Safety
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.report import Report
 from keepstep.sources.host import interfaces
 from keepstep.supervise.older_checkpoint import Older, is_whole, older_than, set_aside

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from keepstep.core.finding import Finding, Severity
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.report import Report
 from keepstep.core.wording import count, shorten
 from keepstep.supervise.progress import Progress

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from keepstep.core.lazy_dataclass import dataclass
 
 FAILED = 1
 

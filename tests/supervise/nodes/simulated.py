@@ -53,12 +53,13 @@ class Simulation:
         term_s: float | None = None,
         late_s: float = 5.0,
         lease_s: float = LEASE_S,
+        longest_s: float | None = None,
         unsure: bool = False,
     ) -> None:
         self.now = 0.0
         self.random = random.Random(seed)
         self.nodes, self.slowest_s, self.dropped, self.term_s = nodes, slowest_s, dropped, term_s
-        self.lease_s = lease_s
+        self.lease_s, self.longest_s = lease_s, longest_s
         self.unsure = unsure
         """No leader knows whether there was another one before."""
         self.late_s = late_s
@@ -68,6 +69,8 @@ class Simulation:
         self.starts: list[float] = []
         self.ends: list[tuple[float, str]] = []
         self.named: list[tuple[float, int]] = []
+        self.again = 0
+        """How many starts were sent again."""
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self.leaders: list[tuple[float, Leader]] = []
@@ -259,6 +262,7 @@ class Simulation:
             },
             term_s=self.term_s,
             lease_s=self.lease_s,
+            longest_s=self.longest_s,
         )
         leader = Leader(serial=len(self.leaders), node=node, skew=skew, membership=membership)
         self.leaders.append((self.now, leader))
@@ -284,6 +288,11 @@ class Simulation:
             if heard is not None:
                 self.send(link, "down", heard)
                 self._end_strays(leader, node, message.attempt, message.state)
+            if members.unasked(node):
+                assert leader.attempt is not None, "it was not called off"
+                members.asked(node)
+                self.again += 1
+                self.send(link, "down", Start(attempt=leader.attempt, layout=Layout()))
         elif isinstance(message, Ended):
             members.ended(node, message.attempt, link=link)
         elif isinstance(message, Happened) and message.attempt == leader.attempt:
@@ -298,6 +307,7 @@ class Simulation:
             self.send(leader.links[node], "down", End(attempt=attempt, what="x"))
 
     def _fail(self, leader: Leader) -> None:
+        leader.membership.call_off(leader.attempt or 0)
         for node in leader.parts:
             self.send(leader.links[node], "down", End(attempt=leader.attempt or 0, what="x"))
         leader.attempt, leader.parts = None, []

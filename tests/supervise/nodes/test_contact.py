@@ -11,7 +11,7 @@ import pytest
 
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.contact import Contact
+from keepstep.supervise.nodes.contact import Contact, Vitals
 from keepstep.supervise.nodes.links import Link, pair
 
 SOON_S = 20.0
@@ -70,26 +70,67 @@ def start(attempt: int) -> said.Start:
     return said.Start(attempt=attempt, layout=Layout())
 
 
-def test_a_start_is_good_on_the_connection_that_brought_it(desk: Desk) -> None:
+def test_a_start_that_comes_twice_is_one(desk: Desk) -> None:
     link = desk.connected()
     link.send(start(0))
-    assert until(lambda: start(0) in desk.contact.inbox)
+    link.send(start(0))
+    link.send(said.Hold(attempt=0, seconds=1.0))
+    assert until(lambda: said.Hold(attempt=0, seconds=1.0) in desk.contact.inbox)
+    assert [each for each in desk.contact.inbox if isinstance(each, said.Start)] == [start(0)]
     assert desk.contact.may_start(start(0))
-    assert not desk.contact.may_start(start(0)), "each is started once"
 
 
-def test_a_start_that_waited_while_the_connection_was_made_anew_is_too_late(desk: Desk) -> None:
-    """The hello on the new connection has said that nothing runs: the leader counts on that."""
+def test_a_start_that_was_accepted_is_good_also_when_the_connection_is_made_anew_before_the_agent_gets_to_it(
+    desk: Desk,
+) -> None:
+    """The hello on the new connection says that it runs: the leader counts on that, and does not ask again."""
     link = desk.connected()
     link.send(start(0))
     assert until(lambda: start(0) in desk.contact.inbox)
     link.close()
+    again = desk.calls.get(timeout=SOON_S)
+    hello = again.receive(SOON_S)
+    assert isinstance(hello, said.Hello)
+    assert (hello.attempt, hello.state) == (0, said.State.RUNS)
+    assert desk.contact.may_start(start(0))
+
+
+def test_a_start_that_was_lost_with_a_connection_can_come_on_the_next_one(desk: Desk) -> None:
+    link = desk.connected()
+    link.close()
     again = desk.connected()
+    again.send(start(0))
+    assert until(lambda: start(0) in desk.contact.inbox)
+    assert desk.contact.may_start(start(0))
+
+
+def test_an_answer_right_behind_it_does_not_make_a_start_good_that_came_without_a_lease(desk: Desk) -> None:
+    """Both were held back on their way: the leader may have stopped to wait for this node since."""
+    desk.lease_s = 1.0
+    link = desk.connected()
+    assert until(lambda: desk.contact.is_over)
+    beat = link.receive(SOON_S)
+    while isinstance(newer := link.receive(0.05), said.Beat):
+        beat = newer
+    link.send(start(0))
+    assert isinstance(beat, said.Beat)
+    link.send(said.Heard(number=beat.number, lease_s=20.0))
+    assert until(lambda: not desk.contact.is_over)
+    assert start(0) in desk.contact.inbox
     assert not desk.contact.may_start(start(0))
     assert desk.contact.attempt == 0, "the attempt is named as one that is over here"
-    again.send(start(1))
-    assert until(lambda: start(1) in desk.contact.inbox)
-    assert desk.contact.may_start(start(1))
+    assert desk.contact.vitals.state is said.State.IDLE
+
+
+def test_a_start_whose_lease_ends_before_the_agent_gets_to_it_starts_nothing(desk: Desk) -> None:
+    desk.lease_s = 1.5
+    link = desk.connected()
+    link.send(start(0))
+    assert until(lambda: start(0) in desk.contact.inbox)
+    assert desk.contact.vitals.state is said.State.RUNS
+    assert until(lambda: desk.contact.is_over)
+    assert not desk.contact.may_start(start(0))
+    assert desk.contact.vitals.state is said.State.IDLE
 
 
 def test_an_attempt_that_runs_is_named_on_a_new_connection(desk: Desk) -> None:
@@ -120,7 +161,8 @@ def test_a_lease_that_ended_is_over_for_its_ranks_also_when_an_answer_comes_late
             link.send(said.Heard(number=message.number))
             if message.number > 5:
                 break
+    assert desk.contact.is_over
+    desk.contact.vitals = Vitals()
     link.send(start(1))
     assert until(lambda: start(1) in desk.contact.inbox)
-    assert desk.contact.is_over
     assert desk.contact.may_start(start(1)) and not desk.contact.is_over

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from keepstep.supervise.nodes.lease import KILL_S, LEASE_S
-from tests.supervise.nodes.simulated import Simulation
+from keepstep.supervise.nodes.lease import KILL_S, LEASE_S, LONGEST_S
+from tests.supervise.nodes.simulated import TICK_S, Simulation
 
 DRAWS = int(os.environ.get("KEEPSTEP_DRAWS", "30"))
 TERM_S = 4.0
@@ -65,6 +65,7 @@ def put(world: Simulation, fault: Fault) -> None:
     term_s=st.sampled_from((None, TERM_S)),
     late_s=st.sampled_from((5.0, 60.0)),
     lease_s=st.sampled_from((LEASE_S, LEASE_S, 12.0)),
+    longest_s=st.sampled_from((None, LONGEST_S)),
 )
 def test_never_two_attempts_at_once(
     nodes: int,
@@ -75,9 +76,11 @@ def test_never_two_attempts_at_once(
     term_s: float | None,
     late_s: float,
     lease_s: float,
+    longest_s: float | None,
 ) -> None:
     """Also with messages that take seconds, or get lost. The simulation itself raises if it happens."""
-    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, term_s=term_s, late_s=late_s, lease_s=lease_s)
+    options = {"term_s": term_s, "late_s": late_s, "lease_s": lease_s, "longest_s": longest_s}
+    world = Simulation(nodes, seed, slowest_s=slowest_s, dropped=dropped, **options)
     for fault in faults:
         put(world, fault)
     world.run(max((at + length for _, at, _, length in faults), default=0.0) + 20.0)
@@ -181,3 +184,29 @@ def test_a_long_cut_ends_the_attempt_and_the_others_go_on(way: str) -> None:
     world.run(90.0)
     assert world.is_whole()
     assert 2 in world.leader.membership.spares(world.now + world.leader.skew, needed=3)
+
+
+@MANY
+@given(nodes=st.integers(2, 16), seed=st.integers(0, 2**32), node=st.integers(1, 15), late=st.floats(-0.1, 0.1))
+def test_a_start_that_is_lost_with_a_connection_ends_nothing(nodes: int, seed: int, node: int, late: float) -> None:
+    """Around the first start: before it is sent, while it is under way, and just after it arrived."""
+    world = Simulation(nodes, seed)
+    while not world.starts:
+        world.run(world.now + TICK_S / 10)
+    begun = world.starts[0]
+    world = Simulation(nodes, seed)
+    world.after(begun + late, lambda: world.break_link(node % nodes))
+    world.run(begun + 10.0)
+    assert world.is_whole() and not world.ends
+    assert world.starts == [begun] or late < 0
+
+
+def test_starts_are_sent_again() -> None:
+    worlds = [Simulation(8, seed) for seed in range(20)]
+    for world in worlds:
+        while not world.starts:
+            world.run(world.now + TICK_S / 10)
+        world.break_link(3)
+        world.run(world.now + 10.0)
+        assert world.is_whole() and len(world.starts) == 1
+    assert sum(world.again for world in worlds) > 10

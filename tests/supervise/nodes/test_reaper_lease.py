@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.supervise import reaper as module
 from keepstep.supervise.ending import Reaper
 from keepstep.supervise.nodes.lease import KILL_S
 from keepstep.supervise.reaper import VARIABLE
@@ -95,3 +97,32 @@ def test_where_no_memory_can_be_shared_the_lease_is_told(monkeypatch: pytest.Mon
     assert process.poll() is None
     assert is_killed(process, 1.0 + KILL_S)
     reaper.bye()
+
+
+def test_folders_are_removed_also_if_our_own_files_are_gone(tmp_path: Path) -> None:
+    """An installation may be replaced, or a temporary one removed, while a run goes on."""
+    folder, alone = tmp_path / "room", tmp_path / "alone.py"
+    (folder / "attempt-0").mkdir(parents=True)
+    shutil.copyfile(module.__file__, alone)
+    command = [sys.executable, "-I", "-S", str(alone), secrets.token_hex(12)]
+    words = f"keep {folder / 'attempt-0'}\nremove {folder}\n"
+    subprocess.run(command, input=words, text=True, timeout=60.0, check=True)
+    assert not folder.exists()
+
+
+def test_the_reaper_spares_an_agent_that_starts_a_rank_just_when_the_lease_ends(tmp_path: Path) -> None:
+    """While it does, it is in the control group of its ranks."""
+    program = (
+        "import os, sys, time, secrets\n"
+        "from pathlib import Path\n"
+        "from keepstep.supervise import reaper as module\n"
+        "from keepstep.supervise.ending import Reaper\n"
+        "reaper = Reaper(secrets.token_hex(12))\n"
+        "group = Path(sys.argv[1]); reaper._afterwards(f'group {group}')\n"
+        "(group / 'cgroup.procs').write_text(f'{os.getpid()}\\n')\n"
+        "reaper.lease(0.3); time.sleep(3.0); print('lives'); reaper.bye()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60.0, check=False
+    )
+    assert done.stdout == "lives\n", (done.returncode, done.stderr)

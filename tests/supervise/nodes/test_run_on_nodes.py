@@ -37,6 +37,8 @@ class Nodes:
         self.port = free_ports(1)[0]
         self.secret = secrets.token_hex(32)
         self.agents: list[subprocess.Popen[str]] = []
+        self.temporary = folder / "temporary"
+        self.temporary.mkdir()
         (folder / "train.py").write_text(RANK)
 
     def start(self, node: int, *more: str, script: str = "train.py", secret: str | None = None) -> None:
@@ -55,7 +57,8 @@ class Nodes:
             subprocess.Popen(
                 [*command, "--", sys.executable, script],
                 cwd=self.folder,
-                env={**os.environ, "KEEPSTEP_SECRET": secret or self.secret, "KEEPSTEP": "off"},
+                env={**os.environ, "KEEPSTEP_SECRET": secret or self.secret, "KEEPSTEP": "off"}
+                | {"TMPDIR": str(self.temporary)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -149,3 +152,37 @@ def test_a_wrong_secret_ends_the_agent_at_once(nodes: Nodes):
     assert "secret" in said
     nodes.agents[0].send_signal(signal.SIGINT)
     assert nodes.ended(0)[0] == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("whom", "how"),
+    [
+        ((), None),
+        ((0,), signal.SIGTERM),
+        ((1,), signal.SIGTERM),
+        ((0,), signal.SIGKILL),
+        ((1,), signal.SIGKILL),
+        ((0, 1), signal.SIGKILL),
+    ],
+)
+def test_nothing_is_left_behind_on_any_node_however_the_run_ends(
+    nodes: Nodes, whom: tuple[int, ...], how: signal.Signals | None
+):
+    for node in (0, 1):
+        nodes.start(node, "--nodes", "1:2", "--grace", "1", "--max-attempts", "1")
+    paths = [nodes.folder / f"started-0-{rank}-2" for rank in (0, 1)]
+    wait_for(lambda: all(path.exists() and path.read_text() for path in paths), "attempt 0 to start")
+    assert len(list(nodes.temporary.glob("keepstep-node-*"))) == 2
+    ranks = [int(path.read_text()) for path in paths]
+    for node in whom:
+        assert how is not None
+        os.killpg(nodes.agents[node].pid, how)
+    if how is None:
+        (nodes.folder / "go-0").touch()
+    if how is signal.SIGKILL and 0 in whom:
+        wait_for(lambda: not any(map(lives, ranks)), "the ranks to be ended")
+        nodes.agents[1].send_signal(signal.SIGTERM)  # it would wait for the leader
+    for node in (0, 1):
+        nodes.ended(node)
+    wait_for(lambda: not list(nodes.temporary.iterdir()), f"{list(nodes.temporary.iterdir())} to be removed")
+    assert not any(map(lives, ranks))

@@ -13,7 +13,7 @@ from keepstep.supervise.engines.slurm_step import is_batch, is_step, not_by_srun
 from keepstep.supervise.engines.wanted import Wanted
 
 if TYPE_CHECKING:
-    from keepstep.supervise.nodes.crew import Station
+    from keepstep.supervise.nodes.station import Station
 
 FOR_USERS = ("kubernetes", "meet", "ray", "slurm", "ssh")
 ENGINES = (*FOR_USERS, "pipe", "ray_agent", "ray_lead")

@@ -19,9 +19,9 @@ from keepstep.core.numbers import whole
 from keepstep.errors import UserError
 from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.nodes import secret as secrets
-from keepstep.supervise.nodes.crew import Station
-from keepstep.supervise.nodes.gathering import FIRST_S
-from keepstep.supervise.nodes.links import Link, connect
+from keepstep.supervise.nodes.dial import connect
+from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.station import FIRST_S, Station
 from keepstep.supervise.statuses import Statuses
 
 PORT = 23400

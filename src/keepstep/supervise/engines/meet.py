@@ -10,11 +10,12 @@ from keepstep.cluster.address import read_address
 from keepstep.errors import UserError
 from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.nodes import secret as secrets
-from keepstep.supervise.nodes.crew import Station
-from keepstep.supervise.nodes.gathering import FIRST_S
-from keepstep.supervise.nodes.links import Link, connect
+from keepstep.supervise.nodes.dial import connect
+from keepstep.supervise.nodes.lease import LONGEST_S
+from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.station import FIRST_S, Station
 
-CONNECT_S = 3.0
+CONNECT_S, HANDSHAKE_S = 3.0, 12.0
 HINT = (
     "run `openssl rand -hex 32` once, and set KEEPSTEP_SECRET to it on all nodes, "
     "or put it into a file with mode 0600 and set KEEPSTEP_SECRET_FILE"
@@ -47,7 +48,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     leads = wanted.node_rank == 0
 
     def call() -> Link:
-        return connect(found, host, port, CONNECT_S)
+        return connect(found, host, port, CONNECT_S, handshake_s=HANDSHAKE_S)
 
     return Station(
         run=f"{host}:{port}",
@@ -63,5 +64,6 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         per_node=wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        longest_s=LONGEST_S,
         first=None,  # it may have been started again, while agents of the earlier one have leases
     )

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from keepstep.errors import UserError
 from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.crew import Station
 from keepstep.supervise.nodes.links import CannotConnect, Link, over_pipe
+from keepstep.supervise.nodes.station import Station
 
 
 def station(wanted: Wanted, env: Mapping[str, str]) -> Station:

@@ -23,11 +23,11 @@ from keepstep.supervise.engines.ray_actor import AgentHost
 from keepstep.supervise.engines.ray_cluster import RayNode, first_line
 from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.nodes import secret as run_secret
-from keepstep.supervise.nodes.crew import Station
-from keepstep.supervise.nodes.gathering import FIRST_S, Gathering
+from keepstep.supervise.nodes.gathering import Gathering
 from keepstep.supervise.nodes.links import Hub
 from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.nodes.secret import Secret
+from keepstep.supervise.nodes.station import FIRST_S, Station
 
 ROUND_S = 0.5
 VIEW_S = 2.0

@@ -11,10 +11,10 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from keepstep.cluster.address import read_address
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.errors import UserError
 
 PROBE_S = 5.0

@@ -28,9 +28,9 @@ from keepstep.errors import UserError
 from keepstep.supervise.engines import ray, ray_cluster
 from keepstep.supervise.engines.ray_cluster import first_line, ray_module
 from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.crew import Station
 from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.nodes.office import Inherited
+from keepstep.supervise.nodes.station import Station
 
 NAMESPACE = "keepstep"
 MOST_RESTARTS = 20

@@ -28,9 +28,8 @@ from keepstep.supervise.engines.slurm_step import SRUN, is_batch, not_by_srun, n
 from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.launch import launcher_of
 from keepstep.supervise.nodes import secret as secrets
-from keepstep.supervise.nodes.crew import Station
-from keepstep.supervise.nodes.gathering import FIRST_S
 from keepstep.supervise.nodes.secret import Secret
+from keepstep.supervise.nodes.station import FIRST_S, Station
 
 SECRET_S = 30.0
 """Until the leader's file must be there: Slurm starts all tasks of a step at about the same time."""

@@ -24,9 +24,9 @@ from functools import partial
 from keepstep.errors import UserError
 from keepstep.sources.ssh import SSH, hosts_of
 from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.crew import Station
-from keepstep.supervise.nodes.gathering import FIRST_S
+from keepstep.supervise.nodes.lease import LONGEST_S
 from keepstep.supervise.nodes.links import Hub
+from keepstep.supervise.nodes.station import FIRST_S, Station
 
 ALIVE = ("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=5")
 """ssh gives up a silent host after 18 s: later than the leader, and a host that is gone does not hold ssh for ever."""
@@ -58,6 +58,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
         lease_s=LEASE_S,
+        longest_s=LONGEST_S,
         ready=agents.start,
         tend=agents.tend,
         over=agents.end,

@@ -36,6 +36,7 @@ from keepstep.supervise.nodes.parcels import Sender
 from keepstep.supervise.nodes.part import Part
 from keepstep.supervise.nodes.relay import Relay
 from keepstep.supervise.nodes.together import known
+from keepstep.supervise.nodes.turns import turn
 from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
@@ -234,10 +235,14 @@ class Agent:
             self._contact.send(running.told)
 
     def _start(self, start: said.Start) -> None:
+        with turn():
+            if self._contact.may_start(start):  # now, after the turn was waited for: the lease may be over
+                self._start_now(start)
+            else:
+                self._contact.send(said.Ended(attempt=start.attempt))
+
+    def _start_now(self, start: said.Start) -> None:
         number = start.attempt
-        if self._running is not None or not self._contact.may_start(start):
-            self._contact.send(said.Ended(attempt=number))
-            return
         self._newest, self._signal, self._hurry, self.layout = number, None, False, start.layout
         try:
             self._running = self._prepared(start)
@@ -345,8 +350,8 @@ class Agent:
         self._send_evidence(running, ended=True)
         running.attempt.close()
         running.means.looks.shutdown(wait=False, cancel_futures=True)
+        self._reaper.lease(None)  # first: once the node is idle, it may get the next start, with a lease
         self._contact.vitals = Vitals()
-        self._reaper.lease(None)
         self._contact.send(said.Ended(attempt=running.number))
         shutil.rmtree(running.attempt.folder.parent / f"exchange-{running.number}", ignore_errors=True)
         shutil.rmtree(running.attempt.folder, ignore_errors=True)

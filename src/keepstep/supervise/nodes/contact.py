@@ -9,11 +9,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from keepstep.core.lazy_dataclass import dataclass
+from keepstep.supervise.nodes.crowd import Crowd
 from keepstep.supervise.nodes.lease import Lease
 from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
-from keepstep.supervise.nodes.messages import Heard, Hello, Message, Refused, Start, State, Welcome
+from keepstep.supervise.nodes.messages import NEVER, Heard, Hello, Message, Refused, Start, State, Welcome
 from keepstep.supervise.priority import promptly
 
 AGAIN_S = 0.5
@@ -64,13 +65,14 @@ class Contact:
         self._hold = hold
         self._anew = anew
         self._lease = Lease(now())
+        self._crowd = Crowd()
         self._lapsed = False
         """It ended while ranks ran, whatever was heard since: the reaper has ended them."""
         self._lock = threading.Lock()
         """For the lease and the link: the agent asks and sends, too."""
         self._link: Link | None = None
-        self._asked_by: Link | None = None
-        """On which connection the newest start came."""
+        self._accepted = NEVER
+        """The attempt whose start was accepted last. From then on it counts as one that runs."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepstep-contact", daemon=True)
         self._thread.start()
@@ -113,17 +115,17 @@ class Contact:
             return self._lapsed or self._lease.is_over(now())
 
     def may_start(self, start: Start) -> bool:
-        """Asked once for each: whatever the answer, the same attempt cannot start later. From a yes on, it runs.
+        """Whether the ranks of this start, which was delivered, are to be started now. Else nothing of it runs here.
 
-        A start that came on an earlier connection is too late: since then, this node may have said that it runs
-        nothing, and the leader does not wait for its lease any more.
+        It was accepted or refused when it arrived (:meth:`_take_start`), and may have become too late since.
         """
         with self._lock:
-            may = self._lease.may_start(start, now()) and self._asked_by is self._link is not None
-            if may:
-                self._lapsed = False
-                self.vitals = Vitals(state=State.RUNS)
-                self._hold(self._lease.left_s(now()))  # before the first rank lives
+            if start.attempt != self._accepted:
+                return False
+            may = not (self._lapsed or self._lease.is_over(now()))
+            if not may:
+                self._accepted = NEVER
+                self.vitals = Vitals()
             return may
 
     @property
@@ -158,9 +160,10 @@ class Contact:
                 self._over.wait(AGAIN_S)
 
     def _connect(self) -> None:
+        began = now()
         link = self._call()
         with self._lock:
-            self._lease.connected(now())
+            self._lease.connected(now(), now() - began)
             link.send(self._hello(self._lease.attempt, self.vitals.state))
             self._link = link
         self.trouble, self.alone_since = None, None
@@ -176,6 +179,7 @@ class Contact:
     def _beat(self) -> None:
         with self._lock:
             vitals = self.vitals
+            self._lease.crowded = self._crowd.is_here()
             beat = self._lease.beat(now(), state=vitals.state, steps=vitals.steps, quiet_s=vitals.quiet_s)
         if beat is not None and self._link is not None:
             self._link.send(beat)
@@ -199,12 +203,29 @@ class Contact:
             return
         if isinstance(message, Refused) and message.again:
             raise CannotConnect(message.why)
-        with self._lock:
-            if isinstance(message, Welcome):
+        if isinstance(message, Start) and not self._take_start(message):
+            return
+        if isinstance(message, Welcome):
+            with self._lock:
                 self._lease.welcomed(message)
-            elif isinstance(message, Start):
-                self._asked_by = self._link
         self._deliver(message)
+
+    def _take_start(self, start: Start) -> bool:
+        """Accept or refuse it, in the order in which the leader speaks: False: it is one that was accepted before.
+
+        If the lease is over now, an answer that comes next must not make an old start good: the leader may not wait for
+        this node any more. And what the next hello says about this attempt must be true, so an accepted one counts as
+        running at once, however long the agent takes to get to it.
+        """
+        with self._lock:
+            if start.attempt == self._accepted:
+                return False
+            idle = self.vitals.state is State.IDLE
+            if self._lease.may_start(start, now()) and idle:
+                self._accepted, self._lapsed = start.attempt, False
+                self.vitals = Vitals(state=State.RUNS)
+                self._hold(self._lease.left_s(now()))  # before the first rank lives
+            return True
 
     def _wait_s(self) -> float:
         with self._lock:

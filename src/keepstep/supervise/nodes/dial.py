@@ -23,20 +23,24 @@ from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, keep_sh
 SHORTEST_TRY_S = 0.2
 
 
-def connect(secret: Secret, host: str, port: int, timeout_s: float) -> LoopLink:
-    """A link to the leader at this address. Raises :class:`CannotConnect` within ``timeout_s`` or little more."""
+def connect(secret: Secret, host: str, port: int, timeout_s: float, *, handshake_s: float | None = None) -> LoopLink:
+    """A link to the leader at this address. Raises :class:`CannotConnect` within ``timeout_s`` or little more.
+
+    ``handshake_s``: for a leader's machine that has taken the connection, while its process is too busy to greet. More
+    connections would make that worse.
+    """
     ends = time.monotonic() + timeout_s
     _, context = contexts(secret)
     where = joined(host, port) or host
     connection = _first_that_answers(_resolved(host, port, ends, timeout_s), where, ends, timeout_s)
     try:
         tune(connection)
-        connection.settimeout(max(ends - time.monotonic(), SHORTEST_TRY_S))
+        connection.settimeout(max(handshake_s or 0.0, ends - time.monotonic(), SHORTEST_TRY_S))
         secured = context.wrap_socket(connection)
     except BaseException as error:
         connection.close()
         if isinstance(error, OSError):
-            raise _no_handshake(error, where, timeout_s) from None
+            raise _no_handshake(error, where, max(handshake_s or 0.0, timeout_s)) from None
         raise
     secured.setblocking(False)
     return LoopLink(Wire(0, TlsChannel(secured), plain_address(secured.getpeername())))

@@ -14,11 +14,8 @@ from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
 from keepstep.supervise.nodes.leader import Leader, Leaving
 from keepstep.supervise.nodes.seating import Place, Roles
+from keepstep.supervise.nodes.station import AGAIN_S, FIRST_S
 
-FIRST_S = 600.0
-"""For the first attempt: pods and jobs do not start at once."""
-AGAIN_S = 60.0
-"""For a later one: a node that was lost may come back."""
 MORE_S = 5.0
 """Once there are as many as needed, for the rest of those that may take part."""
 TELL_S = 10.0

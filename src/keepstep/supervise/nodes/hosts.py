@@ -8,9 +8,9 @@ every host, so it never counts, and neither does what only a peer reports.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from keepstep.core.cause import Cause
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.core.wording import count, listing
 
 MOST_FAILURES = 2

@@ -39,8 +39,8 @@ from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, keep_sh
 BACKLOG = 1024
 MOST_AT_ONCE = 16
 """New connections between two looks at the others."""
-GREET_S = 5.0
-"""For a handshake. It takes milliseconds."""
+GREET_S = 20.0
+"""For a handshake. It takes milliseconds, or seconds between processes that share a core with hundreds of others."""
 MOST_GREETED = 512
 """Handshakes at once. One more, and the oldest ends: visitors who say nothing keep nobody out."""
 MOST_TURNED_AWAY = 100

@@ -20,18 +20,20 @@ from keepstep.supervise.crew import Superseded
 from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.crowd import Crowd
+from keepstep.supervise.nodes.described import describe
 from keepstep.supervise.nodes.hub import LOCAL, Hub
 from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.membership import Member, Membership, News
-from keepstep.supervise.nodes.parcels import Receiver, write_node
+from keepstep.supervise.nodes.parcels import Receiver
 from keepstep.supervise.nodes.relay import audience
 
 ROUND_S = 0.25
 MOST_AT_ONCE = 256
 """Events between two looks at who is silent."""
-CLOCKS_S = 1.0
-"""Clocks that differ by less count as the same: a hello takes a while to arrive."""
 LONGEST_WORDS = 2000
+LAST_S = 10.0
+"""For agents to take our goodbye."""
 Answer = TypeVar("Answer", bound=said.Message)
 
 
@@ -77,6 +79,12 @@ class Leader:
         self._refused: list[str] = []
         self._keys: list[tuple[int, tuple[str, str]]] = []
         """What guards have told each other in this attempt, for nodes that come back."""
+        self._starts: dict[int, said.Start] = {}
+        """What each node was told to start."""
+        self._status: int | None = None
+        """Of the run, once it is over."""
+        self._parted: set[int] = set()
+        """The nodes whose connection ended after we said goodbye on it."""
         self._superseded: str | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepstep-leader", daemon=True)
@@ -88,9 +96,12 @@ class Leader:
         """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
         with self._changed:
             self._membership.started(attempt, nodes, now())
+            # All of them were heard a moment ago: who was silent while nodes were awaited is of no account any more.
+            self._news = [each for each in self._news if not isinstance(each, News)]
             self._attempt, self._folder, self._layout = attempt, folder, layout
             self._answers.clear()
             self._keys.clear()
+            self._starts.clear()
             self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}
         self._describe(nodes)
 
@@ -105,13 +116,18 @@ class Leader:
     def _describe(self, nodes: Iterable[int]) -> None:
         for node in nodes:
             with self._changed:
-                describe = self._described(node)
-            describe()
+                write = self._described(node)
+            write()
 
     def tell(self, nodes: Iterable[int], message: said.Message) -> None:
         """To each of these nodes that is connected. Beats are answered in between: there may be thousands of nodes."""
         for node in nodes:
             with self._changed:
+                if isinstance(message, said.Start):
+                    self._starts[node] = message
+                    self._membership.asked(node)
+                elif isinstance(message, said.End):
+                    self._membership.call_off(message.attempt)
                 self._send(node, message)
 
     def answers(self, kind: type[Answer], attempt: int) -> dict[int, Answer]:
@@ -178,6 +194,12 @@ class Leader:
         with self._changed:
             return self._membership.member(node)
 
+    def is_heard(self, node: int) -> bool:
+        """Whether its agent is connected, and was heard a moment ago."""
+        with self._changed:
+            member = self._membership.member(node)
+            return member is not None and self._membership.is_heard(member, now())
+
     def steps(self, node: int) -> int:
         """As many as the furthest of its ranks has made, by its last beat."""
         member = self.member(node)
@@ -187,6 +209,11 @@ class Leader:
         """For how long none of its ranks has moved, by its last beat."""
         member = self.member(node)
         return member.quiet_s if member is not None else None
+
+    def slept_s(self) -> float:
+        """For how long this process itself was not run of late, if that was for longer than a lease; else 0."""
+        with self._changed:
+            return self._membership.slept_s(now())
 
     def present(self) -> list[int]:
         with self._changed:
@@ -231,26 +258,36 @@ class Leader:
             return list(self._refused)
 
     def close(self, status: int) -> None:
-        """Say goodbye to all."""
+        """Say goodbye to all, also to those whose connection is just being made anew: else they would wait for us."""
         with self._changed:
             leads = self._membership.leads(now())
             for link in list(self._nodes):
                 if leads or self._peers.get(link) == LOCAL:  # the other nodes look for the one that leads now
                     self._hub.send(link, said.Bye(status=status))
+            self._status = status if leads else None
+            until = now() + LAST_S
+            while leads and self._awaited() and now() < until:
+                self._changed.wait(ROUND_S)
         self._over.set()
         self._thread.join(timeout=2.0)
         self._hub.close(flush_s=3.0)
 
+    def _awaited(self) -> bool:
+        """Whether an agent has yet to take our goodbye. One that does ends, and its connection with it."""
+        members = [self._membership.member(node) for node in range(self.nodes) if node not in self._parted]
+        return any(each is not None and not each.silent for each in members)
+
     # --- the thread
 
     def _run(self) -> None:
-        ticked = now()
+        ticked, crowd = now(), Crowd()
         while not self._over.is_set():
             event = self._hub.receive(ROUND_S)
             with self._changed:
                 stirred = self._take_all(event)
                 if now() - ticked >= ROUND_S:  # it looks at every node: not for each beat
                     ticked = now()
+                    self._membership.crowded = crowd.is_here()
                     self._news += self._membership.tick(ticked)
                 if stirred or self._news:
                     self._changed.notify_all()
@@ -273,6 +310,8 @@ class Leader:
                 node = self._nodes.pop(link, None)
                 if node is not None:
                     self._membership.lost(node, why, now(), link=link)
+                    if self._status is not None:
+                        self._parted.add(node)
             case TurnedAway(peer=peer, why=why):
                 self._say(f"a connection from {peer} was turned away: {why}")
             case Got(link=link, message=said.Hello() as hello):
@@ -296,7 +335,10 @@ class Leader:
             self._ahead[link] = hello.wall - time.time() if hello.wall is not None else 0.0
             self._described(hello.node)()
         self._hub.send(link, answer)
-        if isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
+        if self._status is not None:
+            self._parted.discard(hello.node)
+            self._hub.send(link, said.Bye(status=self._status))
+        elif isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
             keys = tuple(key for node, key in self._keys if node != hello.node)
             self._hub.send(link, said.Put(attempt=self._attempt, keys=keys))
 
@@ -305,6 +347,9 @@ class Leader:
             case said.Beat():
                 if (heard := self._membership.beat(node, message, now(), link=link)) is not None:
                     self._hub.send(link, heard)
+                if self._membership.unasked(node) and node in self._starts:
+                    self._membership.asked(node)
+                    self._hub.send(link, self._starts[node])
             case said.Parcel() if message.attempt == self._attempt and node in self._receivers:
                 with contextlib.suppress(OSError):
                     self._receivers[node].take(message)
@@ -352,19 +397,13 @@ class Leader:
         if self._folder is None or node not in self._receivers:
             return lambda: None
         member = self._membership.member(node)
-        seats, served = [seat for seat in self._layout.seats if seat.node == node], self._layout.servers > 0
         ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
         return partial(
-            _write_node,
-            self._folder / f"node{node}",
+            describe,
+            self._folder,
+            node,
+            self._layout,
             host=self._host(node),
             address=self._address(node),
-            ranks=[seat.rank for seat in seats],
-            serving=[seat.rank for seat in seats if not seat.member.ends_training(served=served)],
-            ahead_s=round(ahead, 3) if abs(ahead) > CLOCKS_S else 0.0,
+            ahead_s=ahead,
         )
-
-
-def _write_node(folder: Path, *, host: str, **more: object) -> None:
-    with contextlib.suppress(OSError):
-        write_node(folder, host=host, **more)

@@ -5,6 +5,9 @@ The leader answers every beat. An answer gives the node a lease that begins when
 before the leader, which counts from when the beat *arrived*, takes it for over. An agent without a lease starts nothing
 and kills the ranks it has. :mod:`keepstep.supervise.nodes.membership` is the leader's half.
 
+On a crowded host, answers come late although nothing is broken. An agent that sees this, or expects it, asks for longer
+leases; the leader decides, says with each answer how long that lease is, and waits as much longer itself.
+
 Pure: ``now`` is always passed in. It must come from a clock that no one can set and that goes on while the machine
 sleeps (``CLOCK_BOOTTIME`` on Linux); clocks of different nodes are never compared.
 """
@@ -18,6 +21,12 @@ SILENT_S = 2.0
 """A node that was not heard for so long is silent. It is named within a second from then on."""
 LEASE_S = 8.0
 """Longer than a cut of 5 s, with time to connect again. A leader may give longer ones (:class:`Welcome`)."""
+LONGEST_S = 24.0
+"""The longest that a leader gives to an agent that asks for it, where no other leader has to wait for its end."""
+TIMES_LATE = 4
+"""A lease is to be so many times as long as answers were late."""
+LATELY_S = 60.0
+"""Answers are remembered for so long at least, and for twice as long at most."""
 DEAF_S = 5.0
 """For so long a connection may bring no answer although it carries beats: the leader's machine lives, but is busy."""
 KILL_S = 3.0
@@ -42,20 +51,31 @@ class Lease:
         """
         self._fence = NEVER
         self._lease_s = LEASE_S
+        self._given_s = LEASE_S
         self._until: float | None = None
         self._due = now
         self._alive = now
         self._number = 0
-        self._sent: dict[int, float] = {}
+        self._sent: dict[int, tuple[float, float]] = {}
+        """When each beat was sent that was not answered yet, and when it was due."""
+        self._late = [0.0, 0.0]
+        """How late answers came at most, after their beats were due: now, and in the time before."""
+        self._late_since = now
+        self.crowded = False
+        """The host has far more to do than it can: answers will be late."""
 
-    def connected(self, now: float) -> None:
-        """There is a new connection. The next beat is due at once; the lease ends when it would have ended."""
+    def connected(self, now: float, took_s: float = 0.0) -> None:
+        """There is a new connection. The next beat is due at once; the lease ends when it would have ended.
+
+        ``took_s``: how long it took to be made, once the other side answered at all.
+        """
         self._due = self._alive = now
+        self._was_late(took_s, now)
 
     def welcomed(self, welcome: Welcome) -> None:
         """The leader knows of this attempt already, so no start of it, or of an earlier one, is meant any more."""
         self._fence = max(self._fence, welcome.attempt)
-        self._lease_s = welcome.lease_s or LEASE_S
+        self._lease_s = self._given_s = welcome.lease_s or LEASE_S
 
     def due_s(self, now: float) -> float:
         """How long to wait for the next beat."""
@@ -68,20 +88,41 @@ class Lease:
         """
         if now < self._due:
             return None
-        self._due = max(self._due + BEAT_S, now + BEAT_S / 2)
+        pause_s = BEAT_S * self._stretch()
+        due, self._due = self._due, max(self._due + pause_s, now + pause_s / 2)
         self._number += 1
-        self._sent[self._number] = now
-        while self._sent and now - next(iter(self._sent.values())) >= self._lease_s:
+        self._sent[self._number] = now, due
+        while self._sent and now - next(iter(self._sent.values()))[0] >= max(self._lease_s, LONGEST_S):
             del self._sent[next(iter(self._sent))]
-        return Beat(number=self._number, attempt=self.attempt, state=state, steps=steps, quiet_s=quiet_s)
+        return Beat(
+            number=self._number,
+            attempt=self.attempt,
+            state=state,
+            steps=steps,
+            quiet_s=quiet_s,
+            wants_s=self._wants_s(),
+        )
+
+    def _wants_s(self) -> float | None:
+        needed = LONGEST_S if self.crowded else TIMES_LATE * max(self._late)
+        return min(round(needed, 1), LONGEST_S) if needed > self._lease_s else None
+
+    def _was_late(self, late_s: float, now: float) -> None:
+        if now - self._late_since > LATELY_S:
+            self._late, self._late_since = [0.0, self._late[0]], now
+        self._late[0] = max(self._late[0], late_s)
 
     def heard(self, heard: Heard, now: float) -> None:
         """The leader has heard a beat: the lease lasts for so long after it was sent."""
-        sent = self._sent.get(heard.number)
-        if sent is None or sent + self._lease_s <= now:
+        sent, due = self._sent.get(heard.number, (None, now))
+        length = heard.lease_s or self._lease_s
+        if sent is None:
             return
-        until = sent + self._lease_s
-        self._until = until if self._until is None else max(self._until, until)
+        self._was_late(now - due, now)
+        if sent + length <= now:
+            return
+        self._until = sent + length if self._until is None else max(self._until, sent + length)
+        self._given_s = length
         self._alive = now
         for number in [number for number in self._sent if number <= heard.number]:
             del self._sent[number]
@@ -96,7 +137,11 @@ class Lease:
         ``carries``: all that was sent has reached the leader's machine. Then the leader has too much to do, and more
         connections would make that worse.
         """
-        return now - self._alive > (DEAF_S if carries else SILENT_S)
+        return now - self._alive > (DEAF_S if carries else SILENT_S) * self._stretch()
+
+    def _stretch(self) -> float:
+        """Where everything is late, more beats would make it worse: they become as rare as leases become long."""
+        return max(self._given_s / self._lease_s, 1.0)
 
     @property
     def until(self) -> float | None:

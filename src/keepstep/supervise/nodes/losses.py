@@ -26,6 +26,8 @@ class Losses:
     attempt: int
     facts: dict[int, NodeLost] = field(default_factory=dict)
     """By node."""
+    own: bool = False
+    """They are the leader's fault: it was not run for longer than a lease, and answered nobody."""
     _since: dict[int, float] = field(default_factory=dict)
     _back: dict[int, tuple[NodeLost, float]] = field(default_factory=dict)
     """What was seen of nodes that have come back, and when they did."""

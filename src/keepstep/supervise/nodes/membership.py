@@ -2,8 +2,8 @@
 """Who takes part, who is silent, and where an earlier attempt may still live: the leader's half of the leases.
 
 A new attempt may start only when :meth:`Membership.blocking` is empty. A node leaves it in one of three ways. Its agent
-says :class:`Ended`; or it says that it is idle and names that attempt; or it was not heard for ``safe_s``, after
-which its lease is over and its ranks are dead, whether it is down, cut off or frozen.
+says :class:`Ended`; or it says that it is idle and names that attempt; or it was not heard until the longest lease
+that it was ever given is over, and :data:`KILL_S` more: then its ranks are dead, whether it is down, cut off or frozen.
 
 Pure, like :mod:`keepstep.supervise.nodes.lease`: no clock, no socket, no thread. ``link`` is any object that stands for
 one connection: what arrives on an older one than the node's newest is of no account.
@@ -11,12 +11,16 @@ one connection: what arrives on an older one than the node's newest is of no acc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from keepstep.supervise.nodes.admission import refusal, taken
 from keepstep.supervise.nodes.lease import KILL_S, LEASE_S, SILENT_S
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, State, Welcome
+
+OWN_GAP_S = 1.0
+"""A leader that was not run for so long gives all nodes another :data:`SILENT_S` to be heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +32,7 @@ class News:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silent(News):
-    """It was not heard for :data:`SILENT_S`. Its ranks may run on: nothing is decided yet."""
+    """It was not heard for :data:`SILENT_S` (longer with a longer lease). Its ranks may run on: nothing is decided."""
 
     since_s: float
     why: str | None = None
@@ -51,7 +55,7 @@ class Expired(News):
 class Vacant(News):
     """It takes no part any more in the attempt that it was to start, whether or not the leader wanted that.
 
-    It ended its ranks, its lease is over, its agent is a new process, or the start never reached it.
+    It ended its ranks, its lease is over, or its agent is a new process.
     """
 
     attempt: int
@@ -72,6 +76,10 @@ class Member:
     quiet_s: float | None = None
     leased: bool = False
     """A beat on its newest connection was answered, so it has a lease when a start arrives there."""
+    safe: float = -math.inf
+    """All leases that were ever given to it are over then, and what they allowed is dead."""
+    unasked: bool = False
+    """The start of the attempt was lost with a connection, and is to be sent again to the same process."""
     lost: str | None = None
     silent: bool = False
     expired: bool = False
@@ -93,7 +101,8 @@ class Membership:
     long the engine's word that this process leads is good. Where another process may become leader while this one
     lives, give it: this leader is one only for ``term_s`` after each :meth:`confirmed`, and listens to agents only
     ``term_s`` after its own start, when its predecessor has noticed that it leads no longer. ``lease_s``: how long the
-    leases are that it gives, the same for every leader of a run.
+    leases are that it gives, and ``longest_s`` those of agents that ask for more (None: no longer ones), the same for
+    every leader of a run: a successor waits for the longest.
     """
 
     def __init__(
@@ -106,24 +115,28 @@ class Membership:
         first: bool | None = False,
         term_s: float | None = None,
         lease_s: float = LEASE_S,
+        longest_s: float | None = None,
     ) -> None:
-        self._lease_s = lease_s
+        self._lease_s, self._longest_s = lease_s, max(lease_s, longest_s or 0.0)
         self.safe_s = lease_s + KILL_S
-        """A node that was not heard for so long has no ranks any more, whatever became of it."""
+        """A node with the usual lease that was not heard for so long has no ranks any more, whatever became of it."""
         self._run, self._version, self.nodes = run, version, nodes
         self._term_s = term_s
         self._confirmed = now
         self._deposed = False
         self.opens = now + (term_s or 0.0) if first is False else now
         """From when on to accept connections."""
-        self.newest_attempt = NEVER
+        self.newest_attempt = self._called_off = NEVER
         self._members: dict[int, Member] = {}
         self._inherited = NEVER
         """The newest attempt of an earlier leader, as far as agents have told."""
         self._is_first = first
         self._first: Hello | None = None
         self._news: list[News] = []
+        self.crowded = False
+        """The leader's own host has far more to do than it can: it will be late to answer, whoever asks."""
         self._ticked = self._awake = now
+        self._slept = -math.inf, 0.0
 
     # --- leading
 
@@ -163,9 +176,10 @@ class Membership:
             return Refused(why="the process there does not lead the run now", again=True)
         why = refusal(hello, run=self._run, version=self._version, nodes=self.nodes, first=self._first)
         member = self._members.get(node)
+        same = member is not None and bool(hello.agent) and hello.agent == member.hello.agent
         if why is None:
             self._learn(hello.attempt)  # also of a second agent for a node: the first may know less
-            if member is not None and hello.agent and hello.agent == member.hello.agent:
+            if member is not None and same:
                 if hello.call < member.hello.call:
                     return Refused(why="a later connection of this agent has come already", again=True)
             elif member is not None and member.link is not None and now - member.heard <= SILENT_S:
@@ -176,14 +190,18 @@ class Membership:
         if member is None:
             member = Member(hello=hello, link=link, heard=now, state=hello.state, attempt=hello.attempt)
             self._members[node] = member
-        member.hello, member.link, member.lost, member.leased = hello, link, None, False
+        member.hello, member.link, member.lost, member.leased, member.unasked = hello, link, None, False, False
         self._settle(node, member, now)
         if member.open is not None and hello.attempt < member.open:
-            # the start went to an earlier connection, perhaps to an earlier agent, whose lease these beats do not renew
-            self._tell_vacant(node, member)
-            member.renews = False
+            if same and member.renews and hello.state is State.IDLE and member.open == self.newest_attempt:
+                # Lost with the connection: what comes on an older one than its newest, an agent does not look at.
+                member.unasked = True
+                self._forgo(node, member)
+            else:  # the start may have reached an earlier process, whose lease these beats do not renew
+                self._tell_vacant(node, member)
+                member.renews = False
         self._says(node, member, hello.attempt, hello.state, now)
-        return Welcome(attempt=self.newest_attempt, lease_s=self._lease_s)
+        return Welcome(attempt=self.newest_attempt - member.unasked, lease_s=self._lease_s)
 
     def beat(self, node: int, beat: Beat, now: float, *, link: object) -> Heard | None:
         """A node lives. None: do not answer, because an answer would give it a lease."""
@@ -192,8 +210,16 @@ class Membership:
             return None
         member.steps, member.quiet_s, member.leased = beat.steps, beat.quiet_s, True
         self._settle(node, member, now)
+        wanted = self._longest_s if self.crowded else beat.wants_s or 0.0
+        lease_s = min(max(wanted, self._lease_s), self._longest_s)
+        member.safe = max(member.safe, now + lease_s + KILL_S)
         self._says(node, member, beat.attempt, beat.state, now)
-        return Heard(number=beat.number)
+        return Heard(number=beat.number, lease_s=lease_s if lease_s > self._lease_s else None)
+
+    def unasked(self, node: int) -> bool:
+        """Whether the newest start must be sent to this node again, now that it has a lease on its newest link."""
+        member = self._members.get(node)
+        return member is not None and member.unasked and member.leased
 
     def lost(self, node: int, why: str, now: float, *, link: object) -> None:
         """Its connection ended. The node itself may be well, and its ranks may run."""
@@ -226,7 +252,7 @@ class Membership:
         elif attempt > member.done and (member.open is None or member.open < attempt):
             member.open, member.renews = attempt, True
         if member.open is not None and member.renews:
-            member.until = now + self.safe_s
+            member.until = max(now + self.safe_s, member.safe)
 
     # --- what the leader does
 
@@ -240,24 +266,50 @@ class Membership:
         self.newest_attempt = attempt
         for node in nodes:
             member = self._members[node]
-            member.open, member.renews, member.until = attempt, True, member.heard + self.safe_s
+            member.open, member.renews = attempt, True
+            member.until = max(member.heard + self.safe_s, member.safe)
+
+    def asked(self, node: int) -> None:
+        """A start was sent on this node's newest link."""
+        if (member := self._members.get(node)) is not None:
+            member.unasked = False
+
+    def call_off(self, attempt: int) -> None:
+        """This attempt is to end: its start will be sent to no node again."""
+        self._called_off = max(self._called_off, attempt)
+        for node, member in self._members.items():
+            self._forgo(node, member)
+
+    def _forgo(self, node: int, member: Member) -> None:
+        """Nothing of an attempt that was called off runs where its start was lost: none is under way there."""
+        if member.unasked and member.open is not None and member.open <= self._called_off:
+            self._close(node, member, member.open)
 
     def tick(self, now: float) -> list[News]:
         """What has changed. To be called several times per second, after what has arrived was handled."""
-        if now - self._ticked > SILENT_S:
-            self._awake = now  # this process slept: what the others sent meanwhile has yet to be read
-        self._ticked = now
+        gap, self._ticked = now - self._ticked, now
+        if gap > OWN_GAP_S:
+            self._awake = now  # this process was not run: what the others sent meanwhile has yet to be read
+        if gap >= self._lease_s:
+            self._slept = now, gap
         for node, member in self._members.items():
-            heard = max(member.heard, self._awake)
-            if not member.silent and now - heard > SILENT_S:
+            if not member.silent and now - max(member.heard, self._awake) > self._patience_s(member):
                 member.silent = True
                 self._news.append(Silent(node=node, since_s=now - member.heard, why=member.lost))
-            if member.silent and not member.expired and now - member.heard > self.safe_s:
+            if member.silent and not member.expired and now > max(member.heard + self.safe_s, member.safe):
                 member.expired = True
                 self._news.append(Expired(node=node))
             self._settle(node, member, now)
         news, self._news = self._news, []
         return news
+
+    def slept_s(self, now: float) -> float:
+        """For how long this process was not run of late, if that was for longer than a lease; else 0.
+
+        Then no node is to blame for what it lost: nobody answered it.
+        """
+        at, gap = self._slept
+        return gap if now - at <= self._longest_s + KILL_S else 0.0
 
     def _settle(self, node: int, member: Member, now: float) -> None:
         """Close an attempt that nothing can run any more."""
@@ -266,7 +318,8 @@ class Membership:
 
     def _close(self, node: int, member: Member, attempt: int) -> None:
         self._tell_vacant(node, member)
-        member.open, member.renews, member.done = None, True, max(member.done, attempt)
+        member.open, member.renews, member.unasked = None, True, False
+        member.done = max(member.done, attempt)
 
     def _tell_vacant(self, node: int, member: Member) -> None:
         if member.open is not None and member.renews:
@@ -288,7 +341,7 @@ class Membership:
         An agent that names no attempt, or an earlier one, may be a new process beside ranks of an old one. As long as
         nobody has named an attempt and it is not known whether there was one, only nodes that have not come may.
         """
-        left = self.opens + self.safe_s - now
+        left = self.opens + self._longest_s + KILL_S - now
         if self._is_first or left < 0:
             return {}
         if self._is_first is None and self._inherited == NEVER:
@@ -302,11 +355,16 @@ class Membership:
         return sorted(
             node
             for node, member in self._members.items()
-            if member.link is not None
-            and member.leased
-            and now - member.heard <= SILENT_S
-            and member.state is not State.ENDS
+            if member.leased and self.is_heard(member, now) and member.state is not State.ENDS
         )
+
+    def is_heard(self, member: Member, now: float) -> bool:
+        """Whether it is connected and was heard a moment ago."""
+        return member.link is not None and now - member.heard <= self._patience_s(member)
+
+    def _patience_s(self, member: Member) -> float:
+        """After so long without a word it is silent. An agent with a longer lease beats less often."""
+        return SILENT_S * max((member.safe - KILL_S - member.heard) / self._lease_s, 1.0)
 
     def spares(self, now: float, needed: int) -> list[int]:
         """The present nodes beyond those needed. Nodes that took part in the newest attempt are not spare first."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from keepstep.core import foreign_json
 from keepstep.core.codec import build
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.supervise.layout import Layout, Seat
 
 LARGEST = 4 << 20
@@ -79,6 +79,8 @@ class Beat(Message):
     steps: int = 0
     quiet_s: float | None = None
     """For how long none of its ranks has moved."""
+    wants_s: float | None = None
+    """How long a lease it needs, because answers come late; None: the usual one is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +199,7 @@ class Welcome(Message):
     """The answer to :class:`Hello`."""
 
     attempt: int = NEVER
+    """Starts of this attempt, and of earlier ones, are not meant any more."""
     lease_s: float | None = None
     """How long each answer to a beat lets ranks run; None: as long as usual."""
 
@@ -215,6 +218,8 @@ class Heard(Message):
     """The answer to a beat: until a lease after that beat was sent, its ranks may run."""
 
     number: int
+    lease_s: float | None = None
+    """How long this lease is; None: as long as the welcome said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,17 +331,17 @@ _STATES = {state.value.encode(): state for state in State}
 _NUMBER = rb"(-?(?:0|[1-9][0-9]{0,17}))"
 _SECONDS = rb"(null|-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:e-[0-9]{1,3})?)"
 _BEAT = re.compile(
-    rb'{"kind":"beat","number":%b,"attempt":%b,"state":"([a-z]{1,9})","steps":%b,"quiet_s":%b}\n?'
-    % (_NUMBER, _NUMBER, _NUMBER, _SECONDS)
+    rb'{"kind":"beat","number":%b,"attempt":%b,"state":"([a-z]{1,9})","steps":%b,"quiet_s":%b,"wants_s":%b}\n?'
+    % (_NUMBER, _NUMBER, _NUMBER, _SECONDS, _SECONDS)
 )
-_HEARD = re.compile(rb'{"kind":"heard","number":%b}\n?' % _NUMBER)
+_HEARD = re.compile(rb'{"kind":"heard","number":%b,"lease_s":%b}\n?' % (_NUMBER, _SECONDS))
 """Beats and their answers as :func:`encode` writes them: nearly all messages of a large run are of these two."""
 
 
 def encode(message: Message) -> bytes:
     """One line of JSON."""
-    if type(message) is Heard:
-        return b'{"kind":"heard","number":%d}\n' % message.number
+    if type(message) is Heard and message.lease_s is None:
+        return b'{"kind":"heard","number":%d,"lease_s":null}\n' % message.number
     found = {"kind": type(message).__name__.lower(), **_plain(message)}
     return _as_json(found).encode() + b"\n"
 
@@ -349,11 +354,16 @@ def decode(line: bytes) -> Message:
             attempt=int(beat[2]),
             state=state,
             steps=int(beat[4]),
-            quiet_s=None if beat[5] == b"null" else float(beat[5]),
+            quiet_s=_seconds(beat[5]),
+            wants_s=_seconds(beat[6]),
         )
     if (heard := _HEARD.fullmatch(line)) is not None:
-        return Heard(number=int(heard[1]))
+        return Heard(number=int(heard[1]), lease_s=_seconds(heard[2]))
     return _decode_any(line)
+
+
+def _seconds(text: bytes) -> float | None:
+    return None if text == b"null" else float(text)
 
 
 def _decode_any(line: bytes) -> Message:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from keepstep.supervise.launch import Job
 from keepstep.supervise.layout import Layout
-from keepstep.supervise.nodes.office import Office
+
+if TYPE_CHECKING:
+    from keepstep.supervise.nodes.office import Office
 
 GIVE_UP_S = 90.0
 """Without a leader for so long, with nothing left to run, an agent ends: longer than most cuts."""

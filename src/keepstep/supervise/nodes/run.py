@@ -8,21 +8,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from keepstep.core.facts.nodes import NodeLost
 from keepstep.errors import UserError
 from keepstep.supervise.asked import Asked
-from keepstep.supervise.crew import Superseded
-from keepstep.supervise.decision import Settings
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.nodes.agent import ELECTED, LOST_STATUS, Agent
 from keepstep.supervise.nodes.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.contact import now
-from keepstep.supervise.nodes.crew import Nodes, Station, hello_of, part_of
 from keepstep.supervise.nodes.link import CannotListen
-from keepstep.supervise.nodes.office import Inherited, Office, take_over
-from keepstep.supervise.policy import NOT_RESTARTED
-from keepstep.supervise.run import Supervisor
+from keepstep.supervise.nodes.station import Station, hello_of, part_of
+
+if TYPE_CHECKING:
+    from keepstep.supervise.nodes.office import Inherited, Office
 
 ASK_S = 2.0
 
@@ -37,7 +35,12 @@ def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
 
 
 def lead(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
-    """As the leader. Raises :class:`Superseded` where another process leads from now on."""
+    """As the leader. Raises ``Superseded`` where another process leads from now on."""
+    from keepstep.supervise.decision import Settings  # not in an agent: hundreds may start on one host at once
+    from keepstep.supervise.nodes.crew import Nodes
+    from keepstep.supervise.nodes.office import take_over
+    from keepstep.supervise.run import Supervisor
+
     most = asked.max_attempts if asked.max_attempts is not None else Settings().max_attempts
     past = partial(take_over, past=station.past, most=most) if station.past is not None else None
     try:
@@ -81,6 +84,9 @@ def serve(
 
 def _in_turns(station: Station, office: Office, asked: Asked, env: Mapping[str, str], interrupts: Interrupts) -> int:
     """Lead and serve, as the engine says."""
+    from keepstep.supervise.crew import Superseded
+    from keepstep.supervise.policy import NOT_RESTARTED
+
     while interrupts.signal is None:
         if station.call is None:
             try:
@@ -121,6 +127,9 @@ def _ask(office: Office, interrupts: Interrupts) -> bool | None:
 
 def _left(agent: Agent, office: Office, station: Station, began: float) -> Inherited | None:
     """What the old leader has left, if it had started anything."""
+    from keepstep.core.facts.nodes import NodeLost
+    from keepstep.supervise.nodes.office import Inherited
+
     host = office.followed
     if not host:
         return None

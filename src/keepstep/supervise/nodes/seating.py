@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from keepstep.core.lazy_dataclass import dataclass
 from keepstep.supervise.layout import Layout, Seat
 
 

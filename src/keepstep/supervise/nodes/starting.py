@@ -16,6 +16,8 @@ from keepstep.supervise.nodes.seating import Place, Roles, counts, seat
 from keepstep.supervise.situation import Happened
 
 READY_S = 10.0
+STOPS = (Happened.STOPPED, Happened.SUSPECTED)
+WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 Answered = Callable[[type[said.Ready], Sequence[int], float], dict[int, said.Ready]]
 
 
@@ -47,20 +49,23 @@ def start(
     leader: Leader, attempt: int, nodes: Sequence[int], layout: Layout, applied: Applied, *, may_start_over: bool
 ) -> None:
     """Each node with the variables that remedies have set for it."""
+    made: dict[tuple[tuple[str, str], ...], said.Start] = {}
     for node in nodes:
-        message = said.Start(
-            attempt=attempt,
-            layout=layout,
-            variables=tuple(applied.variables_of(node).items()),
-            limits=tuple(applied.limits.items()),
-            may_start_over=may_start_over,
-        )
-        leader.tell([node], message)
+        variables = tuple(applied.variables_of(node).items())
+        if variables not in made:  # most get the same one, which is encoded once
+            made[variables] = said.Start(
+                attempt=attempt,
+                layout=layout,
+                variables=variables,
+                limits=tuple(applied.limits.items()),
+                may_start_over=may_start_over,
+            )
+        leader.tell([node], made[variables])
 
 
 def is_stop(news: News | Told | Leaving) -> bool:
     """Whether a node reports ranks that make no progress: what is lost goes before, as it may be the reason."""
-    return isinstance(news, Told) and news.happened.what in (Happened.STOPPED.value, Happened.SUSPECTED.value)
+    return isinstance(news, Told) and news.happened.what in {each.value for each in STOPS}
 
 
 def hosts_of(hosts: Iterable[str]) -> str:

@@ -32,7 +32,7 @@ from keepstep.supervise.nodes.losses import Losses
 from keepstep.supervise.nodes.membership import Expired, News, Returned, Silent, Vacant
 from keepstep.supervise.nodes.seating import Place
 from keepstep.supervise.nodes.standing_still import all_stand_still
-from keepstep.supervise.nodes.starting import NotReady, hosts_of, is_stop, seated, start
+from keepstep.supervise.nodes.starting import STOPS, WELL, NotReady, hosts_of, is_stop, seated, start
 from keepstep.supervise.nodes.together import stop_of, together
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
@@ -48,8 +48,6 @@ RETURNS_S = 10.0
 """Between two looks while a lost worker comes back alone."""
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
-STOPS = (Happened.STOPPED, Happened.SUSPECTED)
-WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 
 
 class World:
@@ -147,11 +145,11 @@ class World:
 
     def _reachable(self, nodes: Iterable[int]) -> list[int]:
         """Those whose agent can answer: heard of late and, once ranks are started, the very agent that started them."""
-        heard = {node: member for node in nodes if (member := self._leader.member(node)) is not None}
-        here = {n: each for n, each in heard.items() if each.link is not None and clock() - each.heard <= SILENT_S}
+        here = [node for node in nodes if self._leader.is_heard(node)]
         if self._leader.newest_attempt < self.number:
-            return list(here)
-        return [node for node, member in here.items() if member.open == self.number and member.renews]
+            return here
+        members = {node: self._leader.member(node) for node in here}
+        return [n for n, each in members.items() if each is not None and each.open == self.number and each.renews]
 
     # --- watching
 
@@ -297,7 +295,10 @@ class World:
     def _gone(self, node: int) -> Outcome:
         if node not in self._lost:
             member = self._leader.member(node)
-            if member is not None and not member.renews:
+            if slept_s := self._leader.slept_s():
+                self._losses.own = True
+                self._silent(node, 0.0, f"the leader itself was not run for {slept_s:.0f} s, and leases ended")
+            elif member is not None and not member.renews:
                 self._silent(node, 0.0, "another agent has taken its place: it was started again")
             elif not self._losses.was_lost(node):
                 self._silent(node, 0.0, "its ranks were ended there, because its agent had lost touch with the leader")
@@ -347,7 +348,7 @@ class World:
 
     def close(self) -> None:
         """Remember what this attempt says about its hosts."""
-        if self._judged is None or not self._nodes:
+        if self._judged is None or not self._nodes or self._losses.own:
             return
         outcome, report = self._judged
         lost, machines = [fact.host for fact in self._lost.values()], [self._host(node) for node in self._nodes]

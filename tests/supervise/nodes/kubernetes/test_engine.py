@@ -11,7 +11,7 @@ from keepstep.errors import UserError
 from keepstep.supervise.engines import kubernetes
 from keepstep.supervise.engines.choose import engine_of
 from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.crew import Station
+from keepstep.supervise.nodes.station import Station
 from keepstep.supervise.statuses import AS_IT_IS, Statuses
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KEEPSTEP_SECRET": "0123456789abcdef" * 4}
