@@ -18,9 +18,9 @@ def _share(rank: int, steps: int, cells: tuple[int, ...] = (100, 50, 1, 0), poli
 def test_each_piece_is_as_dark_as_the_rank_has_of_it() -> None:
     text = render_shares([_share(0, 3), _share(1, 1), _share(2, 0, (0, 0, 0, 0))], unseen=(0, 0, 0, 7))
     assert text.splitlines() == [
-        "rank 0    █▒░·     12 records     3 steps",
-        "rank 1    █▒░·      4 records      1 step  done 2 steps early",
-        "rank 2    ····      0 records     0 steps  nothing",
+        "rank 0    █▒░· 12 records  3 steps",
+        "rank 1    █▒░·  4 records   1 step  done 2 steps early",
+        "rank 2    ····  0 records  0 steps  nothing",
         "no rank      x",
     ]
 

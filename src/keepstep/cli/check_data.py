@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from keepstep.check.checkup import judge
+from keepstep.check.data.labels import labels_from
 from keepstep.check.data.look import DataRequest, DataSeen, look_at_data
 from keepstep.check.data.manifest import usual_place
 from keepstep.check.data.plan import POLICIES, FileRecords, Plan, plan
@@ -41,11 +42,11 @@ def check_data_verb(asked: argparse.Namespace) -> int:
     seen = look_at_data(_request(asked))
     made = _plan(asked, seen)
     if made is not None:
-        seen.collected.take(evidence_of(made))
+        seen.collected.take(evidence_of(made, values=asked.values or asked.classes is not None))
     report = redacted(judge(seen.collected))
     print_report(report, as_json=asked.json)
     if made is not None and not asked.json:
-        print(picture(made, shutil.get_terminal_size().columns))
+        print(f"\n{picture(made, shutil.get_terminal_size().columns)}")
     if asked.html:
         from keepstep.render.html import render_preflight
 
@@ -54,7 +55,7 @@ def check_data_verb(asked: argparse.Namespace) -> int:
     if asked.where is not None:
         from keepstep.check.data.where import where
 
-        say(where(asked.where, seen.units, seen.records))
+        say(where(asked.where, seen.counted()))
     if seen.interrupted:
         say("interrupted; run the same command again to go on")
         return INTERRUPTED
@@ -89,13 +90,17 @@ def _plan(asked: argparse.Namespace, seen: DataSeen) -> Plan | None:
     """What each rank would be fed, if asked for and if the records of all files are known."""
     if asked.workers is None:
         return None
-    uncounted = [name for name, records in seen.records.items() if records is None]
-    if uncounted or not seen.records:
-        why = f"the records of {uncounted[0]} are not known" if uncounted else "no file could be read"
-        seen.collected.unavailable("the plan", why)
+    files = []
+    for unit, records in seen.counted():
+        if records is None:
+            seen.collected.unavailable("the plan", f"the records of {unit.path} are not known")
+            return None
+        files.append(FileRecords(unit.path, records, labels_from(seen.labels.get(unit.number, ""), records)))
+    if not files:
+        seen.collected.unavailable("the plan", "no file could be read")
         return None
     return plan(
-        [FileRecords(name, records or 0) for name, records in seen.records.items()],
+        files,
         ranks=asked.workers,
         batch=asked.batch,
         policy=asked.policy or "torch-sampler",
@@ -107,9 +112,11 @@ def _request(asked: argparse.Namespace) -> DataRequest:
     place = None
     if not asked.no_manifest:
         place = Path(asked.manifest) if asked.manifest else usual_place(asked.paths)
+    values = asked.values or asked.classes is not None
+    how = Asked(values=values, classes=asked.classes, labels=tuple(asked.label), order=values and bool(asked.workers))
     return DataRequest(
         paths=tuple(asked.paths),
-        asked=Asked(values=asked.values or asked.classes is not None, classes=asked.classes, labels=tuple(asked.label)),
+        asked=how,
         manifest=place,
         again=asked.again,
         jobs=asked.jobs,

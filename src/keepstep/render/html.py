@@ -147,7 +147,7 @@ def _headline(report: Report, said: str, verb: str) -> Markup:
         title=prose(root.title),
         because=prose(root.because),
         cause=root.cause.value,
-        who=_who(root, report) or "no rank could be named",
+        who=_who(root, report) or ("no rank in particular" if verb == "check" else "no rank could be named"),
         world=f" of {report.world_size}" if report.world_size and root.ranks else "",
         sure=_SURE[root.confidence],
         rule=root.rule,
@@ -251,7 +251,8 @@ def _by_rank(evidence: list[Evidence[Fact]]) -> list[tuple[str, list[Evidence[Fa
     groups: dict[int | None, list[Evidence[Fact]]] = {}
     for each in evidence:
         groups.setdefault(each.who, []).append(each)
-    return [("no rank named" if who is None else f"rank {who}", pieces) for who, pieces in groups.items()]
+    unnamed = "no rank named" if len(groups) > 1 else ""
+    return [(unnamed if who is None else f"rank {who}", pieces) for who, pieces in groups.items()]
 
 
 def _group(who: str, pieces: list[Evidence[Fact]], around: Surroundings) -> Markup:

@@ -38,21 +38,39 @@ def said_of(share: ShareSeen, longest: int) -> tuple[str, str, str]:
     return count(share.records, "record"), count(share.steps, "step"), odd
 
 
+def _columns(shares: Sequence[ShareSeen]) -> tuple[int, int, int]:
+    """How wide the words behind the bars are."""
+    longest = max((each.steps for each in shares), default=0)
+    said = [said_of(each, longest) for each in shown(shares)]
+    return tuple(max((len(each[n]) for each in said), default=0) for n in range(3))  # type: ignore[return-value]
+
+
+def beside(shares: Sequence[ShareSeen]) -> int:
+    """Columns that a terminal's line needs besides the bar."""
+    records, steps, odd = _columns(shares)
+    return len(_rank(0)) + 1 + records + 2 + steps + (2 + odd if odd else 0)
+
+
+def _rank(rank: int) -> str:
+    return f"rank {rank:<4} "
+
+
 def render_shares(shares: Sequence[ShareSeen], unseen: Sequence[int] = ()) -> str:
     """The picture for a terminal. ``unseen``: how many per cent of each piece no rank gets."""
     longest = max((each.steps for each in shares), default=0)
+    wide, narrow, _ = _columns(shares)
     drawn = shown(shares)
     lines = []
     for each in drawn:
         records, steps, odd = said_of(each, longest)
-        lines.append(f"rank {each.of_rank:<4} {bar(each)} {records:>14}  {steps:>10}  {odd}".rstrip())
+        lines.append(f"{_rank(each.of_rank)}{bar(each)} {records:>{wide}}  {steps:>{narrow}}  {odd}".rstrip())
     if len(drawn) < len(shares):
         lines.append(f"          {count(len(shares) - len(drawn), 'more rank')}: the ones shown have the fewest steps")
     if any(unseen):
         marks = "".join("x" if cell else " " for cell in unseen)
         lines.append(f"no rank   {marks}".rstrip())
     if shares and shares[0].shuffled:
-        lines.append("          the order is shuffled: a place in a bar is a place in that order, not in the files")
+        lines.append("          the order is shuffled: a place in a bar is one in that order")
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from string import Template
 
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.visible import visible
 
 
@@ -22,12 +23,20 @@ def escape(text: str) -> Markup:
     return Markup(html.escape(visible(text), quote=True))
 
 
+_NAME = lazy_pattern(r"[._/]\w")
+"""In the first word of a sentence: it names a file, a module or a variable."""
+
+
 def prose(text: str) -> Markup:
     """A sentence, with text in backticks shown as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)
-    return Markup("".join(f"<code>{escape(p)}</code>" if n % 2 else escape(p) for n, p in enumerate(parts)))
+    shown = [f"<code>{escape(p)}</code>" if n % 2 else escape(p) for n, p in enumerate(parts)]
+    first, blank, rest = parts[0].partition(" ")
+    if _NAME.search(first):  # its first letter stays as it is
+        shown[0] = f'<span class="name">{escape(first)}</span>{escape(blank + rest)}'
+    return Markup("".join(shown))
 
 
 def fill(name: str, /, **values: object) -> Markup:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data import pool as pools
+from keepstep.check.data import process
 from keepstep.check.data.kinds import named_kind
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.pool import Pool
@@ -97,9 +97,9 @@ def test_results_survive_the_way_through_json() -> None:
 
 def start_with(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that do something first: a stand-in for a library that crashes, or for a mount that is dead."""
-    first, _, rest = pools._START.partition("; ")
+    first, _, rest = process.START.partition("; ")
     path, _, rest = rest.partition("; ")
-    monkeypatch.setattr(pools, "_START", f"{first}; {path}; exec({code!r}); {rest}")
+    monkeypatch.setattr(process, "START", f"{first}; {path}; exec({code!r}); {rest}")
 
 
 CRASH = """
@@ -178,29 +178,6 @@ def test_ctrl_c_keeps_what_was_read(tmp_path: Path) -> None:
     again = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert again.returncode == 0, again.stdout
     assert f"{done} file" in " ".join(again.stdout.split())
-
-
-def test_many_files_in_little_time_and_memory(tmp_path: Path) -> None:
-    for number in range(3000):
-        (tmp_path / f"{number}.jsonl").write_bytes(b'{"a": %d, "b": "%d"}\n' % (number, number) * 5)
-    (tmp_path / "1500.jsonl").write_bytes(b"bad\n")
-    began = time.monotonic()
-    report = report_on(tmp_path)
-    assert time.monotonic() - began < 60
-    assert "1500.jsonl" in report.findings[0].title
-    assert rules_of(report) == ["DAT301"]
-
-
-def test_fsspec_paths_are_read(tmp_path: Path) -> None:
-    pytest.importorskip("fsspec")
-    (tmp_path / "a.jsonl").write_bytes(LINES)
-    (tmp_path / "b.jsonl").write_bytes(LINES[:-4])
-    seen = look_at_data(DataRequest(paths=(f"file://{tmp_path}",), jobs=1))
-    assert [e.fact.file for e in seen.collected.evidence if type(e.fact).__name__ == "ShardBroken"] == [  # type: ignore[attr-defined]
-        f"file://{tmp_path}/b.jsonl"
-    ]
-    remote = look_at_data(DataRequest(paths=("nosuchscheme://bucket/x",), jobs=1))
-    assert [type(e.fact).__name__ for e in remote.collected.evidence] == ["ShardUnreadable"]
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Looked
+from keepstep.check.data.units import Asked, Looked, Unit
 from keepstep.check.data.walk import walk
 from tests.check.data.files import cut, flip, kinds, report_on, rules_of
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def looked_at(folder: Path) -> dict[str, Looked]:
-    units = [unit for unit in walk([str(folder)]) if not isinstance(unit, tuple)]
+    units = [unit for unit in walk([str(folder)]) if isinstance(unit, Unit)]
     return {Path(unit.path).name: read_unit(unit, Asked()) for unit in units}
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstep.check.checkup import judge
+from keepstep.check.data.labels import Labels
 from keepstep.check.data.plan import POLICIES, FileRecords, plan
 from keepstep.check.data.plan_evidence import evidence_of
 from keepstep.check.data.plan_picture import picture, shares_seen
@@ -113,22 +114,45 @@ def test_who_hangs_and_at_which_step() -> None:
 
 
 def test_files_sorted_by_label_are_seen() -> None:
-    files = [FileRecords("cats", 100, {"cat": 100}), FileRecords("dogs", 100, {"dog": 100})]
+    files = [FileRecords(f"{name}s", 100, Labels((name,), bytes(100))) for name in ("cat", "dog")]
     skewed = [
         each for each in plan(files, ranks=2, batch=4, policy="webdataset").problems if isinstance(each, LabelsSkewed)
     ]
     assert [(each.label, each.of_rank, each.share) for each in skewed] == [("cat", 1, 0.0)]
-    mixed = [FileRecords(name, 100, {"cat": 50, "dog": 50}) for name in "ab"]
+    mixed = [FileRecords(name, 100, Labels(("cat", "dog"), bytes([0, 1]) * 50)) for name in "ab"]
     assert not plan(mixed, ranks=2, batch=4, policy="webdataset").problems
     assert not plan(files, ranks=2, batch=4, policy="tf-shard").problems
+
+
+@pytest.mark.parametrize(
+    ("codes", "skewed"),
+    [
+        (bytes([0] * 100 + [1] * 100), {"jax", "grain", "huggingface-map"}),
+        (bytes([0, 1] * 100), {"tf-shard", "grain-slice"}),
+        (bytes([0, 0, 1, 1] * 50), {"tf-data"}),
+    ],
+)
+def test_an_order_that_follows_the_label_is_seen_where_the_loader_keeps_it(codes: bytes, skewed: set[str]) -> None:
+    """Sorted, alternating, and alternating by the halves of a global batch of four."""
+    files = [
+        FileRecords("a", 120, Labels(("x", "y"), codes[:120])),
+        FileRecords("b", 80, Labels(("x", "y"), codes[120:])),
+    ]
+    found = set()
+    for policy in ("jax", "grain", "grain-slice", "tf-shard", "tf-data", "tf-off", "torch-sampler", "huggingface-map"):
+        problems = plan(files, ranks=2, batch=4, policy=policy).problems
+        if any(isinstance(each, LabelsSkewed) and each.share == 0.0 for each in problems):
+            found.add(policy)
+    assert found == skewed
 
 
 def test_the_picture_shows_who_gets_what() -> None:
     text = picture(planned([8, 4, 4], ranks=2, batch=4, policy="webdataset"), 68)
     assert text.splitlines() == [
+        "who would be fed what, by webdataset (█ all of a piece, ░ a little, · nothing):",
         "files     |       |   |    16 records in 3 files",
-        "rank 0    ████████····████     12 records     3 steps",
-        "rank 1    ········████····      4 records      1 step  done 2 steps early",
+        "rank 0    ████████····████ 12 records  3 steps",
+        "rank 1    ········████····  4 records   1 step  done 2 steps early",
     ]
 
 

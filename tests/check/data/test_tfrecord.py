@@ -274,9 +274,9 @@ def test_any_sample_is_placed(tmp_path: Path) -> None:
     for name, records in every.items():
         write(tmp_path / f"{name}.tfrecord", records)
     seen = look_at_data(DataRequest(paths=(str(tmp_path),), jobs=1))
-    told = where(5 + 4, seen.units, seen.records)
+    told = where(5 + 4, seen.counted())
     place = offset_of(every["b"], 4)
     assert told == f"sample 9 is record 4 of {tmp_path}/b.tfrecord, at byte {place:,}"
-    assert "record 2 of" in where(14, seen.units, seen.records)
+    assert "record 2 of" in where(14, seen.counted())
     with pytest.raises(UserError, match="there is no sample 15"):
-        where(15, seen.units, seen.records)
+        where(15, seen.counted())

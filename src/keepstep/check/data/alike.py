@@ -1,69 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with the same content: by size and hash, and where the hash is short, by comparing the bytes."""
+"""Files with the same content: by size and hash. Where the hash is short, the files are read again for a long one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
-from keepstep.check.data.source import is_remote
-from keepstep.check.data.units import Looked, Unit
+from keepstep.check.data.units import HASH_ONLY, Looked, Unit
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.shards import ShardsAlike
-from keepstep.core.private_files import open_regular
 from keepstep.core.wording import listing, size
 
 SMALLEST = 64
 """Files below this many bytes are alike by chance."""
 MOST_GROUPS = 1_000
 MOST_NAMED = 10
+MOST_HASHED = 10_000
+"""Files that are read again."""
+_LONG = "blake2b:"
+
+
+@dataclass
+class _Group:
+    """Files with the same content, in their order."""
+
+    size_bytes: int
+    records: int | None
+    names: list[str] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, name: str) -> None:
+        if len(self.names) < MOST_NAMED:
+            self.names.append(name)
+        else:
+            self.more += 1
 
 
 class Alike:
-    """Takes one result after the other. Memory: one number per file."""
+    """Takes one result after the other. Memory: one number per file, in the order of the files."""
 
-    def __init__(self) -> None:
-        self._first: dict[int, Unit] = {}
-        self._groups: dict[int, list[Unit]] = {}
-        self._records: dict[int, int | None] = {}
+    def __init__(self, files: int) -> None:
+        self._keys = array("q", bytes(8 * files))
+        self._groups: dict[int, _Group] = {}
+        self.left_out = 0
+        """Files that may be copies, but were too many to compare."""
 
     def add(self, unit: Unit, looked: Looked) -> None:
-        if unit.size < SMALLEST or ":" not in looked.digest or len(looked.bad) or not looked.data:
+        if unit.size >= SMALLEST and ":" in looked.digest and not len(looked.bad) and looked.data:
+            self._keys[unit.number] = _key(unit, looked.digest)
+
+    def evidence(
+        self, counted: Iterable[tuple[Unit, int | None]], hashed: Callable[[list[Unit]], Iterable[tuple[Unit, Looked]]]
+    ) -> Iterator[Evidence[Fact]]:
+        """One piece for each group. ``counted``: all files with their records; ``hashed`` reads some again."""
+        if not (twice := self._twice()):
             return
-        key = hash((unit.size, looked.digest))
-        if key not in self._first:
-            self._first[key] = unit
-        elif key in self._groups or len(self._groups) < MOST_GROUPS:
-            self._groups.setdefault(key, [self._first[key]]).append(unit)
-            self._records[key] = looked.records
-
-    def evidence(self) -> Iterator[Evidence[Fact]]:
-        """One piece for each group of files that are alike."""
-        for key, units in self._groups.items():
-            same = [units[0], *(unit for unit in units[1:] if _is_same(units[0].path, unit.path))]
-            if len(same) < 2:
+        again: list[Unit] = []
+        numbers: dict[int, int | None] = {}
+        for unit, records in counted:
+            key = self._keys[unit.number]
+            if key not in twice:
                 continue
-            names = tuple(sorted(unit.path for unit in same))
-            fact = ShardsAlike(
-                files=names[:MOST_NAMED],
-                size_bytes=same[0].size,
-                records=self._records[key],
-                more=max(0, len(names) - MOST_NAMED),
-            )
-            quote = f"the same {size(fact.size_bytes)} as {listing(names[1:4])}"
-            yield Evidence(fact=fact, origin=Origin(source=names[0]), quote=quote)
+            if key & 1:
+                self._take(key, unit, records)
+            elif len(again) < MOST_HASHED:
+                again.append(replace(unit, kind=HASH_ONLY))
+                numbers[unit.number] = records
+            else:
+                self.left_out += 1
+        for unit, looked in hashed(again) if again else ():
+            if looked.digest.startswith(_LONG):
+                self._take(_key(unit, looked.digest), unit, numbers[unit.number])
+        yield from (_evidence(group) for group in self._groups.values() if len(group.names) > 1)
+
+    def _twice(self) -> set[int]:
+        """Keys that more than one file has."""
+        found, before = set(), 0
+        for key in sorted(self._keys):
+            if key == before != 0:
+                found.add(key)
+            before = key
+        return found
+
+    def _take(self, key: int, unit: Unit, records: int | None) -> None:
+        if key in self._groups or len(self._groups) < MOST_GROUPS:
+            self._groups.setdefault(key, _Group(unit.size, records)).add(unit.path)
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Whether two files have the same bytes. Of remote ones the hash has to do."""
-    if is_remote(one) or is_remote(other):
-        return True
-    with suppress(OSError), open_regular(one) as first, open_regular(other) as second:
-        while True:
-            some = first.read(1 << 20)
-            if some != second.read(1 << 20):
-                return False
-            if not some:
-                return True
-    return False
+def _key(unit: Unit, digest: str) -> int:
+    """Odd if the hash is long enough to prove that two files are the same; never 0."""
+    return hash((unit.size, digest)) >> 2 << 2 | 2 | digest.startswith(_LONG)
+
+
+def _evidence(group: _Group) -> Evidence[Fact]:
+    names = sorted(group.names)
+    fact = ShardsAlike(files=tuple(names), size_bytes=group.size_bytes, records=group.records, more=group.more)
+    quote = f"the same {size(fact.size_bytes)} as {listing(names[1:4])}"
+    rest = len(names) + group.more - 4
+    return Evidence(
+        fact=fact, origin=Origin(source=names[0]), quote=quote + (f" and {rest:,} more" if rest > 0 else "")
+    )

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.check.data.alike import Alike
+from keepstep.check.data.finding import find_units
 from keepstep.check.data.manifest import Manifest
-from keepstep.check.data.pool import WAIT_S, Pool, find_units
+from keepstep.check.data.pool import Pool
+from keepstep.check.data.process import WAIT_S
 from keepstep.check.data.progress import Progress
+from keepstep.check.data.spool import Broken, Units
 from keepstep.check.data.summary import Summary
 from keepstep.check.data.units import Asked, Looked, Unit
 from keepstep.check.place import Collected
 from keepstep.core.wording import count
 from keepstep.errors import UserError
+
+MOST_LABELS = 128 << 20
+"""Bytes of packed labels that are kept."""
+_NO_DATA, _UNKNOWN = -2, -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +46,24 @@ class DataSeen:
     """What was collected; ``broken`` are the bad files with what was found, for copies and lists."""
 
     collected: Collected
-    broken: list[tuple[Unit, Looked]]
-    units: list[Unit]
-    records: dict[str, int | None]
-    """By path: how many records each file of data has."""
+    broken: Broken
+    units: Units
+    records: array[int]
+    """By the number of a unit: its records, or a negative number."""
+    labels: dict[int, str]
+    """By the number of a unit: the label of each record, where it was asked for and found."""
     interrupted: bool = False
+
+    def counted(self) -> Iterator[tuple[Unit, int | None]]:
+        """The files that are data, in their order, with how many records each has, where that is known."""
+        return _counted(self.units, self.records)
+
+
+def _counted(units: Units, records: array[int]) -> Iterator[tuple[Unit, int | None]]:
+    for unit in units:
+        number = records[unit.number]
+        if number != _NO_DATA:
+            yield unit, None if number == _UNKNOWN else number
 
 
 def cores() -> int:
@@ -54,67 +75,99 @@ def cores() -> int:
 
 def look_at_data(request: DataRequest) -> DataSeen:
     """Read everything that was asked for. Ctrl-C ends it with what was seen until then."""
-    units, left = find_units(list(request.paths), request.wait_s)
+    progress = Progress()
+    try:
+        units, left = find_units(list(request.paths), request.wait_s, progress.found)
+    finally:
+        progress.end()
     missing = [path for kind, path, _ in left if kind == "missing"]
     if missing:
         raise UserError(f"no such file or folder: {missing[0]}", hint="give files, folders or URLs")
-    manifest = Manifest(request.manifest, request.asked)
-    summary, alike = Summary(request.asked), Alike()
+    progress.begin(len(units), units.size_bytes)
+    looking = _Looking(request, units, progress)
     for kind, path, why in left:
-        summary.left(kind, path, why)
-    unchanged = done = 0
-    records: dict[str, int | None] = {}
-    interrupted = False
-    progress = Progress(len(units), sum(unit.size for unit in units))
+        looking.summary.left(kind, path, why)
+    return looking.look()
 
-    def wanted() -> Iterator[Unit]:
-        nonlocal unchanged, done
-        for unit in units:
-            known = None if request.again else manifest.result(unit)
+
+class _Looking:
+    """One check, while it goes on."""
+
+    def __init__(self, request: DataRequest, units: Units, progress: Progress) -> None:
+        self._request, self._units, self._progress = request, units, progress
+        self._manifest = Manifest(request.manifest, request.asked)
+        self._alike = Alike(len(units))
+        self._records = array("q", [_NO_DATA]) * len(units)
+        self._labels: dict[int, str] = {}
+        self._unchanged = self._done = self._labels_size = 0
+        self.summary = Summary(request.asked)
+
+    def look(self) -> DataSeen:
+        interrupted = False
+        try:
+            for unit, looked in self._read(self._wanted()):
+                self._take(unit, looked)
+            for evidence in self._alike.evidence(_counted(self._units, self._records), self._read):
+                self.summary.also(evidence)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self._progress.end()
+            self._manifest.write()
+        collected = self.summary.collected(self._unchanged)
+        if self._alike.left_out:
+            copies = count(self._alike.left_out, "file that may be a copy", "files that may be copies")
+            collected.partly(copies, "too many to compare")
+        if interrupted:
+            left = count(len(self._units) - self._done, "file")
+            collected.partly(left, "interrupted; the same command goes on where it stopped")
+        return DataSeen(
+            collected=collected,
+            broken=self.summary.broken,
+            units=self._units,
+            records=self._records,
+            labels=self._labels,
+            interrupted=interrupted,
+        )
+
+    def _wanted(self) -> Iterator[Unit]:
+        """What has to be read. What the manifest knows is taken from there, on the way."""
+        for unit in self._units:
+            known = None if self._request.again else self._manifest.result(unit)
             if known is None:
                 yield unit
                 continue
-            unchanged, done = unchanged + 1, done + 1
-            progress.done(unit.size)
-            _count(records, unit, known)
-            summary.add(unit, known)
-            alike.add(unit, known)
+            self._unchanged += 1
+            self._count(unit, known, unchanged=True)
 
-    pool = Pool(request.jobs or cores(), request.asked, wait_s=request.wait_s)
-    try:
-        for unit, looked, read in pool.read(wanted()):
+    def _read(self, units: Iterable[Unit]) -> Iterator[tuple[Unit, Looked]]:
+        """In worker processes."""
+        pool = Pool(self._request.jobs or cores(), self._request.asked, wait_s=self._request.wait_s)
+        for unit, looked, read in pool.read(units):
             if unit is None or looked is None:
-                progress.read(read)
-                continue
-            done += 1
-            progress.done(unit.size)
-            _count(records, unit, looked)
-            _take(unit, looked, manifest, summary, alike)
-        for evidence in alike.evidence():
-            summary.also(evidence)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        progress.end()
-        manifest.write()
-    collected = summary.collected(unchanged)
-    if interrupted:
-        collected.partly(count(len(units) - done, "file"), "interrupted; the same command goes on where it stopped")
-    return DataSeen(collected=collected, broken=summary.broken, units=units, records=records, interrupted=interrupted)
+                self._progress.read(read)
+            else:
+                yield unit, looked
 
+    def _count(self, unit: Unit, looked: Looked, *, unchanged: bool = False) -> None:
+        self._done += 1
+        self._progress.done(unit.size, unchanged=unchanged)
+        if looked.data:
+            records = looked.records
+            self._records[unit.number] = records if records is not None and 0 <= records < 1 << 62 else _UNKNOWN
+        if looked.labels and self._labels_size < MOST_LABELS:
+            self._labels[unit.number] = looked.labels
+            self._labels_size += len(looked.labels)
+        self.summary.add(unit, looked)
+        self._alike.add(unit, looked)
 
-def _count(records: dict[str, int | None], unit: Unit, looked: Looked) -> None:
-    if looked.data:
-        records[unit.path] = looked.records
-
-
-def _take(unit: Unit, looked: Looked, manifest: Manifest, summary: Summary, alike: Alike) -> None:
-    summary.add(unit, looked)
-    alike.add(unit, looked)
-    before = manifest.known(unit)
-    if before is not None and looked.digest and before.get("digest"):
-        was, now = str(before["digest"]), looked.digest
-        if was != now and was.partition(":")[0] == now.partition(":")[0]:
-            same = (before.get("size"), before.get("mtime_ns")) == (unit.size, unit.mtime_ns)
-            summary.changed(unit, looked, silently=same)
-    manifest.add(unit, looked, time.time())
+    def _take(self, unit: Unit, looked: Looked) -> None:
+        """A fresh result."""
+        self._count(unit, looked)
+        before = self._manifest.known(unit)
+        if before is not None and looked.digest and before.get("digest"):
+            was, now = str(before["digest"]), looked.digest
+            if was != now and was.partition(":")[0] == now.partition(":")[0]:
+                same = (before.get("size"), before.get("mtime_ns")) == (unit.size, unit.mtime_ns)
+                self.summary.changed(unit, looked, silently=same)
+        self._manifest.add(unit, looked, time.time())

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from keepstep.check.data.labels import LabelOrder
 from keepstep.check.data.units import Asked, Odd
 
 LABELS = frozenset({"label", "labels", "target", "targets", "cls", "class", "class_id", "y", "input_ids", "tokens"})
 """Fields that usually hold class indices or tokens."""
+LONGEST_NAME = 80
 
 
 class Numbers:
@@ -18,6 +20,7 @@ class Numbers:
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
+        self._order = LabelOrder()
         self._found: dict[str, Odd] = {}
 
     def wants(self, field: str) -> bool:
@@ -51,6 +54,13 @@ class Numbers:
             if self._asked.classes is not None and (low < 0 or high >= self._asked.classes):
                 outside = record + (_first_row((values < 0) | (values >= self._asked.classes)) if rows else 0)
             self._range(field, low, high, outside)
+            if self._asked.order and rows and values.ndim == 1:
+                self._order.add(field, record, values.tolist())
+
+    def text(self, field: str, record: int, value: str) -> None:
+        """A label in words."""
+        if self._asked.order and len(value) <= LONGEST_NAME and self.wants(field):
+            self._order.add(field, record, [value])
 
     def whole(self, field: str, record: int, values: Iterable[int]) -> None:
         """Whole numbers of one record."""
@@ -58,6 +68,8 @@ class Numbers:
         if every and self.wants(field):
             low, high, most = min(every), max(every), self._asked.classes
             self._range(field, low, high, record if most is not None and (low < 0 or high >= most) else None)
+            if self._asked.order and len(every) == 1:
+                self._order.add(field, record, every)
 
     def _range(self, field: str, low: int, high: int, outside: int | None) -> None:
         known = self._found.get(field, Odd(field, low=low, high=high))
@@ -68,6 +80,10 @@ class Numbers:
             high=max(known.high, high),
             outside=outside if known.outside is None else known.outside,
         )
+
+    def labels(self, records: int | None) -> str:
+        """The label of each record, where they were asked for and one field holds classes."""
+        return self._order.packed(records, self._asked.labels)
 
     def odd(self) -> list[Odd]:
         """Fields with values that are not finite, and the ranges of labels."""

@@ -6,14 +6,14 @@ from __future__ import annotations
 from keepstep.check.data.plan_picture import shares_seen
 from keepstep.check.data.plan_types import Plan
 from keepstep.check.place import Collected
-from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.wording import count
 
 MOST_QUOTED = 16
 
 
-def evidence_of(plan: Plan) -> Collected:
-    """Everything that a report needs to know about a plan."""
+def evidence_of(plan: Plan, *, values: bool = False) -> Collected:
+    """Everything that a report needs to know about a plan. ``values``: whether the values of the files were read."""
     looked = Collected()
     asked = plan.asked
     where = Origin(source=f"the plan for {count(asked.ranks, 'rank')}, {plan.policy}")
@@ -26,7 +26,21 @@ def evidence_of(plan: Plan) -> Collected:
         f"the plan: {count(plan.records, 'record')} in {count(len(asked.files), 'file')} for"
         f" {count(asked.ranks, 'rank')}, batch {asked.batch}, {plan.policy}"
     )
+    if why := _why_no_labels(plan, values):
+        looked.coverage.append(Coverage(what="labels per rank", state=CoverageState.NOT_CHECKED, why=why))
+    else:
+        looked.checked("labels per rank")
     return looked
+
+
+def _why_no_labels(plan: Plan, values: bool) -> str:
+    """Why nothing is said about labels; empty: they were compared."""
+    if plan.split.shuffled:
+        return "the loader shuffles, which spreads them by chance"
+    if not values:
+        return "add --values to read them"
+    without = next((each.name for each in plan.asked.files if each.labels is None), "")
+    return f"no field with classes was found in {without}; name it with --label" if without else ""
 
 
 def _quote(plan: Plan) -> str:

@@ -5,21 +5,20 @@ from __future__ import annotations
 
 from keepstep.check.data.plan_types import Plan, Share
 from keepstep.core.facts.plan import ShareSeen
-from keepstep.render.shares import render_shares
+from keepstep.render.shares import FULL, LITTLE, NONE, beside, render_shares
 
 CELLS = 48
-BESIDE = 52
-"""Columns that a terminal's line needs beside the bar."""
 LEAST_CELLS = 12
 
 
 def picture(plan: Plan, width: int = 100) -> str:
     """One line per rank for a terminal of ``width`` columns; a ruler of the files where they are few."""
-    cells = max(LEAST_CELLS, min(width - BESIDE, plan.records))
+    cells = max(LEAST_CELLS, min(width - beside(shares_seen(plan, 1)), plan.records))
     shares = shares_seen(plan, cells)
     lost = _lost(plan, cells) if plan.unseen else []
     ruler = _ruler(plan, cells)
-    return (f"{ruler}\n" if ruler else "") + render_shares(shares, lost)
+    head = f"who would be fed what, by {plan.policy} ({FULL} all of a piece, {LITTLE} a little, {NONE} nothing):"
+    return f"{head}\n" + (f"{ruler}\n" if ruler else "") + render_shares(shares, lost)
 
 
 def shares_seen(plan: Plan, cells: int = CELLS) -> tuple[ShareSeen, ...]:

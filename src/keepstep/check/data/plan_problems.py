@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from keepstep.check.data.plan_runs import whole_files
-from keepstep.check.data.plan_types import AtEnd, Parts, Plan
+from keepstep.check.data.labels import Labels, joined
+from keepstep.check.data.plan_types import AtEnd, Parts, Plan, Share
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.plan import (
     BatchesUneven,
@@ -103,25 +104,29 @@ def _of_steps(plan: Plan) -> Iterator[Fact]:
 
 
 def _of_labels(plan: Plan) -> Iterator[Fact]:
-    """Labels that a rank has far too many or none of. Only whole files have known labels."""
-    files = plan.asked.files
-    if not plan.split.by_file or plan.split.refusal is not None or any(each.labels is None for each in files):
+    """The first label that a rank has far too many or none of. What is shuffled is spread by chance."""
+    every = [each.labels for each in plan.asked.files]
+    known = [each for each in every if each is not None]
+    if plan.split.shuffled or plan.split.refusal is not None or len(known) < len(every):
         return
-    owner = {run: share.rank for share in plan.shares for stream in share.streams for run in stream}
-    per_rank: dict[int, dict[str, int]] = {}
-    total: dict[str, int] = {}
-    for each, run in zip(files, whole_files([file.records for file in files]), strict=True):
-        for label, number in (each.labels or {}).items():
-            total[label] = total.get(label, 0) + number
-            if run in owner:
-                counts = per_rank.setdefault(owner[run], {})
-                counts[label] = counts.get(label, 0) + number
-    for label, number in sorted(total.items()):
-        if number < LEAST_OF_A_LABEL * plan.asked.ranks:
+    labels = joined(known)
+    total = Counter(labels.codes)
+    per_rank = {share.rank: _labels_of(share, labels) for share in plan.shares if share.records}
+    for code, label in enumerate(labels.names):
+        if total[code] < LEAST_OF_A_LABEL * plan.asked.ranks:
             continue
-        usual = number / sum(total.values())
-        for rank, counts in sorted(per_rank.items()):
-            own = counts.get(label, 0) / max(sum(counts.values()), 1)
+        usual = total[code] / len(labels.codes)
+        for rank, counts in per_rank.items():
+            own = counts[code] / counts.total()
             if own == 0 or own > SKEW_RATIO * usual:
-                yield LabelsSkewed(policy=plan.policy, label=label, of_rank=rank, share=own, usual=usual)
+                yield LabelsSkewed(
+                    policy=plan.policy, label=label, of_rank=rank, share=own, usual=usual, by_file=plan.split.by_file
+                )
                 return
+
+
+def _labels_of(share: Share, labels: Labels) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for run in (run for stream in share.streams for run in stream):
+        found.update(labels.codes[run.start : run.stop : run.step])
+    return found

@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from keepstep.check.data.labels import Labels
 from keepstep.check.data.plan_runs import Stream, count, meets
 from keepstep.core.facts.base import Fact
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecords:
-    """A file and how many records it holds. ``labels``: how many of them have each label, where that is known."""
+    """A file and how many records it holds. ``labels``: the label of each, where that is known."""
 
     name: str
     records: int
-    labels: Mapping[str, int] | None = None
+    labels: Labels | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,147 +4,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
 
-from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain
-from keepstep.check.data.walk import Left
-from keepstep.core.codec import build
+from keepstep.check.data.mounts import Silent
+from keepstep.check.data.process import LOOK_EVERY_S, WAIT_S, Worker, start
+from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain, unit_to_list
 from keepstep.core.wording import duration, size
-from keepstep.errors import Unavailable
 from keepstep.parse.formats.data.bad import Bad
 
-WAIT_S = 60.0
-"""How long a worker may neither read nor compute: a mount whose server is gone answers never."""
 MOST_MEMORY = 3 << 30
-LOOK_EVERY_S = 0.5
 BATCH_FILES, BATCH_BYTES = 64, 32 << 20
-_START = "import json,sys; sys.path[:] = json.loads(sys.argv[1]); from keepstep.check.data.worker import main; main()"
 
-
-@dataclass
-class _Worker:
-    """A child process and what it is doing."""
-
-    process: subprocess.Popen[bytes]
-    units: list[Unit] = field(default_factory=list)
-    at: int = 0
-    buffer: bytearray = field(default_factory=bytearray)
-    sign_at: float = 0.0
-    worked_s: float = 0.0
-    looked_at: float = 0.0
-    why: Looked | None = None
-    """Why we ended it."""
-
-    @property
-    def out(self) -> Any:
-        return self.process.stdout
-
-    def give(self, task: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.sign_at, self.at = time.monotonic(), 0
-        self.process.stdin.write(json.dumps(task).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def lines(self) -> list[dict[str, Any]] | None:
-        """What it said since; None if it has ended."""
-        data = os.read(self.out.fileno(), 1 << 20)
-        if not data:
-            return None
-        self.buffer += data
-        *whole, rest = bytes(self.buffer).split(b"\n")
-        self.buffer[:] = rest
-        self.sign_at = time.monotonic()
-        return [json.loads(line) for line in whole if line]
-
-
-def _start() -> _Worker:
-    command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path)]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
-    return _Worker(
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=quiet, bufsize=0
-        )
-    )
-
-
-def _end(worker: _Worker) -> int | None:
-    """Its status; None if it cannot even be killed: a process that waits for a dead mount lives until it answers."""
-    with contextlib.suppress(OSError):
-        worker.process.kill()
-    for stream in (worker.process.stdin, worker.process.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return worker.process.wait(1.0)
-    return None
-
-
-def _working_s(pid: int) -> float:
-    """The processor time a worker has used."""
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        used = psutil.Process(pid).cpu_times()
-        return float(used.user + used.system)
-    return 0.0
-
-
-def _memory(pid: int) -> int:
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        return int(psutil.Process(pid).memory_info().rss)
-    return 0
-
-
-def find_units(paths: list[str], wait_s: float = WAIT_S) -> tuple[list[Unit], list[Left]]:
-    """Everything below the paths. A file system that does not answer is reported and not waited for."""
-    worker = _start()
-    units: list[Unit] = []
-    left: list[Left] = []
-    try:
-        worker.give({"walk": paths})
-        with selectors.DefaultSelector() as ready:
-            ready.register(worker.out, selectors.EVENT_READ)
-            while True:
-                if not ready.select(LOOK_EVERY_S):
-                    if time.monotonic() - worker.sign_at > wait_s and not _moves(worker):
-                        left.append(("unreadable", ", ".join(paths), f"no answer for {duration(wait_s)}"))
-                        return units, left
-                    continue
-                said = worker.lines()
-                if said is None:
-                    raise Unavailable("the process that lists the files ended", hint="run it again")
-                for each in said:
-                    if "left" in each:
-                        kind, path, why = each["left"]
-                        left.append((kind, path, why))
-                    units += [build(Unit, one) for one in each.get("found", ())]
-                    if each.get("end"):
-                        return units, left
-    finally:
-        _end(worker)
-
-
-def _moves(worker: _Worker) -> bool:
-    """Whether it computed since the last look."""
-    now = _working_s(worker.process.pid)
-    moves = now > worker.worked_s + 0.05
-    worker.worked_s = now
-    if moves:
-        worker.sign_at = time.monotonic()
-    return moves
+Result = tuple[Unit | None, Looked | None, int]
+"""A unit with what was found; or nothing, and how many bytes were read meanwhile."""
 
 
 def _batches(units: Iterable[Unit]) -> Iterator[list[Unit]]:
@@ -166,89 +44,94 @@ class Pool:
     def __init__(self, count: int, asked: Asked, *, wait_s: float = WAIT_S, most_memory: int = MOST_MEMORY) -> None:
         self._count, self._asked = max(1, count), asked
         self._wait_s, self._most_memory = wait_s, most_memory
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._again: deque[list[Unit]] = deque()
+        self._batches: Iterator[list[Unit]] = iter(())
+        self._silent = Silent()
 
-    def read(self, units: Iterable[Unit]) -> Iterator[tuple[Unit | None, Looked | None, int]]:
+    def read(self, units: Iterable[Unit]) -> Iterator[Result]:
         """Each unit with its result, and between them how many bytes were read meanwhile."""
-        batches = _batches(units)
+        self._batches = _batches(units)
         with selectors.DefaultSelector() as ready:
             try:
                 for _ in range(self._count):
-                    self._employ(ready, batches)
+                    yield from self._employ(ready)
                 while self._workers:
                     for key, _ in ready.select(LOOK_EVERY_S):
-                        yield from self._hear(key.data, ready, batches)
+                        yield from self._hear(key.data, ready)
                     for worker in list(self._workers):
                         if self._is_past_waiting(worker):
                             yield from self._died(worker, ready)
-                            self._employ(ready, batches)
+                            yield from self._employ(ready)
             finally:
                 for worker in self._workers:
-                    _end(worker)
+                    worker.end()
                 self._workers.clear()
 
-    def _next(self, batches: Iterator[list[Unit]]) -> list[Unit] | None:
-        return self._again.popleft() if self._again else next(batches, None)
-
-    def _employ(self, ready: selectors.BaseSelector, batches: Iterator[list[Unit]]) -> None:
-        """A new worker, if there is work for it."""
-        some = self._next(batches)
-        if some is None:
+    def _employ(self, ready: selectors.BaseSelector, worker: Worker | None = None) -> Iterator[Result]:
+        """Work for a worker, or for a new one; without work there is none. Files of a dead mount are not tried."""
+        for some in chain(iter(lambda: self._again.popleft() if self._again else None, None), self._batches):
+            wanted = []
+            for unit in some:
+                if why := self._silent.why_not(unit.path):
+                    yield unit, Looked("", unread=why), 0
+                else:
+                    wanted.append(unit)
+            if not wanted:
+                continue
+            if worker is None:
+                worker = start()
+                self._workers.append(worker)
+                ready.register(worker.out, selectors.EVENT_READ, worker)
+            worker.units = wanted
+            worker.give({"asked": to_plain(self._asked), "units": [unit_to_list(unit) for unit in wanted]})
             return
-        worker = _start()
-        self._workers.append(worker)
-        ready.register(worker.out, selectors.EVENT_READ, worker)
-        self._give(worker, some)
+        if worker is not None:
+            self._dismiss(worker, ready)
+            worker.end()
 
-    def _give(self, worker: _Worker, some: list[Unit]) -> None:
-        worker.units = some
-        worker.give({"asked": to_plain(self._asked), "units": [to_plain(unit) for unit in some]})
+    def _dismiss(self, worker: Worker, ready: selectors.BaseSelector) -> None:
+        ready.unregister(worker.out)
+        self._workers.remove(worker)
 
-    def _hear(
-        self, worker: _Worker, ready: selectors.BaseSelector, batches: Iterator[list[Unit]]
-    ) -> Iterator[tuple[Unit | None, Looked | None, int]]:
+    def _hear(self, worker: Worker, ready: selectors.BaseSelector) -> Iterator[Result]:
         said = worker.lines()
         if said is None:
             yield from self._died(worker, ready)
-            self._employ(ready, batches)
+            yield from self._employ(ready)
             return
         for each in said:
             if "read" in each:
                 yield None, None, int(each["read"])
             elif "done" in each:
+                unit = worker.units[each["done"]]
                 worker.at = each["done"] + 1
-                yield worker.units[each["done"]], looked_from(each["looked"]), 0
+                self._silent.answered(unit.path)
+                yield unit, looked_from(each["looked"]), 0
         if worker.at == len(worker.units):
-            some = self._next(batches)
-            if some is not None:
-                self._give(worker, some)
-                return
-            ready.unregister(worker.out)
-            self._workers.remove(worker)
-            _end(worker)
+            yield from self._employ(ready, worker)
 
-    def _died(self, worker: _Worker, ready: selectors.BaseSelector) -> Iterator[tuple[Unit | None, Looked | None, int]]:
-        ready.unregister(worker.out)
-        self._workers.remove(worker)
+    def _died(self, worker: Worker, ready: selectors.BaseSelector) -> Iterator[Result]:
+        self._dismiss(worker, ready)
         with contextlib.suppress(subprocess.TimeoutExpired):
             worker.process.wait(1.0)
-        status = worker.process.returncode if worker.process.returncode is not None else _end(worker)
+        status = worker.process.returncode if worker.process.returncode is not None else worker.end()
         if worker.at < len(worker.units):
             yield worker.units[worker.at], worker.why or _crashed(status), 0
             if rest := worker.units[worker.at + 1 :]:
                 self._again.append(rest)
 
-    def _is_past_waiting(self, worker: _Worker) -> bool:
+    def _is_past_waiting(self, worker: Worker) -> bool:
         """Whether it takes too much memory or time; then it is killed, and the reason noted."""
         now = time.monotonic()
         if now - worker.looked_at < LOOK_EVERY_S:
             return False
         worker.looked_at = now
-        if _memory(worker.process.pid) > self._most_memory:
+        if worker.memory > self._most_memory:
             worker.why = Looked("", unread=f"reading it takes more than {size(self._most_memory)} of memory")
-        elif now - worker.sign_at > self._wait_s and not _moves(worker):
+        elif worker.is_silent(self._wait_s):
             worker.why = Looked("", unreadable=f"no answer for {duration(self._wait_s)}")
+            self._silent.gave_none(worker.units[worker.at].path)
         else:
             return False
         with contextlib.suppress(OSError):

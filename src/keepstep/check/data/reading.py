@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstep.check.data.kinds import NAMES, PACKED, Recognised, recognise
 from keepstep.check.data.source import Source
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import HASH_ONLY, Asked, Looked, Unit
 from keepstep.core.wording import shorten
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.unpack import Damaged, TooMuch
@@ -33,6 +33,9 @@ def read_unit(unit: Unit, asked: Asked, told: Callable[[int], None] = lambda rea
         if unit.kind == "missing":
             return Looked(_of_index(unit)).broken(Bad("missing", "the index names it, but it does not exist"))
         with Source(unit, told) as source:
+            if unit.kind == HASH_ONLY:
+                source.read_through()
+                return Looked("", digest=source.digest)
             looked = _read(source, unit, asked)
             if source.changed:
                 return Looked(looked.format, changed=True, unread="it changed while it was being read")

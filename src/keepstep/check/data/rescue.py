@@ -21,7 +21,7 @@ MOST_EXTRACTED = 1_000
 LARGEST = 1 << 30
 PIECE = 4 << 20
 
-Broken = list[tuple[Unit, Looked]]
+Broken = Iterable[tuple[Unit, Looked]]
 
 
 def quarantine(broken: Broken, target: Path) -> str:

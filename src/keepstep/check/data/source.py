@@ -54,6 +54,7 @@ class Source:
 
     def __init__(self, unit: Unit, told: Callable[[int], None] = lambda read: None) -> None:
         self.unit = unit
+        self._system: Any = None
         self.path = unit.path
         self.remote = is_remote(unit.path)
         self.stream: BinaryIO = self._open()
@@ -67,14 +68,27 @@ class Source:
             return open_regular(self.path)
         import fsspec
 
-        opened: BinaryIO = fsspec.open(self.path, "rb").open()
+        self._system = fsspec.open(self.path, "rb")  # an archive is closed when no one holds it
+        opened: BinaryIO = self._system.open()
         return opened
 
     def _now(self) -> tuple[int, int]:
         if self.remote:
-            return self.unit.size, self.unit.mtime_ns
+            return self._remote_size(), self.unit.mtime_ns
         info = os.fstat(self.stream.fileno())
         return info.st_size, info.st_mtime_ns
+
+    def _remote_size(self) -> int:
+        """A listing may not say it, but an open file must: readers jump."""
+        size = getattr(self.stream, "size", None)
+        if isinstance(size, int):
+            return size
+        if not self.stream.seekable():
+            raise OSError("its server gives it only as a whole, without its size")
+        place = self.stream.tell()
+        end = self.stream.seek(0, os.SEEK_END)
+        self.stream.seek(place)
+        return end
 
     def __enter__(self) -> Source:
         return self
@@ -85,7 +99,8 @@ class Source:
 
     @property
     def name(self) -> str:
-        return self.path.rpartition("/")[2]
+        inner = self.path.partition("::")[0] if self.remote else self.path
+        return inner.rpartition("/")[2]
 
     @property
     def changed(self) -> bool:

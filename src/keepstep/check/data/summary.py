@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keepstep.check.data.kinds import NAMES
+from keepstep.check.data.spool import Broken
 from keepstep.check.data.units import INSTALL, Asked, Looked, Odd, Unit
 from keepstep.check.place import Collected
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
@@ -29,6 +30,7 @@ MOST_NAMED = 10_000
 """Bad files that are named; the rest is counted."""
 MOST_FOLDERS = 2_000
 MOST_SCHEMAS = 50
+MOST_REASONS = 50
 
 _Fields = tuple[tuple[str, str, str], ...]
 
@@ -65,11 +67,11 @@ class Summary:
         self._looked = Collected()
         self._folders: dict[tuple[str, str], _Folder] = {}
         self._not_named = self._others = self._named = 0
-        self._unread: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._unread: dict[tuple[str, str], list[Any]] = {}
         self._libraries: Counter[tuple[str, str]] = Counter()
         self._unprotected: Counter[str] = Counter()
         self._ranges: dict[str, tuple[int, int]] = {}
-        self.broken: list[tuple[Unit, Looked]] = []
+        self.broken = Broken()
 
     def add(self, unit: Unit, looked: Looked) -> None:
         """One result."""
@@ -81,7 +83,7 @@ class Summary:
             self._libraries[(name, looked.missing_library)] += 1
             return
         if looked.unread:
-            self._unread[(name, looked.unread)].append(unit.path)
+            self._not_read(name, looked.unread, unit.path)
             if not len(looked.bad):
                 return
         if not looked.data:
@@ -91,8 +93,7 @@ class Summary:
         if not looked.protected and not len(looked.bad):
             self._unprotected[name] += 1
         if len(looked.bad):
-            if len(self.broken) < MOST_NAMED * 10:
-                self.broken.append((unit, looked))
+            self.broken.add(unit, looked)
             for number, bad in enumerate(looked.bad.first):
                 self._bad(unit, looked, bad, looked.bad.more if number == 0 else 0)
         for odd in looked.odd:
@@ -156,7 +157,12 @@ class Summary:
         if kind == "unreadable":
             self._fact(Unit(path), ShardUnreadable(file=path, why=why), why)
         else:
-            self._unread[("", why)].append(path)
+            self._not_read("", why, path)
+
+    def _not_read(self, name: str, why: str, path: str) -> None:
+        """Counted by the reason, with one example; a reason of its own for each of many files is too much."""
+        key = (name, why) if (name, why) in self._unread or len(self._unread) < MOST_REASONS else ("", "other reasons")
+        self._unread.setdefault(key, [0, path])[0] += 1
 
     def collected(self, unchanged: int) -> Collected:
         """All of it."""
@@ -164,14 +170,14 @@ class Summary:
             self._looked.add(_seen(folder, format, found))
         self._say_checked(unchanged)
         for name, number in self._unprotected.items():
-            why = "payload unprotected: the format has no checksums; later changes are noticed by the manifest's hashes"
+            why = "payload unprotected: no checksums in them; later changes are noticed by the manifest's hashes"
             self._looked.coverage.append(
                 Coverage(what=f"the payload of {_files(number, name)}", state=CoverageState.NOT_CHECKED, why=why)
             )
         for (name, library), number in self._libraries.items():
             self._looked.partly(_files(number, name), f"install {library}: {INSTALL}")
-        for (name, why), paths in self._unread.items():
-            what = paths[0] if len(paths) == 1 else f"{_files(len(paths), name)}, such as {paths[0]}"
+        for (name, why), (number, path) in self._unread.items():
+            what = path if number == 1 else f"{_files(number, name)}, such as {path}"
             self._looked.partly(what, why)
         if self._others:
             self._looked.coverage.append(
@@ -190,11 +196,11 @@ class Summary:
         for format, some in by_format.items():
             numbers = [each.records for each in some]
             records = None if None in numbers else sum(each for each in numbers if each is not None)
-            told = f"{records:,} records, " if records is not None else ""
-            total = size(sum(each.size_bytes for each in some))
-            self._looked.checked(
-                f"{_files(sum(each.files for each in some), NAMES.get(format, 'data'))} ({told}{total})"
-            )
+            told = [count(records, "record")] if records is not None else []
+            if total := sum(each.size_bytes for each in some):  # a server may not say it
+                told.append(size(total))
+            files = _files(sum(each.files for each in some), NAMES.get(format, "data"))
+            self._looked.checked(f"{files} ({', '.join(told)})" if told else files)
         for name, (low, high) in self._ranges.items():
             self._looked.checked(f"{name} ({low:,} to {high:,})")
         if unchanged and by_format:

@@ -11,6 +11,8 @@ from keepstep.core.codec import build
 from keepstep.parse.formats.data.bad import Bad, BadList
 
 INSTALL = "pip install 'keepstep[data]'"
+HASH_ONLY = "hash"
+"""The kind of a unit of which only the hash is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,11 @@ class Unit:
     size: int = 0
     mtime_ns: int = 0
     kind: str = ""
-    """The format, where it is known before the file is opened (``mds``, ``litdata``, ``zarr``)."""
+    """The format, where it is known before the file is opened (``mds``, ``litdata``, ``zarr``), or ``HASH_ONLY``."""
     about: str = ""
     """What the index says about it, as JSON."""
+    number: int = 0
+    """Its place among all units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Asked:
     classes: int | None = None
     labels: tuple[str, ...] = ()
     """Names of the fields that hold labels or tokens; empty: the usual names."""
+    order: bool = False
+    """Whether the label of each record is wanted, to say which rank gets which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ class Looked:
     """Whether the file changed while it was read: then nothing is said about it."""
     data: bool = True
     """Whether it is data at all: a README is not."""
+    labels: str = ""
+    """The label of each record, as :mod:`keepstep.check.data.labels` writes it."""
 
     def broken(self, bad: Bad) -> Looked:
         """With one more bad part."""
@@ -90,31 +98,73 @@ class Looked:
         return self
 
 
-def to_plain(thing: Unit | Asked | Looked) -> dict[str, Any]:
+def unit_to_list(unit: Unit) -> list[Any]:
+    """A unit without its number, as short as it gets: there may be millions."""
+    return [unit.path, unit.root, unit.size, unit.mtime_ns, unit.kind, unit.about]
+
+
+def unit_from(found: list[Any], number: int) -> Unit:
+    """The way back."""
+    path, root, size, mtime_ns, kind, about = found
+    return Unit(path, root, size, mtime_ns, kind, about, number)
+
+
+def to_plain(thing: Asked | Looked) -> dict[str, Any]:
     """As a dictionary for JSON; defaults are left out."""
     found: dict[str, Any] = {}
-    for each in dataclasses.fields(thing):
-        value = getattr(thing, each.name)
-        default = each.default if each.default is not dataclasses.MISSING else None
-        if isinstance(value, BadList):
+    for name, default in _DEFAULTS[type(thing)]:
+        value = getattr(thing, name)
+        kind = type(value)
+        if kind is BadList:
             if len(value):
-                found[each.name] = {"first": [_small(bad) for bad in value.first], "more": value.more}
-        elif isinstance(value, list):
+                found[name] = {"first": [_small(bad) for bad in value.first], "more": value.more}
+        elif kind is list:
             if value:
-                found[each.name] = [_small(one) for one in value]
+                found[name] = [_small(one) for one in value]
         elif value != default:
-            found[each.name] = list(value) if isinstance(value, tuple) else value
+            found[name] = list(value) if kind is tuple else value
     return found
 
 
+def _known_defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (each.name, None if each.default is dataclasses.MISSING else each.default) for each in dataclasses.fields(kind)
+    )
+
+
+_DEFAULTS = {kind: _known_defaults(kind) for kind in (Asked, Looked, Field, Odd, Bad)}
+"""Asked for once: a million files have millions of fields."""
+
+
 def _small(thing: Any) -> dict[str, Any]:
-    return {each.name: value for each in dataclasses.fields(thing) if (value := getattr(thing, each.name)) is not None}
+    return {name: value for name, _ in _DEFAULTS[type(thing)] if (value := getattr(thing, name)) is not None}
+
+
+_PLAIN = {"format": str, "records": int, "protected": bool, "packed": str, "digest": str, "unreadable": str}
+_PLAIN |= {"unread": str, "missing_library": str, "changed": bool, "data": bool, "labels": str}
 
 
 def looked_from(found: dict[str, Any]) -> Looked:
     """The way back. Raises ``ValueError``."""
     try:
-        looked: Looked = build(Looked, found)
+        looked = Looked(found["format"])
+        for name, value in found.items():
+            if name == "fields":
+                looked.fields = [_field(**each) for each in value]
+            elif name == "bad":
+                looked.bad = build(BadList, value)
+            elif name == "odd":
+                looked.odd = [build(Odd, each) for each in value]
+            elif type(value) is _PLAIN[name]:
+                setattr(looked, name, value)
+            else:
+                raise ValueError(f"not a result: {name} is {value!r}")
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"not a result: {error}") from error
     return looked
+
+
+def _field(name: str, dtype: str, shape: str = "") -> Field:
+    if not type(name) is type(dtype) is type(shape) is str:
+        raise ValueError("not a field")
+    return Field(name, dtype, shape)

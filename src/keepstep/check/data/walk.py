@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
 
 from keepstep.check.data.indexes import indexed, is_index
 from keepstep.check.data.source import is_remote
 from keepstep.check.data.units import Unit
 
 Left = tuple[str, str, str]
-"""``missing``, ``unreadable``, ``link`` or ``special``; the path; and why."""
+"""``missing``, ``unreadable``, ``library`` (one is not installed), ``link`` or ``special``; the path; and why."""
 
 _TEXTS = frozenset({"md", "rst", "txt", "log", "json", "yaml", "yml", "toml", "cfg", "ini", "html", "css", "meta"})
 _PROGRAMS = frozenset({"py", "pyc", "pyi", "ipynb", "sh", "c", "cc", "cpp", "h", "cu", "so", "a", "o", "js", "whl"})
@@ -24,11 +27,24 @@ _NOT_FOLDERS = frozenset(
     {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".cache", ".ipynb_checkpoints"}
 )
 _ZARR = frozenset({".zarray", ".zgroup", "zarr.json", ".zmetadata"})
+_SPECIAL = _ZARR | {"index.json"}
 
 
-def walk(paths: list[str]) -> Iterator[Unit | Left]:
-    """Everything below the paths, in a stable order; what is named is always taken."""
-    for path in paths:
+class At:
+    """Where a search is, for a thread that watches it."""
+
+    path = ""
+
+
+def walk(paths: list[str], at: At | None = None, skip: frozenset[str] = frozenset()) -> Iterator[int | Unit | Left]:
+    """Everything below the paths, in a stable order, each path after its number; what is named is always taken.
+
+    ``skip``: files and folders that are not looked at, by their absolute names.
+    """
+    at = at or At()
+    for number, path in enumerate(paths):
+        yield number
+        at.path = path
         if is_remote(path):
             yield from _remote(path)
             continue
@@ -38,64 +54,63 @@ def walk(paths: list[str]) -> Iterator[Unit | Left]:
             yield ("missing" if isinstance(error, FileNotFoundError) else "unreadable", path, error.strerror or "")
             continue
         if stat.S_ISDIR(info.st_mode):
-            yield from _folder(path, path)
+            yield from _folder(path, at, skip)
         elif stat.S_ISREG(info.st_mode):
             yield Unit(path, path, info.st_size, info.st_mtime_ns)
         else:
             yield ("special", path, "not a regular file")
 
 
-def _folder(folder: str, root: str) -> Iterator[Unit | Left]:
+def _folder(root: str, at: At, skip: frozenset[str]) -> Iterator[Unit | Left]:
     """One folder, then those below it. Links are followed to files, not to folders: a search never leaves its root."""
-    waiting = [folder]
+    waiting = [root]
     while waiting:
-        here = waiting.pop()
+        here = at.path = waiting.pop()
+        if skip and os.path.abspath(here) in skip:
+            continue
         try:
-            with os.scandir(here) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+            files, folders = _listed(here)
         except OSError as error:
             yield ("unreadable", here, error.strerror or "")
             continue
-        names = {entry.name for entry in entries}
-        if names & _ZARR and (".zarray" in names or _is_zarr_array(here, names)):
+        special = {name for name in files if name in _SPECIAL}
+        if special & _ZARR and (".zarray" in special or _is_zarr_array(here, special)):
             yield _store(here, root)
             continue
         taken: set[str] = set()
-        if "index.json" in names and is_index(path := os.path.join(here, "index.json")):
+        if "index.json" in special and is_index(path := os.path.join(here, "index.json")):
             for unit in indexed(path, root):
                 taken.add(os.path.basename(unit.path))
                 yield unit
-        below = []
-        for entry in entries:
-            if entry.name in taken or (entry.name == "index.json" and taken):
-                continue
-            for each in _entry(entry, root):
-                if isinstance(each, str):
-                    below.append(each)
-                else:
-                    yield each
-        waiting += reversed(below)
+        for name in files:
+            if name not in taken and not name.startswith((".", "_")) and _ending(name) not in _NOT_DATA:
+                at.path = path = os.path.join(here, name)
+                if not skip or os.path.abspath(path) not in skip:
+                    yield _file(path, root)
+        waiting += [os.path.join(here, name) for name in reversed(folders) if name not in _NOT_FOLDERS]
 
 
-def _entry(entry: os.DirEntry[str], root: str) -> Iterator[Unit | Left | str]:
-    """A unit, why it is none, or a folder to go into."""
+def _listed(folder: str) -> tuple[list[str], list[str]]:
+    """The names of the files in a folder, and those of the folders. Only names: there may be millions."""
+    files: list[str] = []
+    folders: list[str] = []
+    with os.scandir(folder) as listing:
+        for entry in listing:
+            (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
+    return sorted(files), sorted(folders)
+
+
+def _file(path: str, root: str) -> Unit | Left:
+    """A unit, or why it is none."""
     try:
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name not in _NOT_FOLDERS:
-                yield entry.path
-            return
-        if entry.name.startswith((".", "_")) or _ending(entry.name) in _NOT_DATA:
-            return
-        info = entry.stat()
+        info = os.stat(path)
     except OSError as error:
-        yield ("unreadable", entry.path, error.strerror or "")
-        return
+        return ("unreadable", path, error.strerror or "")
+    if stat.S_ISREG(info.st_mode):
+        return Unit(path, root, info.st_size, info.st_mtime_ns)
     if stat.S_ISDIR(info.st_mode):
-        yield ("link", entry.path, "a link to a folder")
-    elif stat.S_ISREG(info.st_mode):
-        yield Unit(entry.path, root, info.st_size, info.st_mtime_ns)
-    else:
-        yield ("special", entry.path, "not a regular file")
+        return ("link", path, "a link to a folder")
+    return ("special", path, "not a regular file")
 
 
 def _ending(name: str) -> str:
@@ -126,26 +141,48 @@ def _store(folder: str, root: str) -> Unit:
     return Unit(folder, root, size, newest, "zarr")
 
 
+def _is_pattern(path: str) -> bool:
+    """No shell expands what is in an URL."""
+    return any(sign in path for sign in "*?[")
+
+
 def _remote(path: str) -> Iterator[Unit | Left]:
     """Files behind an URL."""
     try:
         import fsspec
 
         system, inner = fsspec.core.url_to_fs(path)
-        found = system.find(inner, detail=True)
-        if not found and not system.exists(inner):
-            yield ("missing", path, "it does not exist")
+        found = system.glob(inner, detail=True) if _is_pattern(inner) else system.find(inner, detail=True)
+        if not found:
+            system.info(inner)
     except ImportError as error:
-        yield ("unreadable", path, f"install {error.name or 'fsspec'}, and pip install 'keepstep[data]'")
+        yield ("library", path, f"install {error.name}: pip install {error.name}" if error.name else str(error)[:200])
+        return
+    except FileNotFoundError as error:
+        why = error.__cause__
+        if isinstance(why, OSError) and not isinstance(why, FileNotFoundError):  # a server that does not answer
+            yield ("unreadable", path, f"{type(why).__name__}: {str(why)[:200]}")
+        else:
+            yield ("missing", path, "it does not exist")
         return
     except Exception as error:  # whatever a remote file system raises
         yield ("unreadable", path, f"{type(error).__name__}: {str(error)[:200]}")
         return
-    for name in sorted(found):
+    _, chain, outer = path.partition("::")  # zip://inside::s3://bucket/archive.zip
+    for name in sorted(name for name in found if found[name].get("type") != "directory"):
         info = found[name]
         base = name.rpartition("/")[2]
         if base.startswith((".", "_")) or (_ending(base) in _NOT_DATA and name != inner):
             continue
-        when = info.get("mtime") or info.get("LastModified") or info.get("created") or 0
-        stamp = when.timestamp() if hasattr(when, "timestamp") else float(when) if isinstance(when, int | float) else 0
-        yield Unit(system.unstrip_protocol(name), path, int(info.get("size") or 0), int(stamp * 1e9))
+        yield Unit(f"{system.unstrip_protocol(name)}{chain}{outer}", path, int(info.get("size") or 0), _version(info))
+
+
+def _version(info: Mapping[str, Any]) -> int:
+    """A number that changes when a remote file does: its time, or what stands for its content. 0 if there is none."""
+    when = info.get("mtime") or info.get("LastModified") or info.get("created")
+    if isinstance(when, datetime):
+        return int(when.timestamp() * 1e9)
+    if isinstance(when, int | float):
+        return int(when * 1e9)
+    mark = next((info[key] for key in ("ETag", "etag", "CRC", "md5Hash", "checksum") if info.get(key)), None)
+    return int.from_bytes(hashlib.sha256(str(mark).encode()).digest()[:7], "little") if mark is not None else 0

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from keepstep.check.data.kinds import recognise
 from keepstep.check.data.lines import lines_of
@@ -14,13 +14,13 @@ from keepstep.parse.formats.data.npy_header import NotNpy, read_header
 from keepstep.parse.formats.data.tfrecord import FOOTER, HEADER
 
 
-def where(index: int, units: list[Unit], records: Mapping[str, int | None]) -> str:
-    """One line: the place of a sample. Raises ``UserError`` if the files do not say."""
+def where(index: int, counted: Iterable[tuple[Unit, int | None]]) -> str:
+    """One line: the place of a sample. ``counted``: the files in order, with their records.
+
+    Raises ``UserError`` if the files do not say.
+    """
     before = 0
-    for unit in units:
-        if unit.path not in records:
-            continue
-        number = records[unit.path]
+    for unit, number in counted:
         if number is None:
             raise UserError(f"how many records {unit.path} has is not known, so sample {index:,} cannot be placed")
         if index < before + number:

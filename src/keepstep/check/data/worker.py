@@ -10,16 +10,18 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Unit, to_plain
-from keepstep.check.data.walk import walk
+from keepstep.check.data.units import Asked, Unit, to_plain, unit_from, unit_to_list
+from keepstep.check.data.walk import At, walk
 from keepstep.core.codec import build
 
 TELL_EVERY_S = 0.3
+FOUND_AT_ONCE = 500
 
 
 def main() -> None:
@@ -27,10 +29,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a library prints must not mix with the answers
+    _send(answers, {"ready": True})
     for line in tasks:
         task = json.loads(line)
         if "walk" in task:
-            _walk(task["walk"], answers)
+            _walk(task["walk"], frozenset(task["skip"]), answers)
         else:
             _read(task, answers)
 
@@ -42,8 +45,7 @@ def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
 def _read(task: dict[str, Any], answers: BinaryIO) -> None:
     asked: Asked = build(Asked, task["asked"])
     for number, each in enumerate(task["units"]):
-        _send(answers, {"begin": number})
-        looked = read_unit(build(Unit, each), asked, _teller(answers))
+        looked = read_unit(unit_from(each, 0), asked, _teller(answers))
         _send(answers, {"done": number, "looked": to_plain(looked)})
 
 
@@ -62,18 +64,36 @@ def _teller(answers: BinaryIO) -> Callable[[int], None]:
     return told
 
 
-def _walk(paths: list[str], answers: BinaryIO) -> None:
-    """List the units below these paths, in order."""
-    some: list[dict[str, Any]] = []
-    for each in walk(paths):
+def _walk(paths: list[str], skip: frozenset[str], answers: BinaryIO) -> None:
+    """List the units below these paths, in order. A second thread says where the search is, if it moves."""
+    at, turn, ended = At(), threading.Lock(), threading.Event()
+    waiting: list[list[Any]] = []
+
+    def send(answer: dict[str, Any] | None = None) -> None:
+        with turn:
+            if some := waiting[:]:
+                _send(answers, {"found": some})
+                del waiting[: len(some)]
+            if answer is not None:
+                _send(answers, answer)
+
+    def watch() -> None:
+        said = ""
+        while not ended.wait(TELL_EVERY_S):
+            if at.path != said:
+                said = at.path
+                send({"at": said})
+
+    threading.Thread(target=watch, daemon=True).start()
+    for each in walk(paths, at, skip):
         if isinstance(each, Unit):
-            some.append(to_plain(each))
+            waiting.append(unit_to_list(each))
+            if len(waiting) >= FOUND_AT_ONCE:
+                send()
         else:
-            _send(answers, {"left": list(each)})
-        if len(some) >= 500:
-            _send(answers, {"found": some})
-            some = []
-    _send(answers, {"found": some, "end": True})
+            send({"path": each} if isinstance(each, int) else {"left": list(each)})
+    ended.set()
+    send({"end": True})
 
 
 if __name__ == "__main__":

@@ -115,3 +115,5 @@ class LabelsSkewed(Fact):
     of_rank: int
     share: float
     usual: float
+    by_file: bool = True
+    """Whether files are given out whole."""

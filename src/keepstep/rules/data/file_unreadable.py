@@ -42,5 +42,15 @@ def file_unreadable(seen: EvidenceSet) -> Iterator[Found]:
             title=f"{which} could not be read: {why}",
             because="the operating system did not give its bytes",
             evidence=found,
-            fixes=(Fix(do="look at its owner and mode", command=f"ls -l {shlex.quote(found[0].fact.file)}"),),
+            fixes=(_fix(found[0].fact),),
         )
+
+
+def _fix(fact: ShardUnreadable) -> Fix:
+    if "no answer" in fact.why:
+        return Fix(do="see which mount it is on, and whether its server runs; `ls` would hang too", command="mount")
+    if "://" in fact.file:
+        return Fix(do="open it with fsspec in a Python of your own, with the same credentials")
+    if "nput/output" in fact.why:
+        return Fix(do="look for errors of the disk in the kernel log", command="dmesg --ctime | tail -50")
+    return Fix(do="look at its owner and mode", command=f"ls -l {shlex.quote(fact.file)}")

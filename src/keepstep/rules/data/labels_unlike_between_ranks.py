@@ -11,6 +11,9 @@ from keepstep.core.facts.plan import LabelsSkewed
 from keepstep.core.finding import Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 
+_WHOLE_FILES = "each rank reads whole files, and the files are not mixed"
+_IN_ORDER = "the records are divided in the order in which they are stored, and that order follows the label"
+
 
 @rule(id="DAT067", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(LabelsSkewed,))
 def labels_unlike_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
@@ -20,13 +23,14 @@ def labels_unlike_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
     Losses differ between ranks, batch statistics differ, and the loss of one rank jumps when its files change.
 
     ## Why it happens
-    Files are sorted by label, and each rank reads whole files.
+    Files are sorted by label, and each rank reads whole files. Or records are sorted by label, or alternate, and each
+    rank reads one piece, or every N-th record, without a shuffle.
 
     ## How we know
-    The labels in each file were counted, and the files divided in the way that the loader divides them.
+    The label of every record was read, and the records divided in the way that the loader divides them.
 
     ## What to do
-    Shuffle the records before they are written to files, or divide by records.
+    Shuffle the records before they are written to files, or shuffle their order before it is divided.
 
     ## When this is wrong
     When gradients are averaged at every step and nothing in the model depends on one rank's batch alone.
@@ -36,7 +40,7 @@ def labels_unlike_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"rank {fact.of_rank} would get label {fact.label!r} in {fact.share:.1%} of its records, "
             f"all ranks together in {fact.usual:.1%} ({fact.policy})",
-            because="each rank reads whole files, and the files are not mixed",
+            because=_WHOLE_FILES if fact.by_file else _IN_ORDER,
             evidence=(each,),
             ranks=(fact.of_rank,),
             severity=Severity.WARNING,

@@ -17,8 +17,9 @@ Difference = tuple[str, str, str]
 
 
 def base_name(path: str) -> str:
-    """The last part of a path."""
-    return path.rstrip("/").rpartition("/")[2] or path
+    """The last part of a path, or of what an URL names inside an archive (``zip://a.csv::s3://bucket/b.zip``)."""
+    inner = path.partition("::")[0] if "://" in path else path
+    return inner.rstrip("/").rpartition("/")[2] or path
 
 
 def place(fact: ShardBroken) -> str:

@@ -48,7 +48,7 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
         looked.broken(Bad(kind, f"unpacking failed: {error}", records, at))
     except TooMuch as error:
         looked.unread = str(error)
-    looked.records, looked.odd = records, numbers.odd()
+    looked.records, looked.odd, looked.labels = records, numbers.odd(), numbers.labels(records)
     looked.fields = [Field(name, "/".join(sorted(types)) or "null") for name, types in sorted(known.items())]
     if not records and not len(looked.bad) and not looked.unread:
         looked.broken(Bad("empty", "it has no records"))
@@ -78,6 +78,9 @@ def _values(numbers: Numbers, record: int, found: dict[str, Any]) -> None:
     import numpy
 
     for name, value in found.items():
+        if isinstance(value, str):
+            numbers.text(name, record, value)
+            continue
         every = value if isinstance(value, list) else [value]
         if every and all(type(each) is int for each in every):
             numbers.whole(name, record, every)

@@ -50,7 +50,7 @@ def read(source: Source, asked: Asked) -> Looked:
                 looked.broken(Bad("corrupt", shorten(str(error), 120), number, member.header_offset, part=part))
     looked.fields.sort(key=lambda field: field.name)
     looked.records = lengths[0] if lengths and len(set(lengths)) == 1 else None
-    looked.odd = numbers.odd()
+    looked.odd, looked.labels = numbers.odd(), numbers.labels(looked.records)
     if not members:
         looked.broken(Bad("empty", "it has no arrays"))
     return looked

@@ -56,7 +56,7 @@ def read(source: Source, asked: Asked) -> Looked:
         before += rows.num_rows
     if before != about.num_rows:
         looked.broken(Bad("corrupt", f"the footer counts {about.num_rows:,} rows, its row groups {before:,}"))
-    looked.odd = numbers.odd()
+    looked.odd, looked.labels = numbers.odd(), numbers.labels(looked.records)
     looked.protected = _is_protected(source, about)
     return looked
 

@@ -42,6 +42,7 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
         looked.unread = str(error)
     looked.records, looked.bad = walk.records, walk.bad
     looked.fields, looked.odd = contents.fields(), contents.numbers.odd()
+    looked.labels = contents.numbers.labels(walk.records)
     return looked
 
 
