@@ -61,6 +61,17 @@ class Strict(Reports, Protocol):
     def strict(self) -> bool: ...
 
 
+class Feeds(Reports, Protocol):
+    """For what compares the batches of ranks, from the guard's thread."""
+
+    @property
+    def pulse(self) -> Schedule: ...
+    @property
+    def exchange(self) -> Exchange | None: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
+
+
 class Phases(Protocol):
     """Enter a phase of the training."""
 

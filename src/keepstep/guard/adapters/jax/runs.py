@@ -24,6 +24,7 @@ from keepstep.guard.adapters.jax.results import Results
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.contracts import Program, Programs
+    from keepstep.guard.adapters.jax.fed import Made
     from keepstep.guard.needs import Adapts
 
 _PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
@@ -66,6 +67,10 @@ class Runs:
         """Called once, after the first step."""
         self.after_step: Callable[[], None] = lambda: None
         self.before_evaluation: Callable[[], None] = lambda: None
+        self.made: Made | None = None
+        """Hashes of what the host has made..."""
+        self.took: Callable[[Any], None] = lambda arguments: None
+        """... and which of it a step took."""
         self.leaves: Callable[[Any], list[Any]] = lambda tree: []
         self.mend: Callable[[], None] = lambda: None
         """Put the hook back where JAX has replaced it."""
@@ -74,7 +79,7 @@ class Runs:
 
     def around(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """``ExecuteReplicated.__call__`` with a look before and after."""
-        first, done, off = self._first, self._done, self._session.is_off
+        runs, first, done, off = self, self._first, self._done, self._session.is_off
 
         @functools.wraps(execute)
         def call(self: Any, *args: Any) -> Any:
@@ -84,6 +89,8 @@ class Runs:
             results = execute(self, *args)
             if variant is not None:
                 done(variant, is_new, results)
+                if runs.made is not None and variant.function is runs._step and runs.made.is_due():
+                    runs.took(args)
             return results
 
         return call
@@ -157,8 +164,11 @@ class Runs:
                     variant = kin.pick(args, kwargs) if kin.several else kin.one
                     if variant is not None:
                         ran(variant)
-                        if results.wanted and variant.function is self._step:
-                            results.take(variant.function.name, self.leaves(outputs))
+                        if variant.function is self._step:
+                            if results.wanted:
+                                results.take(variant.function.name, self.leaves(outputs))
+                            if self.made is not None and self.made.is_due():
+                                self.took((args, kwargs))
             except Exception as error:
                 session.failed(PART, error)
             if before is not None:

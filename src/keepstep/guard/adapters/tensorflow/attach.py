@@ -15,6 +15,7 @@ from keepstep.guard.adapters.tensorflow import (
     apart,
     checkpoints,
     communication,
+    drawn,
     finite,
     input,
     keras,
@@ -43,6 +44,7 @@ def attach(session: Adapts, module: Any) -> None:
         ("shares", shares),
         ("exchanges", apart),
         ("finite values", finite),
+        ("drawn batches", drawn),
     ):
         with session.part(f"tensorflow {name}"):
             part.attach(state)

@@ -117,6 +117,7 @@ class Loaders:
             key == self._steady
             and type(batch) is self._kind
             and len(batch) == len(self._quick)
+            and session.steps < self._fed.next_step
             and time.monotonic() < self._look_again
         ):
             for each, (shape, dtype) in zip(batch, self._quick, strict=True):
@@ -133,8 +134,8 @@ class Loaders:
             self._training.add(key)
         if self._looked < SIGNED:
             self._look(batch)
-        if key == self._here and self._fed.wants(self._epochs.get(key, 0), self._handed):
-            self._fed.see(self._epochs[key], self._handed, batch)
+        if key == self._here and (name := self._fed.wants(self._epochs.get(key, 0), self._handed)) is not None:
+            self._fed.see(name, self._epochs[key], self._handed, batch)
         if not session.by_hand:
             self._check(key, batch)
         if not session.steps or self._counts:
@@ -165,7 +166,8 @@ class Loaders:
 
     def stepped(self) -> None:
         """An optimizer took a step: what was handed out before is trained on."""
-        self._fed.stepped(self._state.all_together)
+        if self._fed.waits:
+            self._fed.stepped(self._state.is_data_parallel())
         if self._pending:
             if self._pending.isdisjoint(self._training):
                 self._now_trains_on(set())  # what came first was not training
