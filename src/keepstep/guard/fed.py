@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.fed import FIRST
 from keepstep.guard.batches import leaves
-from keepstep.guard.fed_alike import FedAlike
 from keepstep.guard.thrift import EVERY
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Fed:
         self.next_step = BETWEEN
         """The batch after this step is hashed."""
         self._waiting: list[tuple[str, int, int, str]] = []
-        self._alike = FedAlike(session)
+        self._alike = session.fed_alike
 
     def wants(self, epoch: int, batch: int) -> str | None:
         """The name of this batch of an epoch, both counted from 1, if it is to be hashed. Hot."""
@@ -63,6 +62,10 @@ class Fed:
     def waits(self) -> bool:
         """Whether a batch was hashed since the last step."""
         return bool(self._waiting)
+
+    def forget(self) -> None:
+        """What was hashed since the last step is not trained on."""
+        self._waiting.clear()
 
     def stepped(self, data_parallel: bool) -> None:
         """A step was taken. Where the groups are not known, nothing is noted."""

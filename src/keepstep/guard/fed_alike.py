@@ -15,7 +15,7 @@ from keepstep.core.wording import count
 from keepstep.core.wording import ranks as say_ranks
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Feeds
+    from keepstep.guard.needs import ComparesBatches
 
 PART = "batches of all ranks"
 TOPIC = "fed"
@@ -32,7 +32,7 @@ MOST_KEPT = 64
 class FedAlike:
     """The hashes of this rank, and on rank 0 those of the others."""
 
-    def __init__(self, session: Feeds) -> None:
+    def __init__(self, session: ComparesBatches) -> None:
         self._session = session
         self._own: dict[str, str] = {}
         self._began = 0.0
@@ -49,7 +49,7 @@ class FedAlike:
             self._began = time.monotonic()
             self._session.pulse.every(LOOK_S, PART, self.look)
         if len(self._own) < MOST_KEPT:
-            self._own[name] = digest
+            self._own.setdefault(name, digest)
 
     def look(self) -> None:
         """Called by the guard's thread."""

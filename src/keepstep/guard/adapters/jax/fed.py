@@ -25,6 +25,7 @@ MOST_HASHED = 96
 """The most arrays that are hashed for the first steps, and for each later one."""
 MOST_HELD = 64
 MOST_SHARDINGS = 16
+MOST_FUNCTIONS = 8
 CALLBACK, PARTS = "make_array_from_callback", "make_array_from_single_device_arrays"
 
 
@@ -35,6 +36,10 @@ class Made:
         self._session, self._leaves = session, tree_leaves
         self._fed = Fed(session)
         self._next = BETWEEN
+        self._taken = 0
+        """How often the last function was run that may be the training's."""
+        self._found: dict[str, dict[str, str]] = {}
+        """What such functions took until it is known which one trains."""
         self._left = MOST_HASHED
         self._held: dict[int, tuple[Any, str, bool]] = {}
         """A weak reference, the hash, and whether every process has rows of its own."""
@@ -45,23 +50,12 @@ class Made:
 
     def is_open(self) -> bool:
         """Whether a step to come that is compared may take what is made now. Hot."""
-        steps = self._session.steps
-        if FIRST <= steps < self._next - AHEAD or self._left <= 0:
-            return False
-        if steps > self._next:
-            self._double(steps)
-            return False
-        return True
+        return (self._taken < FIRST or self._taken >= self._next - AHEAD) and self._left > 0
 
-    def is_due(self) -> bool:
-        """Whether the step that was just taken is compared. Hot."""
-        steps = self._session.steps
-        return steps <= FIRST or steps == self._next
-
-    def _double(self, steps: int) -> None:
-        while self._next <= steps:
-            self._next *= 2
-        self._left = MOST_HASHED
+    def is_due(self, taken: int) -> bool:
+        """Whether the ``taken``-th run of a function, which has just begun, is compared. Hot."""
+        self._taken = taken
+        return taken <= FIRST or taken >= self._next
 
     # --- where arrays are made
 
@@ -148,19 +142,24 @@ class Made:
 
     # --- where a step takes them
 
-    def took(self, arguments: Any) -> None:
-        """A step that is compared was handed to the device with these arguments."""
-        steps, found = self._session.steps, []
+    def took(self, function: str, is_step: bool, arguments: Any) -> None:
+        """A function that may be the training's was handed to the device with these arguments."""
+        taken, found = self._taken, []
         for each in self._leaves(arguments):
             entry = self._held.get(id(each))
             if entry is not None and entry[2] and entry[0]() is each:
                 found.append(entry[1])
-        if found:
+        known = self._found.setdefault(function, {}) if len(self._found) < MOST_FUNCTIONS else {}
+        if found and (taken <= FIRST or taken == self._next):
             digest = hashlib.blake2b(" ".join(sorted(found)).encode(), digest_size=8).hexdigest()
-            self._fed.add(f"batch {steps}" if steps <= FIRST else f"step {steps}", digest)
+            known[f"batch {taken}" if taken <= FIRST else f"step {taken}"] = digest
+        if is_step:
+            for name, digest in known.items():
+                self._fed.add(name, digest)
+            known.clear()
         self._left = MOST_HASHED
-        if steps >= self._next:
-            self._double(steps)
+        while self._next <= taken:
+            self._next *= 2
 
 
 def own_rows(sharding: Any, shape: tuple[int, ...]) -> int:

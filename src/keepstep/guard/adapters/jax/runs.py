@@ -69,8 +69,8 @@ class Runs:
         self.before_evaluation: Callable[[], None] = lambda: None
         self.made: Made | None = None
         """Hashes of what the host has made..."""
-        self.took: Callable[[Any], None] = lambda arguments: None
-        """... and which of it a step took."""
+        self.took: Callable[..., None] = lambda function, is_step, arguments: None
+        """... and which of it a function took."""
         self.leaves: Callable[[Any], list[Any]] = lambda tree: []
         self.mend: Callable[[], None] = lambda: None
         """Put the hook back where JAX has replaced it."""
@@ -89,8 +89,8 @@ class Runs:
             results = execute(self, *args)
             if variant is not None:
                 done(variant, is_new, results)
-                if runs.made is not None and variant.function is runs._step and runs.made.is_due():
-                    runs.took(args)
+                if runs._is_compared(variant.function):
+                    runs.took(variant.function.name, variant.function is runs._step, args)
             return results
 
         return call
@@ -164,11 +164,10 @@ class Runs:
                     variant = kin.pick(args, kwargs) if kin.several else kin.one
                     if variant is not None:
                         ran(variant)
-                        if variant.function is self._step:
-                            if results.wanted:
-                                results.take(variant.function.name, self.leaves(outputs))
-                            if self.made is not None and self.made.is_due():
-                                self.took((args, kwargs))
+                        if results.wanted and variant.function is self._step:
+                            results.take(variant.function.name, self.leaves(outputs))
+                        if self._is_compared(variant.function):
+                            self.took(variant.function.name, variant.function is self._step, (args, kwargs))
             except Exception as error:
                 session.failed(PART, error)
             if before is not None:
@@ -176,6 +175,10 @@ class Runs:
 
         setattr(after_execution, MARK, before)
         return after_execution
+
+    def _is_compared(self, function: Function) -> bool:
+        """Whether this run's batch is compared with those of other ranks. What carries nothing is no training. Hot."""
+        return function.carries > 0 and function.spans and self.made is not None and self.made.is_due(function.runs)
 
     def _learn(self, function: Any, outputs: Any) -> Kin | None:
         if self._session.is_off(PART):

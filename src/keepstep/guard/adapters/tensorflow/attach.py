@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 def attach(session: Adapts, module: Any) -> None:
     """Hook into TensorFlow, which has just been imported."""
     state = State(session, module)
+    session.data_parallel.append(state.is_data_parallel)
     with session.part("tensorflow context"):
         state.executing_eagerly = inside("eager.context").executing_eagerly
     for name, part in (

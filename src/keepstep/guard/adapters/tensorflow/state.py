@@ -89,6 +89,10 @@ class State:
         self._began = time.monotonic()
         session.pulse.every(10.0, "steps seen", self._look_for_steps)
 
+    def is_data_parallel(self) -> bool:
+        """Whether the workers of a strategy train together: then each does so on data of its own."""
+        return self.formed and self.world > 1 and not self.coordinated
+
     def first_step(self) -> None:
         """The first training step is about to run: in which world?"""
         self.first_step_done = True

@@ -42,6 +42,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
     state = Torch(session, module)
     state.loaders = Loaders(state)
     session.values = state.values
+    session.data_parallel.append(state.is_data_parallel)
     calls: dict[str, list[tuple[str, Part]]] = {}
     for name, part, hook in PARTS:
         calls.setdefault(name, []).append((part, hook))
