@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("jax_training.py")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guard_jax.py"
 FAULT = ("--fault", "evaluations", "--steps", "24")
-HEALTHY = {"WorldFormed", "ContractStated", "PlanNamed", "RankEnded"}
+HEALTHY = {"BatchFed", "WorldFormed", "ContractStated", "PlanNamed", "RankEnded"}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.guard.fed import FIRST
+from keepstep.core.fed import FIRST
 from tests.guard.tf_workers import run
 
 pytest.importorskip("tensorflow")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.guard.fed import FIRST, digest_of
+from keepstep.core.fed import FIRST
+from keepstep.guard.fed import digest_of
 from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]

@@ -98,6 +98,21 @@ def lines(stated: Mapping[int, Stated], found: tuple[Difference, ...]) -> dict[i
     return {rank: stated[rank][WHERE] for rank in odd if WHERE in stated.get(rank, {})}
 
 
+def shortfall(found: Difference) -> str | None:
+    """``rank 3 has 12 batches fewer (5,879 of 5,891): the other ranks will wait at batch 5,880 ...``.
+
+    None if a number is not known.
+    """
+    if not all(value.isdecimal() for value, _ in found.values):
+        return None
+    most, least = max(int(value) for value, _ in found.values), min(int(value) for value, _ in found.values)
+    ranks = next(ranks for value, ranks in found.values if int(value) == least)
+    fewer, verb = f"{most - least:,} batch{'es' if most - least > 1 else ''} fewer", "have" if len(ranks) > 1 else "has"
+    share = f"{least:,} of {most:,}" if least else "none at all"
+    hang = f"the other ranks will wait at batch {least + 1:,} of the epoch, unless all stop before"
+    return f"{_ranks(ranks)} {verb} {fewer} ({share}): {hang}"
+
+
 def say_lines(where: Mapping[int, str]) -> str:
     """``; rank 1 at train.py:50``, to append to a difference; empty if no line is known."""
     told = ", ".join(f"rank {rank} at {line}" for rank, line in list(where.items())[:4])

@@ -61,6 +61,30 @@ class Strict(Reports, Protocol):
     def strict(self) -> bool: ...
 
 
+class Compared(Protocol):
+    """Hashes of this rank's batches, which are compared with those of the other ranks."""
+
+    def add(self, name: str, digest: str) -> None: ...
+
+
+class Feeds(Reports, Protocol):
+    """For hashes of batches."""
+
+    @property
+    def fed_alike(self) -> Compared: ...
+
+
+class ComparesBatches(Reports, Protocol):
+    """For what compares the batches of ranks, from the guard's thread."""
+
+    @property
+    def pulse(self) -> Schedule: ...
+    @property
+    def exchange(self) -> Exchange | None: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
+
+
 class Phases(Protocol):
     """Enter a phase of the training."""
 
@@ -176,6 +200,8 @@ class World(Protocol):
     def notes_path(self) -> Path | None: ...
     @property
     def at_close(self) -> list[Callable[[], None]]: ...
+    @property
+    def data_parallel(self) -> list[Callable[[], bool]]: ...
 
     def open(self) -> None: ...
     def tell_who(self) -> None: ...
@@ -187,7 +213,7 @@ class Arrives(World, Reports, Parts, Protocol):
     """For the rendezvous of a framework."""
 
 
-class Adapts(Steps, Talks, Arrives, Protocol):
+class Adapts(Steps, Talks, Arrives, Feeds, Protocol):
     """All that the hooks in one framework need together; what its adapter's shared state holds."""
 
 

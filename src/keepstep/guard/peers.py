@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.contracts import WHERE, say_lines
+from keepstep.core.contracts import WHERE, Subject, say_lines, shortfall
 from keepstep.errors import OutOfStep
 from keepstep.guard import identity
 from keepstep.guard.contract import (
@@ -178,11 +178,9 @@ class Peers(ABC):
             fields |= {"certain": opened.certain, "before": before and opened.certain}
             self.note("ContractBroken", fields, f"{opened.subject}: {each}{say_lines(verdict.where)}")
         if rank == 0 or any(rank in each.odd for each in verdict.differences):
-            self.say(
-                f"ranks differ in {opened.subject}: "
-                + "; ".join(map(str, verdict.differences[:2]))
-                + say_lines(verdict.where)
-            )
+            short = shortfall(verdict.differences[0]) if opened.subject == Subject.BATCHES else None
+            told = f"ranks differ in {opened.subject}: " + "; ".join(map(str, verdict.differences[:2]))
+            self.say((short or told) + say_lines(verdict.where))
 
     def _silent(self, opened: Open, missing: tuple[int, ...]) -> None:
         waited = time.monotonic() - opened.began

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from keepstep.core.blackbox import Phase
 from keepstep.guard import mode, start
+from keepstep.guard.fed import Fed
 from keepstep.guard.session import Session
 
 P = ParamSpec("P")
@@ -36,7 +37,11 @@ class Guard:
         session = self._session
         session.by_hand = True
         session.open()
-        source = iter(batches)
+        source, fed, number = iter(batches), Fed(session), 0
+        see = session.guarded("hashes of batches", fed.see)
+        stepped = session.guarded(
+            "hashes of batches", lambda: fed.stepped(any(known() for known in session.data_parallel))
+        )
         while True:
             session.phase(_INPUT)
             try:
@@ -46,7 +51,12 @@ class Guard:
                 return
             session.phase(_COMPUTE)
             session.see_batch(batch)
+            number += 1
+            if (name := fed.wants(1, number)) is not None:
+                see(name, 1, number, batch)
             yield batch
+            if fed.waits:
+                stepped()
             session.step_done(by_hand=True)
 
     def step(self, function: Callable[P, T]) -> Callable[P, T]:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 
 from keepstep.guard import identity
+from keepstep.guard.fed_alike import FedAlike
 from keepstep.guard.moving import Moving
 
 
@@ -15,6 +17,12 @@ class InWorld(Moving):
     def __init__(self, who: identity.Identity, env: Mapping[str, str]) -> None:
         super().__init__(who, env)
         self.framework: str | None = None
+        self.data_parallel: list[Callable[[], bool]] = []
+        """For each framework: whether all ranks average their gradients, so each should be fed data of its own."""
+        self.fed_alike = FedAlike(self)
+
+    @abstractmethod
+    def uncovered(self, part: str, why: str) -> None: ...
 
     def world_formed(self, size: int, index: int | None, framework: str) -> None:
         """The framework formed a world: from now on this rank is who the framework says."""

@@ -65,3 +65,14 @@ class BatchFed(Fact):
     epoch: int
     batch: int
     digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksFedAlike(Fact):
+    """Data-parallel ranks whose batches had the same content, as the guards found out while they trained."""
+
+    ranks: tuple[int, ...]
+    batches: tuple[str, ...]
+    """``("batch 1", "batch 2")``, ``("epoch 2", "step 46")``."""
+    step: int
+    """How many steps had been taken when it was found."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.pipeline import BatchFed
+from keepstep.core.facts.pipeline import BatchFed, RanksFedAlike
+from keepstep.core.fed import Alike, fed_alike
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import count
 from keepstep.core.wording import ranks as say_ranks
 
-ENOUGH = 2
-"""Batches that must be the same, and different from each other: constant data says nothing."""
 
-
-@rule(id="DAT075", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(BatchFed,))
+@rule(id="DAT075", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(BatchFed, RanksFedAlike))
 def fed_the_same_batches(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks were fed the same records, so they computed the same gradients.
 
@@ -30,35 +29,35 @@ def fed_the_same_batches(seen: EvidenceSet) -> Iterator[Found]:
     same seed.
 
     ## How we know
-    The guard hashed the first batches of each rank of a model that is wrapped over all ranks, and the hashes are the
-    same.
+    The guard hashed a few batches of each rank, only where all ranks average their gradients, and the hashes are the
+    same at the same places. The guards compare them while the training runs.
 
     ## What to do
     Divide the data by rank.
 
     ## When this is wrong
-    When ranks share data by design. The guard therefore compares only ranks that average their gradients. A speed test
-    on made-up data is also meant to do this.
+    When ranks share data by design: a speed test on made-up data, or a script that loads the same batch everywhere and
+    lets each rank take its own part of it. With tensor, pipeline or context parallelism nothing is compared.
     """
     fed: dict[int, list[Evidence[BatchFed]]] = defaultdict(list)
     for each in seen.all(BatchFed):
-        if each.who is not None and each.fact.epoch == 1:
+        if each.who is not None:
             fed[each.who].append(each)
-    alike: dict[tuple[tuple[int, str], ...], list[int]] = defaultdict(list)
-    most = min((len({e.fact.batch for e in own}) for own in fed.values()), default=0)
-    for rank, own in fed.items():
-        first = tuple(sorted({e.fact.batch: e.fact.digest for e in own}.items())[:most])
-        if len({digest for _, digest in first}) >= ENOUGH:
-            alike[first].append(rank)
-    same = sorted((sorted(ranks) for ranks in alike.values() if len(ranks) > 1), key=len, reverse=True)
-    if not same:
+    found = fed_alike({rank: {_name(each.fact): each.fact.digest for each in own} for rank, own in fed.items()})
+    told = [Alike(each.fact.ranks, each.fact.batches) for each in seen.all(RanksFedAlike)]
+    alike = max((*found, *told), key=lambda each: len(each.ranks), default=None)
+    if alike is None:
         return
-    ranks = same[0]
+    evidence: list[Evidence[Any]] = [each for each in seen.all(RanksFedAlike) if each.fact.ranks == alike.ranks][:1]
+    evidence += [fed[rank][0] for rank in alike.ranks[:4] if rank in fed]
+    many = count(len(alike.batches), "batch", "batches")
+    first = alike.batches[0].startswith("batch ")
     yield Found(
-        title=f"{say_ranks(ranks)} were fed the same records",
-        because=f"the first {count(most, 'batch', 'batches')} of these ranks have the same content",
-        evidence=tuple(fed[rank][0] for rank in ranks[:4]),
-        ranks=tuple(ranks),
+        title=f"{say_ranks(alike.ranks)} were fed the same records",
+        because=f"{'the first ' if first else ''}{many} of these ranks have the same content"
+        + ("" if first else f", from {alike.batches[0]} on"),
+        evidence=tuple(evidence),
+        ranks=alike.ranks,
         severity=Severity.WARNING,
         fixes=(
             Fix(
@@ -67,3 +66,7 @@ def fed_the_same_batches(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _name(fact: BatchFed) -> str:
+    return f"batch {fact.batch}" if fact.epoch == 1 else f"epoch {fact.epoch}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Phase
 from keepstep.core.contracts import Subject
+from keepstep.guard.adapters.jax.fed import CALLBACK, PARTS, Made
 from keepstep.guard.importing import after_import
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.runs import Runs
     from keepstep.guard.needs import Adapts
 
-PART = "JAX's input"
+PART, HASHES = "JAX's input", "hashes of JAX's batches"
 _INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
 MAKERS = (
     "make_array_from_process_local_data",
@@ -61,6 +62,7 @@ class Feed:
 
     def __init__(self, session: Adapts, tree_leaves: Callable[[Any], list[Any]]) -> None:
         self._session, self._leaves = session, tree_leaves
+        self.made = Made(session, tree_leaves)
         self._wanted: list[tuple[str, _Part]] = []
         """The batch as the step takes it: names, local shapes and dtypes."""
         self._compared = False
@@ -84,6 +86,7 @@ class Feed:
 
     def around(self, make: Callable[..., Any], takes: Takes) -> Callable[..., Any]:
         session, came, thread = self._session, self._session.guarded(PART, self._came), threading.get_ident
+        make = self._hashed(make, takes)
 
         @functools.wraps(make)
         def make_and_look(*args: Any, **kwargs: Any) -> Any:
@@ -107,6 +110,31 @@ class Feed:
                     session.spent_ns += _now() - began
 
         return make_and_look
+
+    def _hashed(self, make: Callable[..., Any], takes: Takes) -> Callable[..., Any]:
+        """``make``, whose data is hashed for the few steps that are compared with those of the other processes."""
+        session, hashes, name = self._session, self.made, getattr(make, "__name__", "")
+        listening = session.guarded(HASHES, hashes.listening)
+        made, heard, joined = (session.guarded(HASHES, each) for each in (hashes.made, hashes.heard, hashes.joined))
+
+        @functools.wraps(make)
+        def make_and_hash(*args: Any, **kwargs: Any) -> Any:
+            if not hashes.is_open():
+                return make(*args, **kwargs)
+            if name == CALLBACK:
+                args, kwargs, digest = listening(args, kwargs) or (args, kwargs, None)
+                result = make(*args, **kwargs)
+                if digest is not None:
+                    heard(digest, result)
+                return result
+            result = make(*args, **kwargs)
+            if name == PARTS:
+                joined(args, kwargs, result)
+            else:
+                made(takes(args, kwargs), result)
+            return result
+
+        return make_and_hash
 
     def _came(self, takes: Takes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Parts of a batch come one by one or together. Hot."""
@@ -223,6 +251,7 @@ def watch(session: Adapts, module: Any, programs: Programs, runs: Runs) -> None:
     session.values = _values
     programs.before_step = feed.before_step
     runs.after_step, runs.before_evaluation = feed.stepped, feed.evaluating
+    runs.made, runs.took = feed.made, session.guarded(HASHES, feed.made.took)
     for name in MAKERS:
         make = getattr(module, name, None)
         if make is None:

@@ -24,6 +24,7 @@ from keepstep.guard.adapters.jax.results import Results
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.contracts import Program, Programs
+    from keepstep.guard.adapters.jax.fed import Made
     from keepstep.guard.needs import Adapts
 
 _PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
@@ -66,6 +67,10 @@ class Runs:
         """Called once, after the first step."""
         self.after_step: Callable[[], None] = lambda: None
         self.before_evaluation: Callable[[], None] = lambda: None
+        self.made: Made | None = None
+        """Hashes of what the host has made..."""
+        self.took: Callable[..., None] = lambda function, is_step, arguments: None
+        """... and which of it a function took."""
         self.leaves: Callable[[Any], list[Any]] = lambda tree: []
         self.mend: Callable[[], None] = lambda: None
         """Put the hook back where JAX has replaced it."""
@@ -74,7 +79,7 @@ class Runs:
 
     def around(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """``ExecuteReplicated.__call__`` with a look before and after."""
-        first, done, off = self._first, self._done, self._session.is_off
+        runs, first, done, off = self, self._first, self._done, self._session.is_off
 
         @functools.wraps(execute)
         def call(self: Any, *args: Any) -> Any:
@@ -84,6 +89,8 @@ class Runs:
             results = execute(self, *args)
             if variant is not None:
                 done(variant, is_new, results)
+                if runs._is_compared(variant.function):
+                    runs.took(variant.function.name, variant.function is runs._step, args)
             return results
 
         return call
@@ -159,6 +166,8 @@ class Runs:
                         ran(variant)
                         if results.wanted and variant.function is self._step:
                             results.take(variant.function.name, self.leaves(outputs))
+                        if self._is_compared(variant.function):
+                            self.took(variant.function.name, variant.function is self._step, (args, kwargs))
             except Exception as error:
                 session.failed(PART, error)
             if before is not None:
@@ -166,6 +175,10 @@ class Runs:
 
         setattr(after_execution, MARK, before)
         return after_execution
+
+    def _is_compared(self, function: Function) -> bool:
+        """Whether this run's batch is compared with those of other ranks. What carries nothing is no training. Hot."""
+        return function.carries > 0 and function.spans and self.made is not None and self.made.is_due(function.runs)
 
     def _learn(self, function: Any, outputs: Any) -> Kin | None:
         if self._session.is_off(PART):

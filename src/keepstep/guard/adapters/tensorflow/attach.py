@@ -15,6 +15,7 @@ from keepstep.guard.adapters.tensorflow import (
     apart,
     checkpoints,
     communication,
+    drawn,
     finite,
     input,
     keras,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 def attach(session: Adapts, module: Any) -> None:
     """Hook into TensorFlow, which has just been imported."""
     state = State(session, module)
+    session.data_parallel.append(state.is_data_parallel)
     with session.part("tensorflow context"):
         state.executing_eagerly = inside("eager.context").executing_eagerly
     for name, part in (
@@ -43,6 +45,7 @@ def attach(session: Adapts, module: Any) -> None:
         ("shares", shares),
         ("exchanges", apart),
         ("finite values", finite),
+        ("drawn batches", drawn),
     ):
         with session.part(f"tensorflow {name}"):
             part.attach(state)

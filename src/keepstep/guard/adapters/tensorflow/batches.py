@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.contracts import Subject
 from keepstep.guard.batches import LEARN, Batches
-from keepstep.guard.fed import FIRST, Fed
+from keepstep.guard.fed import Fed
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.tensorflow.state import State
@@ -47,14 +47,16 @@ class FunctionBatches:
         self._places: Places = ()
         self._parts: tuple[_Part, ...] = ()
         self._count = 0
-        self._fed = Fed(session)
+        self._fed = Fed(session) if first else None
         self._stated = self._told_finite = False
         self._glance_due = 0
         session.values = values
 
     def see(self, flat: Any, places: Places, shared: bool) -> None:
         self._count += 1
-        if places is self._places and self._count > LEARN + 1 and self._count % VALUES_EVERY:
+        fed = self._fed
+        due = fed is not None and self._state.session.steps >= fed.next_step
+        if places is self._places and self._count > LEARN + 1 and self._count % VALUES_EVERY and not due:
             for (place, _, _), known in zip(places, self._shapes, strict=True):
                 quick = getattr(flat[place], "_shape_tuple", None)
                 if quick is None or quick() != known:
@@ -74,9 +76,9 @@ class FunctionBatches:
                 for (_, dtype, traced), shape in zip(places, shapes, strict=True)
             )
             self._shapes, self._places = shapes, places
-        if shared and self._count <= FIRST and not self._state.shares.stated:
-            self._fed.see(1, self._count, tensors)
-            self._fed.stepped(data_parallel=True)  # all workers of such a strategy train on data of their own
+        if shared and fed is not None and (name := fed.wants(1, self._count)) is not None:
+            fed.see(name, 1, self._count, tensors)
+            fed.stepped(data_parallel=True)  # all workers of such a strategy train on data of their own
         for part, tensor in zip(self._parts, tensors, strict=True):
             part.tensor = tensor
         self._batches.see(self._parts, session.values)

@@ -77,14 +77,14 @@ class Finite:
             return False
         if int(getattr(strategy.extended, "_num_workers", 1) or 1) < 2:
             return False
-        return not _chosen_by_compiler() and _draws_batches(inside("framework.ops").get_default_graph())
+        return not chosen_by_compiler() and draws_batches(inside("framework.ops").get_default_graph())
 
     def _count(self, args: Any, kwargs: Any, result: Any) -> None:
         nest = inside("util.nest")
         batch = [
             each
             for each in nest.flatten((args, kwargs), expand_composites=True)
-            if _is_floating(each) and _as_drawn(each)
+            if _is_floating(each) and as_drawn(each)
         ]
         loss = [each for each in losses(result, nest) if _is_floating(each)]
         training = getattr(self._state.local, "traced_in", None) != EVALUATION
@@ -263,11 +263,11 @@ def _some(tensor: Any, array_ops: Any) -> Any:
     return flat if count is not None and count <= MOST_LOOKED_AT else flat[:MOST_LOOKED_AT]
 
 
-def _draws_batches(graph: Any) -> bool:
+def draws_batches(graph: Any) -> bool:
     return any(op.type.startswith(DRAWS) for op in graph.get_operations())
 
 
-def _as_drawn(tensor: Any) -> bool:
+def as_drawn(tensor: Any) -> bool:
     """Whether it comes from the iterator, perhaps through the check whether there is a batch left."""
     op = getattr(tensor, "op", None)
     while op is not None and op.type == "Identity":
@@ -275,7 +275,7 @@ def _as_drawn(tensor: Any) -> bool:
     return op is not None and op.type.startswith((*DRAWS, "If", "StatelessIf", "OptionalGetValue"))
 
 
-def _chosen_by_compiler() -> bool:
+def chosen_by_compiler() -> bool:
     """Whether XLA picks parts of graphs by itself: an added operation may change what it picks."""
     return "auto_jit" in os.environ.get("TF_XLA_FLAGS", "") or bool(inside("eager.context").context().optimizer_jit)
 

@@ -80,6 +80,8 @@ def _updated(session: Adapts, state: Any, original: Any) -> Callable[..., Any]:
 
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
+        if state.in_run:
+            state.updates += 1
         if state.in_run or not state.executing_eagerly() or getattr(state.local, "inside", False):
             return result
         if state.leading is None and session.steps == 0:
@@ -174,6 +176,7 @@ class _Epochs(_Base):
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._safely(self._compare_optimizer)
+        self._safely(self._compare_lengths)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._safely(self._end_epoch)
@@ -182,9 +185,18 @@ class _Epochs(_Base):
         if self._state is not None:
             shares.epoch_ended(self._state)
 
-    def _compare_optimizer(self) -> None:
+    def _workers(self) -> int:
         strategy = getattr(self._model, "distribute_strategy", None)
-        if int(getattr(getattr(strategy, "extended", None), "_num_workers", 1) or 1) < 2:
+        return int(getattr(getattr(strategy, "extended", None), "_num_workers", 1) or 1)
+
+    def _compare_lengths(self) -> None:
+        """How many batches Keras will take per epoch: `steps_per_epoch`, or what the dataset says about itself."""
+        if self._workers() > 1 and self._state is not None:
+            steps = (getattr(self, "params", None) or {}).get("steps")
+            shares.compare_lengths(self._state, steps if isinstance(steps, int) else None)
+
+    def _compare_optimizer(self) -> None:
+        if self._workers() < 2:
             return
         optimizer = getattr(self._model, "optimizer", None)
         if optimizer is not None:

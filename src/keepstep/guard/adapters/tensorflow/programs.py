@@ -12,7 +12,7 @@ from typing import Any
 
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.contracts import REMARK, Subject
-from keepstep.guard.adapters.tensorflow import finite, shares
+from keepstep.guard.adapters.tensorflow import drawn, finite, shares
 from keepstep.guard.adapters.tensorflow.batches import FunctionBatches, Places, places_of
 from keepstep.guard.adapters.tensorflow.graphs import Seen, arguments, contract, read_graph
 from keepstep.guard.adapters.tensorflow.state import (
@@ -321,15 +321,20 @@ def _run(state: State, original: Any) -> Callable[..., Any]:
     """Called eagerly, `strategy.run` is a step; in a graph it shows whose collectives the graph has."""
     session = state.session
     mark = session.guarded("strategies of graphs", _mark)
+    traced = session.guarded(drawn.PART, lambda *given: state.drawn.traced(*given))
+    took = session.guarded(drawn.PART, lambda *given: state.drawn.took(*given))
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.executing_eagerly():
             mark(self)
-            return (
+            result = (
                 original(self, *args, **kwargs)
                 if state.finite is None
                 else state.finite.around(original, self, args, kwargs)
             )
+            if state.drawn is not None:
+                traced(self, args[1:], kwargs)
+            return result
         if state.in_run or session.phase_now == EVALUATION:
             return original(self, *args, **kwargs)
         state.in_run = True  # its replicas run in separate threads
@@ -339,9 +344,12 @@ def _run(state: State, original: Any) -> Callable[..., Any]:
                     session.open()
                     state.first_step()
             session.phase(COMPUTE)
+            updates = state.updates
             result = original(self, *args, **kwargs)
         finally:
             state.in_run = False
+        if state.updates > updates:
+            took(self, args[1:], kwargs)
         session.step_done()
         return result
 

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from keepstep.core.blackbox import Kind
-from keepstep.core.contracts import REMARK, Subject
+from keepstep.core.contracts import REMARK, UNKNOWN, Subject
 from keepstep.guard.adapters.tensorflow.counts import Mark
 from keepstep.guard.adapters.tensorflow.state import CALL, ITERATOR, NEXT, State
 
@@ -36,10 +36,15 @@ def first_batch(state: State, mark: Mark, shared: bool) -> None:
     """The first batch of an iterator is trained on. Ranks that train on it together compare how many there are."""
     shares = state.shares
     if shared and shares.steps == 0 and "length" not in shares.told:
-        shares.told.add("length")
-        length = {None: "unknown", -1: "without end"}.get(mark.batches, str(mark.batches))
-        state.session.write(_EPOCH, 0, -1 if mark.batches is None else mark.batches)
-        state.session.compare(Subject.BATCHES, {"batches of the dataset": length})
+        compare_lengths(state, mark.batches)
+
+
+def compare_lengths(state: State, batches: int | None) -> None:
+    """How many batches an epoch will have, if that is known; -1: it has no end."""
+    state.shares.told.add("length")
+    length = {None: UNKNOWN, -1: "without end"}.get(batches, str(batches))
+    state.session.write(_EPOCH, 0, -1 if batches is None else batches)
+    state.session.compare(Subject.BATCHES, {"batches of the dataset": length})
 
 
 def iterator_ended(state: State, mark: Mark | None) -> None:

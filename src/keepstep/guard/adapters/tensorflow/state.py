@@ -52,6 +52,8 @@ class State:
         """The step at which it was reported that nothing did."""
         self.finite: Any = None
         """What counts batches and losses that are not finite."""
+        self.drawn: Any = None
+        """What hashes batches that graphs draw."""
         self.asks_output = False
         """The guard's thread asks for what the next step returns..."""
         self.output: list[Any] | None = None
@@ -73,6 +75,8 @@ class State:
         """The threads that run such programs."""
         self.in_run = False
         """`strategy.run` was called eagerly: that is the step, whatever it calls."""
+        self.updates = 0
+        """Updates of optimizers in such steps: what has none may be an evaluation."""
         self.leading: int | None = None
         """The optimizer whose eager updates are the steps of a loop without any `tf.function`."""
         self.first_step_done = False
@@ -84,6 +88,10 @@ class State:
         self.local = threading.local()
         self._began = time.monotonic()
         session.pulse.every(10.0, "steps seen", self._look_for_steps)
+
+    def is_data_parallel(self) -> bool:
+        """Whether the workers of a strategy train together: then each does so on data of its own."""
+        return self.formed and self.world > 1 and not self.coordinated
 
     def first_step(self) -> None:
         """The first training step is about to run: in which world?"""

@@ -28,6 +28,7 @@ PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.distributed.fsdp.fully_sharded_data_parallel", "FSDP models", models.hook_fsdp),
     ("torch.distributed.fsdp._fully_shard._fsdp_state", "fully_shard models", models.hook_fully_shard),
     ("torch.distributed._composable.fsdp._fsdp_state", "fully_shard models", models.hook_fully_shard),
+    ("torch.distributed.device_mesh", "device meshes", models.hook_meshes),
     ("torch.serialization", "checkpoints", saving.hook),
     ("torch.distributed.checkpoint.state_dict_saver", "sharded checkpoints", saving.hook),
     ("torch.distributed.checkpoint.state_dict_loader", "sharded checkpoints", saving.hook),
@@ -41,6 +42,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
     state = Torch(session, module)
     state.loaders = Loaders(state)
     session.values = state.values
+    session.data_parallel.append(state.is_data_parallel)
     calls: dict[str, list[tuple[str, Part]]] = {}
     for name, part, hook in PARTS:
         calls.setdefault(name, []).append((part, hook))

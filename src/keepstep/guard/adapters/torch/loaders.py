@@ -63,6 +63,10 @@ class Loaders:
         self._signed: dict[str, tuple[tuple[int | None, ...], str] | None] = {}
         self._looked = 0
         self._fed = Fed(state.session)
+        self._last = self._fed_of = 0
+        """The datasets of the last batch, and of the last one that was hashed."""
+        self._fed_epoch, self._stepped = 1, False
+        """The epoch, not counting those without a step, and whether there was a step in it."""
         self._without = 0
         self._counts = False
         self._steady = 0
@@ -81,6 +85,9 @@ class Loaders:
         self._lengths[key] = _length(loader)
         self._epochs[key] = self._epochs.get(key, 0) + 1
         self._here, self._handed, self._steady = key, 0, 0
+        self._fed.forget()  # what was handed out without a step since was not trained on
+        if self._stepped:
+            self._stepped, self._fed_epoch = False, self._fed_epoch + 1
         known = self._lengths[key]
         self._session.write(_EPOCH, self._epochs[key], -1 if known is None else known)
         if len(self._lengths) > 1000:
@@ -111,12 +118,14 @@ class Loaders:
         self.turns += 1
         self._handed += 1
         key, session = id(dataset), self._session
+        self._last = key
         if self._first_steps < 2:
             self._since.add(key)
         if (
             key == self._steady
             and type(batch) is self._kind
             and len(batch) == len(self._quick)
+            and session.steps < self._fed.next_step
             and time.monotonic() < self._look_again
         ):
             for each, (shape, dtype) in zip(batch, self._quick, strict=True):
@@ -133,8 +142,9 @@ class Loaders:
             self._training.add(key)
         if self._looked < SIGNED:
             self._look(batch)
-        if key == self._here and self._fed.wants(self._epochs.get(key, 0), self._handed):
-            self._fed.see(self._epochs[key], self._handed, batch)
+        if key == self._here and (name := self._fed.wants(self._fed_epoch, self._handed)) is not None:
+            self._fed.see(name, self._fed_epoch, self._handed, batch)
+            self._fed_of = key
         if not session.by_hand:
             self._check(key, batch)
         if not session.steps or self._counts:
@@ -165,7 +175,9 @@ class Loaders:
 
     def stepped(self) -> None:
         """An optimizer took a step: what was handed out before is trained on."""
-        self._fed.stepped(self._state.all_together)
+        self._stepped = True
+        if self._fed.waits:
+            self._fed.stepped(self._fed_of == self._last and self._state.is_data_parallel())
         if self._pending:
             if self._pending.isdisjoint(self._training):
                 self._now_trains_on(set())  # what came first was not training

@@ -97,6 +97,25 @@ def hook_fully_shard(state: Torch, module: ModuleType) -> None:
     kind._lazy_init = _lazy_init
 
 
+def hook_meshes(state: Torch, module: ModuleType) -> None:
+    """Device meshes: with several axes it is not known which ranks are meant to be fed different data."""
+    kind: Any = module.DeviceMesh
+    original = kind.__init__
+
+    def made(mesh: Any) -> None:
+        if int(getattr(mesh, "ndim", 1)) > 1:
+            state.several_axes = True
+
+    after = state.session.guarded("device meshes", made)
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        after(self)
+
+    kind.__init__ = __init__
+
+
 def _agree(state: Torch, stated: dict[str, str], ranks: tuple[int, ...]) -> None:
     everyone = len(ranks) == state.world
     subject = Subject.MODEL if everyone else f"{Subject.MODEL} of ranks {', '.join(map(str, ranks[:16]))}"

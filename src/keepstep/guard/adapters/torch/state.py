@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.store import Store
     from keepstep.guard.needs import Adapts
 
+CONTEXT_PARALLEL = "torch.distributed.tensor.experimental._attention"
+"""Loaded by programs whose ranks divide each sequence among them, after they have loaded the same batch."""
+
 
 class HandsOut(Protocol):
     """What :class:`loaders.Loaders` knows about the batches."""
@@ -69,6 +72,8 @@ class Torch:
         """The ids of parameters that all ranks train together."""
         self.all_together = False
         """A model is wrapped over the whole world."""
+        self.several_axes = False
+        """There is a device mesh with several axes: ranks along some of them share their data by design."""
         self.wrapped = False
         """A model is wrapped over some ranks: they exchange gradients."""
         self.parameters = 0
@@ -119,6 +124,14 @@ class Torch:
         if self.closed:
             self.find_world()
         return 1 if self.closed else self.world
+
+    def is_data_parallel(self) -> bool:
+        """Whether all ranks average their gradients and nothing suggests that some of them must share their data."""
+        if not self.all_together or self.several_axes or self.closed or CONTEXT_PARALLEL in sys.modules:
+            return False
+        with self.lock:
+            groups = list(self.c10d._world.pg_names)
+            return all(int(group.size()) in (1, self.world) for group in groups)
 
     def default_group(self) -> Any:
         """The default group, or None. Never keep it."""
