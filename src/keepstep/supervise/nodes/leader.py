@@ -32,7 +32,7 @@ ROUND_S = 0.25
 MOST_AT_ONCE = 256
 """Events between two looks at who is silent."""
 LONGEST_WORDS = 2000
-LAST_S = 10.0
+LAST_S, CROWDED_LAST_S = 10.0, 30.0
 """For agents to take our goodbye."""
 Answer = TypeVar("Answer", bound=said.Message)
 
@@ -265,7 +265,7 @@ class Leader:
                 if leads or self._peers.get(link) == LOCAL:  # the other nodes look for the one that leads now
                     self._hub.send(link, said.Bye(status=status))
             self._status = status if leads else None
-            until = now() + LAST_S
+            until = now() + (CROWDED_LAST_S if self._membership.crowded else LAST_S)
             while leads and self._awaited() and now() < until:
                 self._changed.wait(ROUND_S)
         self._over.set()
