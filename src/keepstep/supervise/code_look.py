@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep check code`` on the script that a run starts: beside the run, so that no rank waits for it. Words only."""
+"""``keepstep check code`` on the script that a run starts, beside the run: no rank waits for it, and it only warns."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ from keepstep.supervise.nodes.contact import now
 from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.gathering import Gathering
 from keepstep.supervise.nodes.hub import Hub
-from keepstep.supervise.nodes.leader import Leader, Told
+from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.membership import Expired, Membership
+from keepstep.supervise.nodes.news import Told
 from keepstep.supervise.nodes.world import World
 from keepstep.supervise.situation import Happened
 

@@ -12,7 +12,8 @@ from keepstep.core.wording import count, duration, listing
 from keepstep.supervise.nodes.contact import now as clock
 from keepstep.supervise.nodes.first_look import FirstLook
 from keepstep.supervise.nodes.hosts import Excluded, Failure, excluded, next_world
-from keepstep.supervise.nodes.leader import Leader, Leaving
+from keepstep.supervise.nodes.leader import Leader
+from keepstep.supervise.nodes.news import Leaving
 from keepstep.supervise.nodes.seating import Place, Roles
 from keepstep.supervise.nodes.station import AGAIN_S, FIRST_S
 

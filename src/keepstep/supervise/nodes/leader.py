@@ -11,7 +11,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +24,7 @@ from keepstep.supervise.nodes.described import describe
 from keepstep.supervise.nodes.hub import LOCAL, Hub
 from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.membership import Member, Membership, News
+from keepstep.supervise.nodes.news import Leaving, Told
 from keepstep.supervise.nodes.parcels import Receiver
 from keepstep.supervise.nodes.relay import audience
 
@@ -35,25 +35,6 @@ LONGEST_WORDS = 2000
 LAST_S, CROWDED_LAST_S = 10.0, 30.0
 """For agents to take our goodbye."""
 Answer = TypeVar("Answer", bound=said.Message)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a node reports that must be decided upon."""
-
-    node: int
-    happened: said.Happened
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """A node that the engine takes away soon: its ranks live, and can still save their work."""
-
-    node: int
-    by: str
-    """The engine."""
-    why: str
-    """What it does, in words."""
 
 
 class Leader:

@@ -10,8 +10,9 @@ from keepstep.core.wording import count, listing
 from keepstep.supervise.crew import Applied
 from keepstep.supervise.layout import MORE_PORTS, Layout
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.leader import Leader, Leaving, Told
+from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.membership import News
+from keepstep.supervise.nodes.news import Leaving, Told
 from keepstep.supervise.nodes.seating import Place, Roles, counts, seat
 from keepstep.supervise.situation import Happened
 

@@ -26,10 +26,11 @@ from keepstep.supervise.nodes.exits import as_exit
 from keepstep.supervise.nodes.further import Further, pin_newcomers
 from keepstep.supervise.nodes.gathering import Gathering, TooFew
 from keepstep.supervise.nodes.growing import Growing
-from keepstep.supervise.nodes.leader import Answer, Leader, Leaving, Told
+from keepstep.supervise.nodes.leader import Answer, Leader
 from keepstep.supervise.nodes.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.losses import Losses
 from keepstep.supervise.nodes.membership import Expired, News, Returned, Silent, Vacant
+from keepstep.supervise.nodes.news import Leaving, Told
 from keepstep.supervise.nodes.seating import Place
 from keepstep.supervise.nodes.standing_still import all_stand_still
 from keepstep.supervise.nodes.starting import STOPS, WELL, NotReady, hosts_of, is_stop, seated, start
