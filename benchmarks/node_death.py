@@ -120,12 +120,14 @@ def _wait(is_so: Callable[[], object], seconds: float, nodes: Nodes) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ways", nargs="*", choices=[*WAYS, []], default=list(WAYS))
+    parser.add_argument("ways", nargs="*", help=f"of {', '.join(WAYS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     if (why := lab.missing()) is not None:
         sys.exit(why)
-    ways = [way for way in asked.ways if way != "ray_train" or importlib.util.find_spec("ray") is not None]
+    if unknown := [way for way in asked.ways if way not in WAYS]:
+        parser.error(f"not known: {unknown[0]}")
+    ways = [way for way in asked.ways or WAYS if way != "ray_train" or importlib.util.find_spec("ray") is not None]
     found: dict[str, list[float | None]] = {way: [] for way in ways}
     for number in range(asked.rounds):
         for way in ways:
