@@ -8,7 +8,6 @@ import os
 import secrets
 import select
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from keepstep.supervise.nodes.messages import State
 from keepstep.supervise.nodes.parcels import Sender
 from keepstep.supervise.nodes.part import Part
 from keepstep.supervise.nodes.relay import Relay
+from keepstep.supervise.nodes.room import make_room
 from keepstep.supervise.nodes.together import known
 from keepstep.supervise.nodes.turns import turn
 from keepstep.supervise.situation import Happened
@@ -71,7 +71,7 @@ class Agent:
         self._interrupts = interrupts
         self._told_signal = False
         self._told_gaps = False
-        self._room = Path(tempfile.mkdtemp(prefix="keepstep-node-"))
+        self._room = make_room()
         self._reserve = Reserve(self._room)
         self._reaper = Reaper(secrets.token_hex(12))
         self._reaper.remove(str(self._room))
