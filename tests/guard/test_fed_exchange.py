@@ -45,6 +45,7 @@ def told(folder: Path) -> list[dict[str, object]]:
 def test_rank_0_says_once_who_is_fed_the_same(
     three: list[Session], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    three[0].open()
     for guard, seed in zip(three, (5, 6, 5), strict=True):
         feed(guard, seed)
     for guard in reversed(three):
