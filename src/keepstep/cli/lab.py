@@ -16,11 +16,11 @@ from keepstep.analyze.why import Explained
 from keepstep.cli.output import print_report
 from keepstep.core.redact import redacted
 from keepstep.errors import UserError
-from keepstep.lab import faults, guarded, score, supervised, table
+from keepstep.lab import before, faults, guarded, score, supervised, table
 from keepstep.lab.judge import Outcome, Status
 from keepstep.lab.scenario import Scenario
 
-WATCHED = {"guard": guarded.guarded, "run": supervised.supervised}
+WATCHED = {"data": before.before, "guard": guarded.guarded, "run": supervised.supervised}
 RIGHT_ENOUGH = (Status.RIGHT, Status.LATER)
 
 

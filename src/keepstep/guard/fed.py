@@ -21,8 +21,8 @@ MOST_EPOCHS = 16
 """Of each further epoch, its first batch."""
 BETWEEN = 2 * EVERY
 """After this many steps, and after twice as many each time: all of them steps that are recorded in full."""
-PIECES, PIECE = 64, 1024
-"""A tensor's hash is that of this many pieces, evenly spaced, of this many bytes."""
+PIECES, PIECE, LEAST = 64, 1024, 256
+"""A tensor's hash is that of this many pieces, evenly spaced, of this many bytes; of a part of it, of fewer pieces."""
 
 
 class Fed:
@@ -125,12 +125,12 @@ def _pieces(array: Any, most: int) -> bytes:
     """At most about ``most`` bytes, evenly spaced."""
     if array.nbytes <= most:
         return bytes(array.tobytes())
+    many = max(2, min(PIECES, most // LEAST))
     if array.flags.c_contiguous:
-        flat, length = array.reshape(-1), max(1, most // PIECES // array.itemsize)
+        flat, length = array.reshape(-1), max(1, most // many // array.itemsize)
         last = flat.size - length
-        starts = (last * number // (PIECES - 1) for number in range(PIECES))
+        starts = (last * number // (many - 1) for number in range(many))
         return b"".join(flat[start : start + length].tobytes() for start in starts)
-    rows = len(array)
-    some = min(PIECES, rows)
-    numbers = (number * (rows - 1) // max(1, some - 1) for number in range(some))
-    return b"".join(_pieces(array[number], max(array.itemsize, most // some)) for number in numbers)
+    last, many = len(array) - 1, min(many, len(array))
+    numbers = (last * number // max(1, many - 1) for number in range(many))
+    return b"".join(_pieces(array[number], max(array.itemsize, most // many)) for number in numbers)

@@ -22,7 +22,7 @@ TOPIC = "fed"
 LOOK_S = 1.0
 PEERS_AT_ONCE = 16
 """Ranks that are asked in one look: one service answers them all."""
-FEW_S = 10.0
+FEW_S = 5.0
 """After this long, fewer than the first batches are compared: there may be no more."""
 LONGEST_S = 60.0
 """The longest pause before a rank that has said nothing new is asked again."""

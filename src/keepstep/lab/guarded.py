@@ -40,6 +40,14 @@ TELLS: dict[str, tuple[str, ...]] = {
     "torch_uneven_four": UNEVEN,
     "torch_empty_shard": UNEVEN,
     "jax_fewer_steps": (*UNEVEN, *STOPPED),
+    "jax_short_shard": (*UNEVEN, *STOPPED),
+    "torch_ragged_batches": (*UNEVEN, "data.shape_mismatch"),
+    "tf_ragged_batches": (*UNEVEN, "data.shape_mismatch"),
+    # the same records on all ranks
+    "torch_same_shard": UNEVEN,
+    "tf_same_shard": UNEVEN,
+    "tf_fit_same_data": UNEVEN,
+    "jax_same_shard": UNEVEN,
     # training alone
     "tf_never_joins": ("config.trains_alone",),
     "torch_never_joins": ("config.trains_alone",),

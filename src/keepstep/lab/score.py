@@ -47,6 +47,10 @@ def run_one(
             scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=absent
         ), None
     with prepared(scenario, python, script, watch=watch) as run:
+        if watch == "data":
+            from keepstep.lab.before import judge_files
+
+            return judge_files(run), None
         try:
             carry_out(run)
         except NotForRun as error:

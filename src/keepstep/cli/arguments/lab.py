@@ -60,8 +60,9 @@ def _add_running(parser: Parser) -> None:
         "--with",
         dest="watch",
         default="",
-        choices=("guard", "run"),
-        help="guard: run the ranks with KEEPSTEP=on and judge only what the guard wrote;"
+        choices=("data", "guard", "run"),
+        help="data: start nothing, and judge what `keepstep check data` says about the files;"
+        " guard: run the ranks with KEEPSTEP=on and judge only what the guard wrote;"
         " run: start them with `keepstep run` and judge its report",
     )
     parser.add_argument("--record", metavar="DIR", help="keep each run as a recording in DIR")

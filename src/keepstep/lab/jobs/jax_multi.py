@@ -56,7 +56,11 @@ def main() -> None:
             faulthandler.dump_traceback_later(options.watchdog, exit=True)
         fault.at(step, rank)
         asked = time.monotonic()
-        batch = fault.change("batch", next(source), step, rank)
+        batch = next(source, None)
+        if batch is None:
+            step -= 1
+            break
+        batch = fault.change("batch", batch, step, rank)
         waited += time.monotonic() - asked
         rate = fault.change("rate", options.rate, step, rank)
         inputs, labels = (jax.make_array_from_process_local_data(by_row, part) for part in batch)
@@ -95,13 +99,15 @@ def update(weights: Weights, inputs: jax.Array, labels: jax.Array, rate: float) 
 
 
 def batches(options: argparse.Namespace, rank: int) -> Iterator[Batch]:
-    """Endless batches of this process's shard."""
+    """Batches of this process's shard: endless ones of random rows, or all rows once, in order."""
     path = Path(options.data) / f"points-{rank:02d}.npz"
     with np.load(path) as shard:
         inputs, labels = shard["x"], shard["y"]
     log.info("%s: %d rows", path.name, len(inputs))
     order = np.random.default_rng(rank)
-    while True:
+    for start in range(0, len(inputs) - options.batch + 1, options.batch) if options.once else ():
+        yield inputs[start : start + options.batch], labels[start : start + options.batch]
+    while not options.once:
         rows = order.integers(len(inputs), size=options.batch)
         yield inputs[rows], labels[rows]
 
@@ -141,6 +147,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", default=os.environ.get("KEEPSTEP_LAB_DATA", "data"), help="the shards' folder")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch", type=int, default=16, help="rows a process")
+    parser.add_argument("--once", action="store_true", help="read the shard once, in order")
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--log-every", type=int, default=20)
     parser.add_argument("--metrics-every", type=int, default=0, help="steps between means of inputs and weights")

@@ -62,13 +62,17 @@ def dataset(options: argparse.Namespace, rank: int) -> tf.data.Dataset:
         return example["x"], example["y"]
 
     data = tf.data.TFRecordDataset(files).map(parse_example)
-    return fault.change("data", data if options.once else data.repeat(), 0, rank).batch(32)
+    data = fault.change("data", data if options.once else data.repeat(), 0, rank).batch(32)
+    policy = tf.data.Options()
+    policy.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy[options.shard]
+    return data.with_options(policy)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=os.environ.get("KEEPSTEP_LAB_DATA", "data"), help="folder of TFRecord files")
     parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--shard", default="AUTO", help="the auto-shard policy")
     parser.add_argument("--once", action="store_true", help="read the data once only")
     parser.add_argument("--early-stop", action="store_true")
     parser.add_argument("--save", help="folder of the backups to resume from")

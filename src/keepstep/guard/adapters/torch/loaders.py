@@ -111,7 +111,7 @@ class Loaders:
         """What was learned so far may belong to other batches."""
         self._training = set(keys)
         self._signed.clear()
-        self._looked = 0
+        self._looked = self._steady = 0
 
     def got(self, dataset: Any, batch: Any) -> None:
         """A batch is handed to the training, with gradients on."""
