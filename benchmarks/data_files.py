@@ -2,13 +2,16 @@
 """How fast data files are checked: TFRecord against TensorFlow's own readers, Parquet against pyarrow's, on one core.
 
 Each reader gets the same file, warm, in the same minute; the best of several turns counts, by processor time, because
-other programs share the machine. TensorFlow checks the same CRCs. Then the whole command on a folder, by the clock.
+other programs share the machine. TensorFlow checks the same CRCs. Then the whole command, by the clock and by processor
+time: on a folder of shards against merely reading them, and on a folder of tiny files.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -106,33 +109,100 @@ def parquet_table(folder: Path, total: int) -> None:
     print(f"| {length / 1e6:.0f} MB | {own_rate:.0f} | {other_rate:.0f} | {own_rate / other_rate:.2f}x |")
 
 
+def _plain_read(paths: list[str]) -> None:
+    for path in paths:
+        with open(path, "rb", buffering=0) as stream:
+            while stream.read(1 << 20):
+                pass
+
+
+def plain_read(data: Path) -> None:
+    """Every byte of a folder into memory and nothing else, on all cores."""
+    cores = len(os.sched_getaffinity(0))
+    every = sorted(str(path) for path in data.rglob("*") if path.is_file())
+    readers = [multiprocessing.Process(target=_plain_read, args=(every[n::cores],)) for n in range(cores)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+
+
+def cat(data: Path) -> None:
+    with subprocess.Popen(["cat", *sorted(map(str, data.iterdir()))], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while process.stdout.read(1 << 20):
+            pass
+
+
+def check(data: Path, manifest: Path, *, files: int) -> None:
+    command = [sys.executable, "-m", "keepstep", "check", "data", str(data), "--manifest", str(manifest)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and f"{files:,} " in done.stdout, done.stdout + done.stderr
+
+
+def spent(work: Callable[[], None]) -> tuple[float, float]:
+    """Seconds by the clock, and processor seconds of this process and its children."""
+
+    def used() -> float:
+        now = os.times()
+        return now.user + now.system + now.children_user + now.children_system
+
+    began, before = time.perf_counter(), used()
+    work()
+    return time.perf_counter() - began, used() - before
+
+
 def whole_command(folder: Path, total: int) -> None:
-    """The command on a folder of 32 shards, from the first time to a second one that finds nothing changed."""
-    data = folder / "shards"
+    """The command on a folder of 32 shards, against merely reading it; then once more, when nothing has changed."""
+    data, manifest = folder / "shards", folder / "manifest"
     data.mkdir()
     for number in range(32):
         write_records(data / f"{number}.tfrecord", 20_000 + number, total // 32)
     length = sum(path.stat().st_size for path in data.iterdir())
-    command = [sys.executable, "-m", "keepstep", "check", "data", str(data), "--manifest", str(folder / "manifest")]
-    print("\n| the whole command, 32 shards | seconds | GB/s |\n|---|---|---|")
-    for name in ("first check", "second check, nothing changed"):
-        began = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True)
-        spent = time.perf_counter() - began
-        assert done.returncode == 0, done.stdout
-        print(f"| {name} ({length / 1e6:.0f} MB) | {spent:.1f} | {length / spent / 1e9:.2f} |")
+    print(f"\n| {length / 1e6:.0f} MB in 32 shards | seconds | GB/s | processor seconds |\n|---|---|---|---|")
+    works: list[tuple[str, Callable[[], None]]] = [
+        ("plain read, all cores", lambda: plain_read(data)),
+        ("`cat`", lambda: cat(data)),
+        ("first check", lambda: check(data, manifest, files=32)),
+        ("second check, nothing changed", lambda: check(data, manifest, files=32)),
+    ]
+    for name, work in works:
+        clock, processor = spent(work)
+        print(f"| {name} | {clock:.1f} | {length / clock / 1e9:.2f} | {processor:.1f} |", flush=True)
+    shutil.rmtree(data)
+
+
+def many_files(folder: Path, count: int) -> None:
+    """The command on a folder of tiny files: what each file costs, not each byte."""
+    data, manifest = folder / "tiny", folder / "tiny-manifest"
+    for number in range(count):
+        if number % 1000 == 0:
+            (data / f"{number // 1000}").mkdir(parents=True)
+        (data / f"{number // 1000}" / f"{number}.jsonl").write_bytes(b'{"id": %d, "text": "some words"}\n' % number)
+    print(f"\n| {count:,} files of 40 bytes | seconds | files/s | processor seconds |\n|---|---|---|---|")
+    works: list[tuple[str, Callable[[], None]]] = [
+        ("plain read, all cores", lambda: plain_read(data)),
+        ("first check", lambda: check(data, manifest, files=count)),
+        ("second check, nothing changed", lambda: check(data, manifest, files=count)),
+    ]
+    for name, work in works:
+        clock, processor = spent(work)
+        print(f"| {name} | {clock:.1f} | {count / clock:,.0f} | {processor:.1f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=400)
-    total = parser.parse_args().megabytes * 1_000_000
+    parser.add_argument("--files", type=int, default=50_000, help="tiny files in one folder")
+    asked = parser.parse_args()
+    total = asked.megabytes * 1_000_000
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     print(f"# Data files\n\n{sys.version.split()[0]}, {os.cpu_count()} cores, {total / 1e6:.0f} MB per file\n")
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         tfrecord_table(Path(folder), total)
         parquet_table(Path(folder), total)
-        whole_command(Path(folder), total)
+        whole_command(Path(folder), 4 * total)
+        many_files(Path(folder), asked.files)
 
 
 if __name__ == "__main__":

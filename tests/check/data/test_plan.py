@@ -150,7 +150,7 @@ def test_the_picture_shows_who_gets_what() -> None:
     text = picture(planned([8, 4, 4], ranks=2, batch=4, policy="webdataset"), 68)
     assert text.splitlines() == [
         "who would be fed what, by webdataset (█ all of a piece, ░ a little, · nothing):",
-        "files     |       |   |    16 records in 3 files",
+        "files     |       |   |    3 files",
         "rank 0    ████████····████ 12 records  3 steps",
         "rank 1    ········████····  4 records   1 step  done 2 steps early",
     ]

@@ -83,4 +83,4 @@ def _ruler(plan: Plan, cells: int) -> str:
     marks = [" "] * cells
     for place in starts:
         marks[min(place, cells - 1)] = "|"
-    return f"files     {''.join(marks)} {plan.records:,} records in {len(starts)} files"
+    return f"files     {''.join(marks)} {len(starts)} files"

@@ -23,7 +23,7 @@ from keepstep.core.facts.shards import (
     ValueRange,
     ValuesOdd,
 )
-from keepstep.core.wording import count, size
+from keepstep.core.wording import count, listing, size
 from keepstep.parse.formats.data.bad import Bad
 
 MOST_NAMED = 10_000
@@ -169,11 +169,10 @@ class Summary:
         for (folder, format), found in self._folders.items():
             self._looked.add(_seen(folder, format, found))
         self._say_checked(unchanged)
-        for name, number in self._unprotected.items():
+        if self._unprotected:
             why = "payload unprotected: no checksums in them; later changes are noticed by the manifest's hashes"
-            self._looked.coverage.append(
-                Coverage(what=f"the payload of {_files(number, name)}", state=CoverageState.NOT_CHECKED, why=why)
-            )
+            what = f"the payload of {listing(_files(number, name) for name, number in self._unprotected.items())}"
+            self._looked.coverage.append(Coverage(what=what, state=CoverageState.NOT_CHECKED, why=why))
         for (name, library), number in self._libraries.items():
             self._looked.partly(_files(number, name), f"install {library}: {INSTALL}")
         for (name, why), (number, path) in self._unread.items():

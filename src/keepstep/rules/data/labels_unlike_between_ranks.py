@@ -38,11 +38,15 @@ def labels_unlike_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
     for each in seen.all(LabelsSkewed):
         fact = each.fact
         yield Found(
-            title=f"rank {fact.of_rank} would get label {fact.label!r} in {fact.share:.1%} of its records, "
-            f"all ranks together in {fact.usual:.1%} ({fact.policy})",
+            title=f"rank {fact.of_rank} would get label {fact.label!r} in {_part(fact.share)} of its records, "
+            f"all ranks together in {_part(fact.usual)} ({fact.policy})",
             because=_WHOLE_FILES if fact.by_file else _IN_ORDER,
             evidence=(each,),
             ranks=(fact.of_rank,),
             severity=Severity.WARNING,
             fixes=(Fix(do="shuffle the records before writing them to files", safety=Safety.CHANGES_RESULTS),),
         )
+
+
+def _part(share: float) -> str:
+    return "none" if share == 0 else f"{share:.1%}"

@@ -73,6 +73,7 @@ def _messages(arrow: Any, source: Source, asked: Asked, looked: Looked, begin: i
             number += 1
         source.worked(stream.tell() - place)
     looked.records, looked.odd = (None if has_dictionaries else records), numbers.odd()
+    looked.labels = numbers.labels(looked.records)
     if has_dictionaries:
         _whole(arrow, source, looked, begin)
 

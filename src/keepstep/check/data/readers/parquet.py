@@ -8,8 +8,9 @@ from typing import Any
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.wording import shorten
+from keepstep.core.wording import shorten, size
 from keepstep.parse.formats.data.bad import Bad
+from keepstep.sources.unpack import ALWAYS, MOST_TIMES, TooMuch
 
 ROWS = 64 << 10
 """Rows decoded at once: what a column chunk of any size needs in memory."""
@@ -32,28 +33,22 @@ def read(source: Source, asked: Asked) -> Looked:
         looked.records = about.num_rows
         looked.fields = [Field(each.name, str(each.type)) for each in opened.schema_arrow]
     except (arrow.ArrowException, OSError, ValueError) as error:
-        size = int.from_bytes(source.tail(8)[:4], "little")
+        length = int.from_bytes(source.tail(8)[:4], "little")
         return looked.broken(
-            Bad("corrupt", f"the footer cannot be read: {_said(error)}", offset=source.size - 8 - size)
+            Bad("corrupt", f"the footer cannot be read: {_said(error)}", offset=source.size - 8 - length)
         )
     if about.num_rows == 0:
         return looked.broken(Bad("empty", "it has no rows"))
     numbers = Numbers(asked)
     before = 0
-    for group in range(about.num_row_groups):
-        rows = about.row_group(group)
-        if _is_good(arrow, opened, group, before, numbers if asked.values else None, rows.num_rows):
-            before += rows.num_rows
-            source.worked()
-            continue
-        for column in range(rows.num_columns):
-            chunk = rows.column(column)
-            try:
-                _decode(opened, group, [chunk.path_in_schema], before, None, rows.num_rows)
-            except (arrow.ArrowException, OSError, ValueError, RuntimeError) as error:
-                looked.broken(_bad(chunk, group, before, error))
-            source.worked()
-        before += rows.num_rows
+    columns = _Columns(opened, source)
+    try:
+        for group in range(about.num_row_groups):
+            columns.read(arrow, looked, about.row_group(group), group, before, numbers if asked.values else None)
+            before += about.row_group(group).num_rows
+    except TooMuch as error:
+        looked.unread = str(error)
+        return looked
     if before != about.num_rows:
         looked.broken(Bad("corrupt", f"the footer counts {about.num_rows:,} rows, its row groups {before:,}"))
     looked.odd, looked.labels = numbers.odd(), numbers.labels(looked.records)
@@ -61,29 +56,42 @@ def read(source: Source, asked: Asked) -> Looked:
     return looked
 
 
-def _is_good(arrow: Any, opened: Any, group: int, before: int, numbers: Numbers | None, wanted: int) -> bool:
-    """Whether all columns of a row group can be decoded together, which is faster than one by one."""
-    try:
-        _decode(opened, group, None, before, numbers, wanted)
-    except (arrow.ArrowException, OSError, ValueError, RuntimeError):
-        return False
-    return True
+class _Columns:
+    """The columns of an open file; ``before`` is the number of rows in earlier row groups."""
 
+    def __init__(self, opened: Any, source: Source) -> None:
+        self._opened, self._source = opened, source
+        self._most = max(ALWAYS, MOST_TIMES * source.size)
+        self._unpacked = 0
 
-def _decode(
-    opened: Any, group: int, names: list[str] | None, before: int, numbers: Numbers | None, wanted: int
-) -> None:
-    """Decode some columns of one row group, or all. Raises whatever pyarrow does."""
-    done = 0
-    batches = opened.iter_batches(batch_size=ROWS, row_groups=[group], columns=names, use_threads=False)
-    for batch in batches:
-        batch.validate(full=True)
-        if numbers is not None:
-            for field, column in zip(batch.schema, batch.columns, strict=True):
-                arrow_values(numbers, field.name, before + done, column)
-        done += batch.num_rows
-    if done != wanted:
-        raise ValueError(f"it has {done:,} rows instead of {wanted:,}")
+    def read(self, arrow: Any, looked: Looked, rows: Any, group: int, before: int, numbers: Numbers | None) -> None:
+        """One row group: all columns together, which is faster; one by one only to name the bad ones."""
+        bad = (arrow.ArrowException, OSError, ValueError, RuntimeError)
+        try:
+            self._decode(group, None, before, numbers, rows.num_rows)
+        except bad:
+            for column in range(rows.num_columns):
+                chunk = rows.column(column)
+                try:
+                    self._decode(group, [chunk.path_in_schema], before, None, rows.num_rows)
+                except bad as error:
+                    looked.broken(_bad(chunk, group, before, error))
+
+    def _decode(self, group: int, names: list[str] | None, before: int, numbers: Numbers | None, wanted: int) -> None:
+        """Decode some columns of one row group, or all. Raises whatever pyarrow does, or :class:`TooMuch`."""
+        done = 0
+        for batch in self._opened.iter_batches(batch_size=ROWS, row_groups=[group], columns=names, use_threads=False):
+            batch.validate(full=True)
+            self._source.worked()
+            self._unpacked += batch.nbytes
+            if self._unpacked > self._most:
+                raise TooMuch(f"{size(self._source.size)} unpack to more than {size(self._most)}")
+            if numbers is not None:
+                for field, column in zip(batch.schema, batch.columns, strict=True):
+                    arrow_values(numbers, field.name, before + done, column)
+            done += batch.num_rows
+        if done != wanted:
+            raise ValueError(f"it has {done:,} rows instead of {wanted:,}")
 
 
 def arrow_values(numbers: Numbers, name: str, record: int, column: Any) -> None:
