@@ -145,7 +145,7 @@ guests: $(GUESTS)/.ready
 	$(GUESTS)/bin/keepstep lab guests score --jobs 1 --markdown docs/guests.md
 
 bench: setup
-	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
+	@$(BIN)/python -c 'import drain3, pyflakes' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python -m benchmarks.logs
 	$(BIN)/python -m benchmarks.many_ranks
 	$(BIN)/python -m benchmarks.grades
@@ -155,6 +155,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.nodes
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.data_files
+	$(BIN)/python -m benchmarks.code_files
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from keepstep.core.already import without_what_is_so
-from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
 from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
@@ -33,7 +32,13 @@ _HANGS = {Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK}
 Order = Callable[[EvidenceSet, list[Finding]], tuple[Finding, ...]]
 
 
-def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_order) -> Report:
+def _in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding, ...]:
+    from keepstep.core.causality import in_causal_order  # a program's text needs no such order, and no time for it
+
+    return in_causal_order(seen, findings)
+
+
+def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = _in_causal_order) -> Report:
     """The report on one set of evidence. Pure: the same set gives the same report."""
     findings: list[Finding] = []
     crashed: list[RuleCrash] = []
@@ -62,7 +67,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
 
 
 def _ask(each: Rule, seen: EvidenceSet, findings: list[Finding], crashed: list[RuleCrash]) -> None:
-    if each.needs and not any(seen.all(kind) for kind in each.needs):
+    if each.needs and not any(seen.has(kind) for kind in each.needs):
         return
     try:
         findings.extend(_finding(each, found) for found in each.find(seen))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
@@ -94,6 +94,8 @@ class EvidenceSet:
 
     items: tuple[Evidence[Fact], ...]
     coverage: tuple[Coverage, ...] = ()
+    later: Mapping[type[Fact], tuple[Any, ...]] = field(default_factory=dict, repr=False)
+    """Kinds of facts that are not among the items: what makes them when they are asked for, see ``made_later``."""
     _by_type: dict[type[Fact], tuple[Evidence[Fact], ...]] = field(default_factory=dict, repr=False)
     _answers: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
     _streams: dict[type[Fact], _Streams] = field(default_factory=dict, repr=False, compare=False)
@@ -103,8 +105,13 @@ class EvidenceSet:
         if kind not in self._by_type:
             kinds = [numbers for each, numbers in self._numbers.items() if issubclass(each, kind)]
             numbers = kinds[0] if len(kinds) == 1 else sorted(n for some in kinds for n in some)
-            self._by_type[kind] = tuple(self.items[n] for n in numbers)
+            made = (each for found, files in self.later.items() if issubclass(found, kind) for each in files)
+            self._by_type[kind] = (*(self.items[n] for n in numbers), *(each for file in made for each in file))
         return self._by_type[kind]  # type: ignore[return-value]
+
+    def has(self, kind: type[Fact]) -> bool:
+        """Whether there is any evidence of this kind."""
+        return any(self.later[kind]) if kind in self.later else bool(self.all(kind))
 
     @cached_property
     def _numbers(self) -> dict[type[Fact], list[int]]:

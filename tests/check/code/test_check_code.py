@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from keepstep.check.code import cache
+from keepstep.check.code.files import find
 from keepstep.check.code.look import CodeRequest, check_code
 from keepstep.store.kept import Kept
 
@@ -195,17 +196,26 @@ def _read_nothing(files: list[Any], tell: Any = None) -> dict[str, Any]:
     return {}
 
 
-def test_a_cache_that_somebody_wrote_makes_nothing_but_units(tmp_path: Path) -> None:
+def test_a_cache_that_somebody_wrote_makes_nothing_but_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pickle
 
     class Evil:
         def __reduce__(self) -> Any:
-            return (print, ("run",))
+            return (open, (str(tmp_path / "made"), "w"))
 
-    files = [cache.ProgramFile(tmp_path / f"m{n}.py", f"m{n}.py", f"m{n}") for n in range(cache.FROM_FILES)]
-    kept = Kept(tmp_path / "cache")
-    kept.put(cache.NAME, cache.Cache(files, kept)._key(), pickle.dumps({"a": Evil()}))
-    assert cache.Cache(files, kept).known() == {}
+    project = tmp_path / "project"
+    project.mkdir()
+    for number in range(cache.FROM_FILES):
+        (project / f"m{number}.py").write_text(ALONE.format(""))
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    files = find([project]).files
+    known = cache.Cache(files)
+    known.keep({each.shown: pickle.dumps(Evil()) for each in files})
+    assert set(cache.Cache(files).known()) == {each.shown for each in files}
+    assert len(rules_in(project)) == cache.FROM_FILES
+    Kept(tmp_path / "cache").put(cache.NAME, known._key(), b"no frames")
+    assert len(rules_in(project)) == cache.FROM_FILES
+    assert not (tmp_path / "made").exists()
 
 
 def test_the_pre_commit_hook_refuses_a_wrong_file(wrong: Path) -> None:

@@ -4,31 +4,18 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import keepstep.parse.code
 from keepstep.check.code.files import ProgramFile
 from keepstep.check.code.reading import NotRead, bytes_of
-from keepstep.parse.code import unit
-from keepstep.parse.code.unit import Unit
 from keepstep.store.kept import Kept, user_folder
 
 FROM_FILES = 50
 """Fewer are read faster than a cache is."""
 NAME = "code"
-
-
-class _Closed(pickle.Unpickler):
-    """Makes nothing but units and their parts."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module != unit.__name__ or not hasattr(unit, name):
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a unit")
-        return getattr(unit, name)
+_LENGTH = 8
 
 
 class Cache:
@@ -41,29 +28,31 @@ class Cache:
         self._hashes = {each.shown: _hash(each) for each in self._files} if self._used else {}
         self._units = self._load() if self._used else {}
 
-    def known(self) -> dict[str, Unit]:
-        """By file as shown: what is known already."""
-        found = {path: self._units.get(each) for path, each in self._hashes.items() if each is not None}
-        return {path: each for path, each in found.items() if each is not None}
+    def known(self) -> dict[str, bytes]:
+        """By file as shown: what is known already, packed."""
+        return {path: self._units[each] for path, each in self._hashes.items() if each in self._units}
 
-    def keep(self, units: dict[str, Unit]) -> None:
+    def keep(self, units: Mapping[str, bytes]) -> None:
         """Keep all of them for the next time, if any of them is new."""
         fresh = {each: units[path] for path, each in self._hashes.items() if each is not None and path in units}
         if self._used and set(fresh) - set(self._units):
-            self._kept.put(NAME, self._key(), pickle.dumps(fresh, protocol=5))
+            self._kept.put(NAME, self._key(), b"".join(_framed(each.encode()) + _framed(fresh[each]) for each in fresh))
 
-    def _load(self) -> dict[str, Unit]:
-        body = self._kept.get(NAME, self._key())
-        if body is None:
-            return {}
-        try:
-            found = _Closed(io.BytesIO(body)).load()
-        except (pickle.UnpicklingError, EOFError, AttributeError, TypeError, ValueError, IndexError):
-            return {}
-        return found if isinstance(found, dict) else {}
+    def _load(self) -> dict[str | None, bytes]:
+        body = self._kept.get(NAME, self._key()) or b""
+        pieces, at = [], 0
+        while at < len(body):
+            start = at + _LENGTH
+            at = start + int.from_bytes(body[at:start], "little")
+            pieces.append(body[start:at])
+        return {each.decode("ascii", "replace"): unit for each, unit in zip(pieces[::2], pieces[1::2], strict=False)}
 
     def _key(self) -> str:
         return f"{_version()} {self._files[0].path.resolve().parent if self._files else ''}"
+
+
+def _framed(data: bytes) -> bytes:
+    return len(data).to_bytes(_LENGTH, "little") + data
 
 
 def _hash(file: ProgramFile) -> str | None:

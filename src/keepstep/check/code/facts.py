@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
 
 from keepstep.check.code.differences import Divergence
 from keepstep.check.code.project import Project
 from keepstep.check.code.traces import Tracer
-from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.evidence import Coverage, Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.code import (
     Argument,
@@ -22,15 +23,30 @@ from keepstep.core.facts.code import (
     CodeHandler,
     Value,
 )
+from keepstep.core.made_later import Columns, MadeLater, MadeTogether
 from keepstep.parse.code.conditions import is_ranked
-from keepstep.parse.code.unit import BlockSeen, Unit, ValueSeen
+from keepstep.parse.code.text import cut
+from keepstep.parse.code.unit import AssignedSeen, CallSeen, Span, Unit, ValueSeen, Within
+
+_set = object.__setattr__
 
 
-def evidence_of(project: Project) -> Iterator[Evidence[Fact]]:
+def evidence_of(project: Project, coverage: Iterable[Coverage] = ()) -> EvidenceSet:
     """All facts, file by file. They are not quoted yet: only few of them become findings."""
     given = _given(project)
-    for path, unit in project.units.items():
-        yield from _File(path, unit, project).evidence(given)
+    files = [_File(path, unit, project) for path, unit in project.units.items()]
+    return EvidenceSet(
+        items=tuple(each for file in files for each in file.evidence(given)),
+        coverage=tuple(coverage),
+        later={
+            CodeCall: tuple(file.calls() for file in files),
+            CodeAssigned: tuple(file.assigned() for file in files),
+            CodeDiverges: (MadeTogether(lambda: list(_divergences(project))),),
+        },
+    )
+
+
+def _divergences(project: Project) -> Iterator[Evidence[Fact]]:
     for function, found in Tracer(project).divergences():
         line = found.condition.line if found.how in ("loop", "sides") else found.issued.line
         line = found.left.line if found.left else line
@@ -41,13 +57,63 @@ def _given(project: Project) -> dict[str, tuple[str, ...]]:
     """By function: the calls that it is an argument of."""
     found: dict[str, dict[str, None]] = {}
     for unit in project.units.values():
+        meant: dict[int, list[str]] = {}
         for call in unit.calls:
-            for _, value in call.arguments:
-                for made in (value.made, *value.parts):
-                    function = project.function(made, unit.module) if made.count(".") else None
-                    if function is not None:
-                        found.setdefault(function.name, {})[call.name] = None
+            for argument in call[3]:
+                value = argument[1]
+                if id(value) not in meant:
+                    functions = [project.function(name, unit.module) for name in (value[0], *value[3])]
+                    meant[id(value)] = [each.name for each in functions if each is not None]
+                for name in meant[id(value)]:
+                    found.setdefault(name, {})[call[0]] = None
     return {name: tuple(calls) for name, calls in found.items()}
+
+
+class CallLater(CodeCall):
+    """A call of which only its name and place are known at once; the rest is found out when it is asked for."""
+
+    __slots__ = ("_file", "_row")
+    _LATER = ("on", "arguments", "assigned", "within", "text", "target")
+
+    def __init__(self, file: _File, row: CallSeen) -> None:
+        line, column = row[6], row[7]
+        _set(self, "_file", file)
+        _set(self, "_row", row)
+        _set(self, "name", row[0])
+        _set(self, "function", row[1])
+        _set(self, "again", row[9])
+        _set(self, "order", line * 1000 + (column if column < 1000 else 999))
+        _set(self, "rank", None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._LATER:
+            raise AttributeError(name)
+        value = self._file.of_call(self._row, name)
+        _set(self, name, value)
+        return value
+
+
+class AssignedLater(CodeAssigned):
+    """The same for an assignment."""
+
+    __slots__ = ("_file", "_row")
+    _LATER = ("target", "value", "on", "within")
+
+    def __init__(self, file: _File, row: AssignedSeen) -> None:
+        line, column = row[0][:2]
+        _set(self, "_file", file)
+        _set(self, "_row", row)
+        _set(self, "function", row[2])
+        _set(self, "operator", row[4])
+        _set(self, "order", line * 1000 + (column if column < 1000 else 999))
+        _set(self, "rank", None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._LATER:
+            raise AttributeError(name)
+        value = self._file.of_assigned(self._row, name)
+        _set(self, name, value)
+        return value
 
 
 class _File:
@@ -55,10 +121,20 @@ class _File:
 
     def __init__(self, path: str, unit: Unit, project: Project) -> None:
         self.path, self.unit, self.project = path, unit, project
-        self._blocks: dict[BlockSeen, Block] = {}
-        self._parameters = defaultdict(tuple[str, ...], {each.name: each.parameters for each in unit.functions})
+        self._blocks: dict[int, Block] = {}
+        self._withins: dict[Within, tuple[Block, ...]] = {}
+        self._values: dict[int, tuple[bool, str]] = {}
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return self.unit.source.split(b"\n")
+
+    @cached_property
+    def _parameters(self) -> dict[str, tuple[str, ...]]:
+        return {each.name: each.parameters for each in self.unit.functions}
 
     def evidence(self, given: Mapping[str, tuple[str, ...]]) -> Iterator[Evidence[Fact]]:
+        """What is not many: the file itself, its functions, its handlers."""
         unit = self.unit
         imports = tuple(sorted(set(unit.imports.values())))
         yield self._at(1, CodeFile(module=unit.module, imports=imports, started=unit.started, at_once=unit.at_once))
@@ -76,75 +152,95 @@ class _File:
                     decorated=each.decorated,
                 ),
             )
-        for call in unit.calls:
-            target = self.project.function(call.name, unit.module)
-            yield self._at(
-                call.line,
-                CodeCall(
-                    name=call.name,
-                    function=call.function,
-                    on=self._value(call.on) if call.on is not None else None,
-                    arguments=tuple(Argument(name=name, value=self._value(value)) for name, value in call.arguments),
-                    assigned=call.assigned,
-                    within=tuple(self._block(each, call.function) for each in call.within),
-                    order=call.line * 1000 + min(call.column, 999),
-                    text=call.text,
-                    target=target.name if target is not None else "",
-                    again=call.again,
-                ),
-            )
-        for assigned in unit.assigned:
-            yield self._at(
-                assigned.line,
-                CodeAssigned(
-                    target=assigned.target,
-                    value=self._value(assigned.value),
-                    function=assigned.function,
-                    on=self._value(assigned.on) if assigned.on is not None else None,
-                    operator=assigned.operator,
-                    within=tuple(self._block(block, assigned.function) for block in assigned.within),
-                    order=assigned.line * 1000 + min(assigned.column, 999),
-                ),
-            )
+        for caught, function, tried, raises, within, line in unit.handlers:
+            around = self._within(within, function)
+            fact = CodeHandler(caught=caught, function=function, tried=tried, raises=raises, within=around)
+            yield self._at(line, fact)
 
-        for handler in unit.handlers:
-            yield self._at(
-                handler.line,
-                CodeHandler(
-                    caught=handler.caught,
-                    function=handler.function,
-                    tried=handler.tried,
-                    raises=handler.raises,
-                    within=tuple(self._block(block, handler.function) for block in handler.within),
-                ),
-            )
+    def calls(self) -> MadeLater[CodeCall]:
+        rows = self.unit.calls
+        columns: Columns = {
+            "name": lambda: [row[0] for row in rows],
+            "function": lambda: [row[1] for row in rows],
+            "target": lambda: [self._target(row[0]) for row in rows],
+            "lines": lambda: [(row[8][0], row[8][2]) for row in rows],
+            "within": lambda: [self._within(row[5], row[1]) for row in rows],
+        }
+        return MadeLater(self.path, self.unit.source, len(rows), self._call, columns)
+
+    def assigned(self) -> MadeLater[CodeAssigned]:
+        rows = self.unit.assigned
+        columns: Columns = {
+            "function": lambda: [row[2] for row in rows],
+            "target": lambda: [self.text(row[0]) for row in rows],
+            "lines": lambda: [(min(row[0][0], row[1][1]), max(row[0][2], row[1][3])) for row in rows],
+            "on": lambda: [row[3][0][0] if row[3] is not None else "" for row in rows],
+            "operator": lambda: [row[4] for row in rows],
+        }
+        return MadeLater(self.path, self.unit.source, len(rows), self._assigned, columns)
+
+    def _call(self, number: int) -> Evidence[Fact]:
+        return self._at(self.unit.calls[number][6], CallLater(self, self.unit.calls[number]))
+
+    def _assigned(self, number: int) -> Evidence[Fact]:
+        return self._at(self.unit.assigned[number][0][0], AssignedLater(self, self.unit.assigned[number]))
+
+    def of_call(self, row: CallSeen, name: str) -> object:
+        """What a call has under that name."""
+        if name == "text":
+            return self.text(row[8])
+        if name == "arguments":
+            return tuple([Argument(name=given[0], value=self._value(*given[1:])) for given in row[3]])
+        if name == "on":
+            return self._object(*row[2]) if row[2] is not None else None
+        if name == "assigned":
+            return self.text(row[4]) if row[4] is not None else ""
+        return self._target(row[0]) if name == "target" else self._within(row[5], row[1])
+
+    def of_assigned(self, row: AssignedSeen, name: str) -> object:
+        """The same for an assignment."""
+        if name == "value":
+            return self._value(*row[1])
+        if name == "on":
+            return self._value(*row[3]) if row[3] is not None else None
+        return self.text(row[0]) if name == "target" else self._within(row[5], row[2])
 
     def _at(self, line: int, fact: Fact) -> Evidence[Fact]:
         return _at(self.path, line, fact)
 
-    def _value(self, value: ValueSeen) -> Value:
-        return Value(
-            text=value.text,
-            made=value.made,
-            ranked=self.project.is_ranked(value.ranked, self.unit.module),
-            literal=value.literal,
-            parts=value.parts,
-            line=value.line,
-            target=self._target(value.made),
-        )
+    def text(self, span: Span) -> str:
+        return cut(self._lines, span, is_long=span in self.unit.tables)
+
+    def _object(self, kept: ValueSeen, *span: int) -> Value:
+        """That of a method. ``cls`` is shown as ``self``: both stand for the class that the method is in."""
+        found = self._value(kept, *span)
+        if found.text != "cls":
+            return found
+        return Value(text="self", made=found.made, line=found.line, target=found.target)
+
+    def _value(self, kept: ValueSeen, line: int, column: int, last: int, end: int) -> Value:
+        made, ranked, literal, parts = kept
+        if id(kept) not in self._values:
+            self._values[id(kept)] = (self.project.is_ranked(ranked, self.unit.module), self._target(made))
+        differs, target = self._values[id(kept)]
+        text = self.text((line, column, last, end))
+        return Value(text=text, made=made, ranked=differs, literal=literal, parts=parts, line=line, target=target)
 
     def _target(self, made: str) -> str:
-        found = self.project.function(made, self.unit.module) if "." in made else None
+        found = self.project.function(made, self.unit.module)
         return found.name if found is not None else ""
 
-    def _block(self, block: BlockSeen, function: str) -> Block:
-        if block not in self._blocks:
-            known = self.project.known(block.test, self.unit.module, parameters=self._parameters[function])
-            ranked = is_ranked(known)
-            self._blocks[block] = Block(
-                kind=block.kind, line=block.line, text=block.text, made=block.made, ranked=ranked
-            )
-        return self._blocks[block]
+    def _within(self, within: Within, function: str) -> tuple[Block, ...]:
+        if within not in self._withins:
+            self._withins[within] = tuple(self._block(each, function) for each in within)
+        return self._withins[within]
+
+    def _block(self, number: int, function: str) -> Block:
+        if number not in self._blocks:
+            kind, line, text, made, test = self.unit.blocks[number]
+            known = self.project.known(test, self.unit.module, parameters=self._parameters.get(function, ()))
+            self._blocks[number] = Block(kind=kind, line=line, text=text, made=made, ranked=is_ranked(known))
+        return self._blocks[number]
 
 
 def _at(path: str, line: int, fact: Fact) -> Evidence[Fact]:

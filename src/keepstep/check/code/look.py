@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from keepstep.check.code.asking import answered
 from keepstep.check.code.cache import Cache
 from keepstep.check.code.facts import evidence_of
 from keepstep.check.code.files import Found, ProgramFile, find, neighbour
+from keepstep.check.code.packing import BROKEN, unpacked
 from keepstep.check.code.project import Project
 from keepstep.check.code.reading import NotRead, bytes_of, text_of
 from keepstep.check.code.workers import read_all
 from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
+from keepstep.core.evidence import Coverage, CoverageState, Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Finding
 from keepstep.core.report import Report
@@ -74,13 +76,10 @@ def _without_collector() -> Iterator[None]:
 def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChecked:
     found = find(asked.paths, asked.exclude)
     units, not_read = _read(found, tell)
-    project = Project(units)
     wanted = {each.shown for each in found.files if each.asked or asked.whole}
-    seen = EvidenceSet(
-        items=tuple(evidence_of(project)),
-        coverage=tuple(_coverage(found, units, not_read)),
-    )
-    report = diagnose(seen, _rules(asked), lambda _, findings: in_order(findings))
+    seen = evidence_of(Project(units), _coverage(found, units, not_read))
+    rules = answered(_rules(asked), seen, len(units))
+    report = diagnose(seen, rules, lambda _, findings: in_order(findings))
     kept = [each for each in report.findings if each.evidence[0].origin.source in wanted]
     heard = [each for each in kept if not _is_ignored(each, units)]
     paths = {each.shown: each.path for each in found.files}
@@ -99,26 +98,47 @@ def _rules(asked: CodeRequest) -> list[Rule]:
 def _read(found: Found, tell: Callable[[int, int], None]) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
     """All files, and those that scripts among them import from beside them."""
     cache = Cache(found.files)
-    results: dict[str, Unit | str] = dict(cache.known())
-    fresh = [each for each in found.files if each.shown not in results]
-    ready = len(results)
-    results |= read_all(fresh, lambda done: tell(ready + done, len(found.files)))
+    kept = cache.known()
+    units, _ = _unpacked(kept)
+    fresh = [each for each in found.files if each.shown not in units]
+    ready = len(units)
+    results = read_all(fresh, lambda done: tell(ready + done, len(found.files)))
+    cache.keep({**kept, **{path: data for path, data in results.items() if isinstance(data, bytes)}})
+    more, not_read = _unpacked(results)
+    units |= more
+    units = {each.shown: units[each.shown] for each in found.files if each.shown in units}
     alone = len(found.files) <= 20
     fresh = list(found.files) if alone else []
     while fresh and len(found.files) < MOST_NEIGHBOURS:
-        fresh = _imported(fresh, results, {each.path.resolve() for each in found.files})
+        fresh = _imported(fresh, units, {each.path.resolve() for each in found.files})
         found.files += fresh
-        results |= read_all(fresh)
-    units = {path: unit for path, unit in results.items() if isinstance(unit, Unit)}
-    cache.keep(units)
-    return units, [(path, why) for path, why in results.items() if isinstance(why, str)]
+        more, not_read_either = _unpacked(read_all(fresh))
+        units |= more
+        not_read += not_read_either
+    shown = {each.shown: number for number, each in enumerate(found.files)}
+    return units, sorted(not_read, key=lambda each: shown[each[0]])
 
 
-def _imported(files: Iterable[ProgramFile], results: dict[str, Unit | str], known: set[Path]) -> list[ProgramFile]:
+def _unpacked(results: Mapping[str, bytes | str]) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
+    """The units, and the files that are not read, with the reasons."""
+    units: dict[str, Unit] = {}
+    not_read: list[tuple[str, str]] = []
+    for path, result in results.items():
+        if isinstance(result, str):
+            not_read.append((path, result))
+            continue
+        try:
+            units[path] = unpacked(result)
+        except BROKEN as error:
+            not_read.append((path, f"what was read of it cannot be used: {error}"))
+    return units, not_read
+
+
+def _imported(files: Iterable[ProgramFile], units: dict[str, Unit], known: set[Path]) -> list[ProgramFile]:
     found: dict[Path, ProgramFile] = {}
     for file in files:
-        unit = results.get(file.shown)
-        for name in set(unit.imports.values()) if isinstance(unit, Unit) else ():
+        unit = units.get(file.shown)
+        for name in set(unit.imports.values()) if unit is not None else ():
             for module in (name, name.rpartition(".")[0]):
                 there = neighbour(module, file) if module else None
                 if there is not None and there.path.resolve() not in known:

@@ -47,8 +47,19 @@ class Project:
         """The function that ``name`` means in a module: imported, inherited, or the ``__init__`` of a class."""
         key = (name, module)
         if key not in self._resolved:
-            self._resolved[key] = self._find(name, module, MOST_HOPS)
+            self._resolved[key] = self._find(name, module, MOST_HOPS) if self._may_be_here(name) else None
         return self._resolved[key]
+
+    def _may_be_here(self, name: str) -> bool:
+        """Whether anything in the project is called so: a quick answer for the many names of libraries."""
+        owner, _, last = name.rpartition(".")
+        return last in self._last_names or (last == "__call__" and owner.rpartition(".")[2] in self._last_names)
+
+    @cached_property
+    def _last_names(self) -> frozenset[str]:
+        """Those of functions and classes, and the names under which files import them."""
+        defined = {name.rpartition(".")[2] for name in (*self.functions, *self.classes)}
+        return frozenset(defined.union(*(unit.imports for unit in self.units.values())))
 
     def _find(self, name: str, module: str, hops: int) -> FunctionSeen | None:
         if hops == 0 or "." not in name:
@@ -113,7 +124,7 @@ class Project:
         path = self.file_of[function.name]
         if path not in self._shards:
             unit = self.units[path]
-            names = {*unit.imports.values(), *(call.name for call in unit.calls)}
+            names = {*unit.imports.values(), *(call[0] for call in unit.calls)}
             self._shards[path] = any(name.startswith(SHARDING) for name in names)
         return self._shards[path]
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from keepstep.check.code.callers import Callers, tests_in
 from keepstep.check.code.differences import (
     COMPILED,
     Condition,
@@ -51,11 +52,26 @@ class Tracer:
     def divergences(self) -> Iterator[tuple[FunctionSeen, Divergence]]:
         """All differences, each in the function in which it begins."""
         functions = [each for each in self.project.functions.values() if each.skeleton]
+        suspects = {each.name for each in functions if self._may_differ(each)}
+        leading = Callers(self.project, functions).of(suspects) if suspects else set()
         for function in functions:
-            self.trace(function, FIRST, ())
+            if function.name in leading:
+                self.trace(function, FIRST, ())
         for function in functions:
-            for found in self._differing(function):
-                yield function, found
+            if function.name in suspects:
+                for found in self._differing(function):
+                    yield function, found
+
+    def _may_differ(self, function: FunctionSeen) -> bool:
+        """Whether a condition in the function itself differs by rank, or a decorator lets one rank run it."""
+        if any(each.rpartition(".")[2] in MAIN_DECORATORS for each in function.decorators):
+            return True
+        one, other = Place(function, FIRST, {}), Place(function, ANOTHER, {})
+        for test in tests_in(function.skeleton):
+            holds = self.holds(test, one)
+            if holds == "split" or holds is not self.holds(test, other):
+                return True
+        return False
 
     def _differing(self, function: FunctionSeen) -> list[Divergence]:
         found: list[Divergence] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,8 +13,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from keepstep.check.code.files import ProgramFile
+from keepstep.check.code.packing import packed
 from keepstep.check.code.reading import NotRead, bytes_of, read
-from keepstep.parse.code.unit import Unit
 
 LIMIT_S = 20.0
 """For one file. The largest that is read takes a tenth of it."""
@@ -23,8 +22,8 @@ AT_ONCE = 16
 """Files that a worker is given together."""
 
 
-def read_all(files: Sequence[ProgramFile], tell: Callable[[int], None] = lambda done: None) -> dict[str, Unit | str]:
-    """By file as shown: what it says, or why it is not read."""
+def read_all(files: Sequence[ProgramFile], tell: Callable[[int], None] = lambda done: None) -> dict[str, bytes | str]:
+    """By file as shown: what it says, packed, or why it is not read."""
     crew = _Crew(files)
     try:
         return crew.work(tell)
@@ -36,10 +35,10 @@ class _Crew:
     def __init__(self, files: Sequence[ProgramFile]) -> None:
         self.files = files
         self.waiting = deque(range(len(files)))
-        self.results: dict[str, Unit | str] = {}
+        self.results: dict[str, bytes | str] = {}
         self.workers: dict[Connection, _Worker] = {}
 
-    def work(self, tell: Callable[[int], None]) -> dict[str, Unit | str]:
+    def work(self, tell: Callable[[int], None]) -> dict[str, bytes | str]:
         several = min(os.cpu_count() or 1, 8, 1 + len(self.files) // 8)
         while self.waiting or self.workers:
             while self.waiting and len(self.workers) < several:
@@ -65,11 +64,12 @@ class _Crew:
     def _hear(self, connection: Connection) -> None:
         worker = self.workers[connection]
         try:
-            number, result = connection.recv()
-        except (EOFError, OSError, pickle.UnpicklingError):
+            answer = connection.recv_bytes()
+        except (EOFError, OSError):
             self._give_up(worker, "reading it brought the reader down")
             return
-        self.results[self.files[number].shown] = result
+        number, is_read, result = int.from_bytes(answer[:4], "little"), answer[4], answer[5:]
+        self.results[self.files[number].shown] = result if is_read else result.decode()
         worker.done(number)
         if not worker.given:
             if self.waiting:
@@ -127,7 +127,9 @@ def _serve(connection: Connection, files: Sequence[ProgramFile]) -> None:
     try:
         while True:
             for number in connection.recv():
-                connection.send((number, _read(files[number])))
+                result = _read(files[number])
+                answer = b"\0" + result.encode("utf-8", "replace") if isinstance(result, str) else b"\1" + result
+                connection.send_bytes(number.to_bytes(4, "little") + answer)
     except (EOFError, OSError, KeyboardInterrupt):
         os._exit(0)
 
@@ -143,9 +145,9 @@ def _limit() -> None:
         pass
 
 
-def _read(file: ProgramFile) -> Unit | str:
+def _read(file: ProgramFile) -> bytes | str:
     try:
-        return read(bytes_of(file.path), file.path, file.module, file.is_package)
+        return packed(read(bytes_of(file.path), file.path, file.module, file.is_package))
     except NotRead as error:
         return str(error)
     except Exception as error:

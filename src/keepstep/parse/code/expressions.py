@@ -11,26 +11,35 @@ from typing import Any
 from keepstep.parse.code import conditions
 from keepstep.parse.code.ranks import (
     ALONE_NAMES,
-    MAIN_NAMES,
     RANK_CALLS,
     RANK_NAMES,
     RANK_VARIABLES,
     WORLD_NAMES,
-    is_rank_name,
 )
-from keepstep.parse.code.scope import LONGEST_TEXT, Known, Scope, State
-from keepstep.parse.code.unit import SOME, UNKNOWN, CallSeen, Test, ValueSeen
+from keepstep.parse.code.scope import Known, Scope, State, may_be_ours, placed, span
+from keepstep.parse.code.syntax import expressions_in
+from keepstep.parse.code.text import LONGEST_TEXT
+from keepstep.parse.code.unit import SOME, UNKNOWN, Test
 from keepstep.parse.code.values import (
+    FULLY_SHARD,
+    KINDS_BY_PLACE,
+    NOTHING,
+    VARIABLE_CALLS,
     Callee,
     bound,
     is_for_the_caller_to_say,
+    is_kept,
     is_plain,
     is_told,
     last_name,
+    made_by,
     number_of,
+    of_that_name,
     parts_of,
     path,
     rank_among_these,
+    returns_more,
+    that_is,
 )
 from keepstep.parse.code.vocabulary import (
     COLLECTIVE_METHODS,
@@ -48,11 +57,11 @@ from keepstep.parse.code.vocabulary import (
     canonical,
 )
 
-NOTHING = Known()
 _OF_FSDP = "FullyShardedDataParallel.state_dict_type"
-_FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 _LITERALS = (str, int, float, bool, type(None))
-_VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
+_SELF = ("self", "cls")
+_BY = {False: NOTHING, True: Known(ranked=True)}
+"""By whether it differs by rank: what is known of a thing that has no other properties."""
 
 
 class Expressions:
@@ -60,33 +69,9 @@ class Expressions:
 
     def __init__(self, state: State, scope: Scope) -> None:
         self.state, self.scope = state, scope
-        self.readers: dict[type[ast.expr], Callable[[Any], Known]] = {
-            ast.Constant: self._constant,
-            ast.Name: self._name,
-            ast.Attribute: self._attribute,
-            ast.Call: self._call,
-            ast.Subscript: self._subscript,
-            ast.BinOp: self._operation,
-            ast.BoolOp: self._condition,
-            ast.Compare: self._condition,
-            ast.UnaryOp: self._unary,
-            ast.IfExp: self._choice,
-            ast.Lambda: self._lambda,
-            ast.NamedExpr: self._named,
-            ast.Await: lambda node: self.value(node.value),
-            ast.Starred: lambda node: self.value(node.value),
-        }
 
     def value(self, node: ast.expr | None) -> Known:
-        if node is None:
-            return NOTHING
-        read = self.readers.get(type(node))
-        return read(node) if read is not None else self._others(node)
-
-    def seen(self, node: ast.expr, known: Known) -> ValueSeen:
-        """What is kept of a value."""
-        ranked: bool | tuple[str, ...] = known.ranked or (known.functions if known.functions else False)
-        return ValueSeen(self.state.text(node), known.made, ranked, known.literal, known.parts, node.lineno)
+        return _READERS[type(node)](self, node)
 
     def test(self, node: ast.expr) -> Test:
         """On which ranks a condition holds."""
@@ -146,41 +131,35 @@ class Expressions:
         return ("call", left.functions[0], comparison, number) if number is not None and left.functions else UNKNOWN
 
     def _constant(self, node: ast.Constant) -> Known:
-        literal = repr(node.value)[:LONGEST_TEXT] if isinstance(node.value, _LITERALS) else None
-        return Known(literal=literal)
+        return that_is(repr(node.value)[:LONGEST_TEXT] if isinstance(node.value, _LITERALS) else None)
 
     def _name(self, node: ast.Name) -> Known:
         found = self.scope.find(node.id)
         if found is not None:
             return found
         made = canonical(self.state.imports[node.id]) if node.id in self.state.imports else node.id
-        return self._by_name(made, node.id)
-
-    def _by_name(self, made: str, name: str) -> Known:
-        """What a thing is, of which only the name is known."""
-        if is_rank_name(name):
-            return Known(made=made, ranked=True, rank=True)
-        if name in MAIN_NAMES:
-            return Known(made=made, ranked=True, test=conditions.FIRST_ONLY)
-        return Known(made=made)
+        return of_that_name(made, node.id)
 
     def _attribute(self, node: ast.Attribute) -> Known:
-        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-            found = self.scope.find(f"self.{node.attr}")
+        inner, attribute = node.value, node.attr
+        if isinstance(inner, ast.Name):
+            if inner.id in _SELF:
+                return self._of_self(attribute)
+            found = self.scope.find(f"{inner.id}.{attribute}")
             if found is not None:
                 return found
-            made = f"{self.scope.owner}.{node.attr}" if self.scope.owner else ""
-            known = self._by_name(made, node.attr)
-            # it may be a property
-            return known if known.ranked or not made else replace(known, functions=(made,))
-        if isinstance(node.value, ast.Name):
-            found = self.scope.find(f"{node.value.id}.{node.attr}")
-            if found is not None:
-                return found
-        base = self.value(node.value)
-        made = canonical(path(base.made, f".{node.attr}"))
-        known = self._by_name(made, node.attr)
-        return known if known.ranked or not base.literal else Known(made=made, literal=None)
+        base = self.value(inner)
+        made = canonical(path(base.made, f".{attribute}"))
+        return of_that_name(made, attribute)
+
+    def _of_self(self, attribute: str) -> Known:
+        found = self.scope.find(f"self.{attribute}")
+        if found is not None:
+            return found
+        made = f"{self.scope.owner}.{attribute}" if self.scope.owner else ""
+        known = of_that_name(made, attribute)
+        # it may be a property
+        return known if known.ranked or not made else Known(made=made, functions=(made,))
 
     def _subscript(self, node: ast.Subscript) -> Known:
         base, index = self.value(node.value), self.value(node.slice)
@@ -228,20 +207,21 @@ class Expressions:
         return known
 
     def _others(self, node: ast.expr) -> Known:
-        """Lists, formats, comprehensions and the rest: what is in them."""
-        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
-            return self._comprehension(node)
-        inner = [self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        return Known(
-            ranked=any(each.ranked for each in inner),
-            functions=tuple(name for each in inner for name in each.functions)[:8],
-            parts=parts_of(*inner),
-        )
+        """Lists, formats and the rest: what is in them."""
+        inner = [self.value(child) for child in expressions_in(node)]
+        functions = [name for each in inner for name in each.functions]
+        parts = parts_of(*inner)
+        ranked = any([each.ranked for each in inner])
+        return Known(ranked=ranked, functions=tuple(functions[:8]), parts=parts) if functions or parts else _BY[ranked]
+
+    def _dictionary(self, node: ast.Dict) -> Known:
+        self.state.tables.add(span(node))
+        return self._others(node)
 
     def _comprehension(self, node: Any) -> Known:
         iterated = [self.value(each.iter) for each in node.generators]
         for each in node.generators:
-            for name in ast.walk(each.target):
+            for name in (each.target,) if isinstance(each.target, ast.Name) else ast.walk(each.target):
                 if isinstance(name, ast.Name):
                     self.scope.set(name.id, NOTHING)
             for condition in each.ifs:
@@ -252,55 +232,55 @@ class Expressions:
         return Known(ranked=any(each.ranked for each in iterated))
 
     def _call(self, node: ast.Call) -> Known:
-        callee = self._callee(node.func)
-        name, on = callee.name, callee.on
-        arguments = [("", each, self.value(each)) for each in node.args]
-        arguments += [(each.arg or "**", each.value, self.value(each.value)) for each in node.keywords]
-        if name in UNTOLD:
-            self._keep(name, node, arguments)
-            return self._result(name, callee.known, arguments)
-        self.state.calls.append(
-            CallSeen(
-                name,
-                self.scope.function,
-                on,
-                tuple((label, self.seen(given, known)) for label, given, known in arguments),
-                "",
-                tuple(self.scope.within),
-                node.func.end_lineno or node.lineno,  # in a chain over several lines: that of the method
-                node.func.end_col_offset or node.col_offset,
-                self.state.text(node),
-                self.state.again.get((node.lineno, node.col_offset), ()),
+        func, state = node.func, self.state
+        name, on, callee = self._callee(func)
+        arguments = [("", each, _READERS[type(each)](self, each)) for each in node.args]
+        for keyword in node.keywords:
+            arguments.append((keyword.arg or "**", keyword.value, self.value(keyword.value)))
+        if name not in UNTOLD:
+            state.calls.append(
+                (
+                    name,
+                    self.scope.function,
+                    on,
+                    tuple([(label, *placed(given, known)) for label, given, known in arguments]),
+                    None,
+                    self.scope.within,
+                    func.end_lineno or node.lineno,  # in a chain over several lines: that of the method
+                    func.end_col_offset or node.col_offset,
+                    span(node),
+                    state.again.get((node.lineno, node.col_offset), ()) if state.again else (),
+                )
             )
-        )
-        self._keep(name, node, arguments)
-        return self._result(name, callee.known, arguments)
+        if is_kept(name):
+            self._keep(name, node, arguments)
+        if callee.test is None and not callee.ranked and not returns_more(name):
+            return made_by(name)
+        return self._result(name, callee, arguments)
 
     def _callee(self, node: ast.expr) -> Callee:
         if isinstance(node, ast.Attribute):
-            is_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            base = Known(made=self.scope.owner) if is_self else self.value(node.value)
-            if is_self:
-                known = self._attribute(node)
+            inner, attribute = node.value, node.attr
+            if isinstance(inner, ast.Name) and inner.id in _SELF:
+                known = self._of_self(attribute)
                 # an attribute that holds an object is called; else it is a method of the class
-                name = path(known.made, ".__call__") if self.scope.find(f"self.{node.attr}") else known.made
-                return Callee(
-                    name or f"?.{node.attr}", ValueSeen("self", base.made, False, None, (), node.lineno), known
-                )
-            on = self.seen(node.value, base)
-            made = canonical(path(base.made, f".{node.attr}")) or f"?.{node.attr}"
+                name = path(known.made, ".__call__") if self.scope.find(f"self.{attribute}") else known.made
+                return name or f"?.{attribute}", placed(inner, of_that_name(self.scope.owner, "")), known
+            base = self.value(inner)
+            on = placed(inner, base)
+            made = canonical(path(base.made, f".{attribute}")) or f"?.{attribute}"
             if base.parameter is not None:
-                self._keep_unknown(base.parameter, node.attr, node.lineno)
-            if node.attr in SAME_OBJECT and not made.startswith("os."):
-                return Callee(made, on, base)
-            method = self._by_name(made, node.attr)
+                self._keep_unknown(base.parameter, attribute, node.lineno)
+            if attribute in SAME_OBJECT and not made.startswith("os."):
+                return made, on, base
+            method = of_that_name(made, attribute)
             # what a value that differs by rank answers differs by rank: a path made from the rank exists or not
-            return Callee(made, on, replace(method, ranked=True) if base.ranked and not base.rank else method)
+            return made, on, replace(method, ranked=True) if base.ranked and not base.rank else method
         known = self.value(node)
         if known.parameter is not None:
             self._keep_unknown(known.parameter, "__call__", node.lineno)
         is_variable = isinstance(node, ast.Call) or (isinstance(node, ast.Name) and self.scope.holds_object(node.id))
-        return Callee((path(known.made, ".__call__") if is_variable else known.made) or "?", None, known)
+        return (path(known.made, ".__call__") if is_variable else known.made) or "?", None, known
 
     def _keep_unknown(self, parameter: int, method: str, line: int) -> None:
         """A method of an argument: only the caller knows what that is."""
@@ -309,7 +289,9 @@ class Expressions:
     def _keep(self, name: str, node: ast.Call, arguments: list[tuple[str, ast.expr, Known]]) -> None:
         """Add what matters for the order of collectives."""
         method = name.rpartition(".")[2]
-        kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(method, "") or self._kind_by_place(name, method)
+        kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(method, "")
+        if not kind and method in KINDS_BY_PLACE:
+            kind = self._kind_by_place(name, method)
         if kind:
             if method in EQUALISED:
                 self._now_equal(node)
@@ -320,18 +302,15 @@ class Expressions:
             self.scope.skeleton.append(("c", called, "compiled", node.lineno, False))
         elif name in EXITS:
             self.scope.skeleton.append(("exit", "exit", node.lineno))
-        elif name in MAPS and arguments and self.state.may_be_ours(arguments[0][2].made):
+        elif name in MAPS and arguments and may_be_ours(arguments[0][2].made):
             self.scope.skeleton.append(("call", arguments[0][2].made, node.lineno, ()))
-        elif self.state.may_be_ours(name):
-            told = tuple(
+        elif may_be_ours(name):
+            told = [
                 (label or position, bound(known))
                 for position, (label, _, known) in enumerate(arguments)
-                if known.ranked
-                or known.parameter is not None
-                or is_plain(known.literal)
-                or is_told(known.made, self.state)
-            )
-            self.scope.skeleton.append(("call", name, node.lineno, told))
+                if known.ranked or known.parameter is not None or is_plain(known.literal) or is_told(known.made)
+            ]
+            self.scope.skeleton.append(("call", name, node.lineno, tuple(told)))
 
     def _now_equal(self, node: ast.Call) -> None:
         """After a broadcast or a reduction, all ranks hold the same."""
@@ -342,8 +321,9 @@ class Expressions:
 
     def _kind_by_place(self, name: str, method: str) -> str:
         """Methods that are collectives because of what they stand in."""
-        if method == "state_dict" and any(_OF_FSDP in each.made for each in self.scope.within if each.kind == "with"):
-            return "save"
+        if method == "state_dict":
+            around = [self.state.blocks[each] for each in self.scope.within]
+            return "save" if any(_OF_FSDP in made for kind, _, _, made, _ in around if kind == "with") else ""
         if method in ("all_gather", "barrier") and name.startswith(self.scope.owner or "?"):
             bases = self.state.classes.get(self.scope.owner, ())
             return "collective" if any(base.startswith("lightning.") for base in bases) else ""
@@ -356,14 +336,14 @@ class Expressions:
         if callee.test is not None:
             return Known(made=name, ranked=callee.ranked, test=callee.test)
         given = [known for _, _, known in arguments]
-        if name in _VARIABLE_CALLS and given and given[0].literal:
+        if name in VARIABLE_CALLS and given and given[0].literal:
             variable = given[0].literal.strip("'\"")
             is_rank = variable in RANK_VARIABLES
             return Known(made=f"os.environ[{variable}]", ranked=is_rank, rank=is_rank)
         if name == "torch.device" and given and given[0].literal and not any(known.ranked for known in given):
             index = f":{given[1].literal}" if len(given) > 1 and given[1].literal else ""
             return Known(made=f"torch.device[{given[0].literal[1:-1]}{index}]")
-        if given and (name in SAME_VALUE or (name == "functools.partial" and self.state.may_be_ours(given[0].made))):
+        if given and (name in SAME_VALUE or (name == "functools.partial" and may_be_ours(given[0].made))):
             return given[0]
         if name == "next" and given:
             return Known(made=path(given[0].made, "[]"), ranked=given[0].ranked)
@@ -377,10 +357,10 @@ class Expressions:
             return Known(made=name, ranked=True)
         if name in COMPILERS and any(label in ("devices", "device", "backend") for label, _, _ in arguments):
             return NOTHING  # for some devices only
-        if name == _FULLY_SHARD and given:
+        if name == FULLY_SHARD and given:
             self._now_sharded(arguments[0][1])
             return Known(made=SHARDED)
-        return Known(made=name, functions=(name,) if self.state.may_be_ours(name) else ())
+        return made_by(name)
 
     def _now_sharded(self, node: ast.expr) -> None:
         """``fully_shard(model)`` changes the model itself."""
@@ -388,3 +368,25 @@ class Expressions:
             self.scope.set(node.id, Known(made=SHARDED))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             self.scope.set(f"self.{node.attr}", Known(made=SHARDED))
+
+
+_READERS: dict[type[ast.expr] | type[None], Callable[[Any, Any], Known]] = {
+    **dict.fromkeys(ast.expr.__subclasses__(), Expressions._others),
+    ast.Constant: Expressions._constant,
+    ast.Name: Expressions._name,
+    ast.Attribute: Expressions._attribute,
+    ast.Call: Expressions._call,
+    ast.Subscript: Expressions._subscript,
+    ast.BinOp: Expressions._operation,
+    ast.BoolOp: Expressions._condition,
+    ast.Compare: Expressions._condition,
+    ast.UnaryOp: Expressions._unary,
+    ast.IfExp: Expressions._choice,
+    ast.Lambda: Expressions._lambda,
+    ast.NamedExpr: Expressions._named,
+    ast.Dict: Expressions._dictionary,
+    ast.Await: lambda self, node: self.value(node.value),
+    ast.Starred: lambda self, node: self.value(node.value),
+    type(None): lambda self, node: NOTHING,
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), Expressions._comprehension),
+}

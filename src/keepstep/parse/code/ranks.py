@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 RANK_CALLS = frozenset(
     {
         "torch.distributed.get_rank",
@@ -66,6 +68,7 @@ _BEFORE_RANK = frozenset(
 )
 
 
+@lru_cache(maxsize=1 << 14)
 def is_rank_name(name: str) -> bool:
     """Whether a thing of that name holds a rank among all: not one within a group, and not that of a matrix."""
     name = name.lower()

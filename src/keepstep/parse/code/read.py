@@ -26,12 +26,13 @@ _IGNORED = re.compile(r"#\s*keepstep:\s*ignore(?:\[([A-Z0-9, ]*)\])?")
 def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
     """Read one file. Raises ``SyntaxError``, ``ValueError`` or ``RecursionError`` if it is no Python of this version."""
     tree = ast.parse(text)
-    state = State(module, text.encode("utf-8", "replace").split(b"\n"))
+    source = text.encode("utf-8", "replace")
+    state = State(module, source.split(b"\n"))
     find_imports(tree, state, module, is_package)
     whole = Scope(f"{module}.<module>")
     reader = Statements(state, whole)
     if "donate_arg" in text:
-        _note_reads(tree, state)
+        state.again = read_again(tree, state.imports)
     reader.define_all(tree.body)
     reader.block(tree.body)
     state.functions.append(
@@ -55,16 +56,13 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
         _ignored(text) if "keepstep:" in text else {},
         started,
         imported_at_once(tree, module, is_package),
+        state.blocks,
+        state.tables,
+        source,
     )
 
 
-def _note_reads(tree: ast.Module, state: State) -> None:
-    state.again.update(read_again(tree.body, state.imports))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            state.again.update(read_again(node.body, state.imports))
-
-
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)
 
 
@@ -80,7 +78,7 @@ def _ignored(text: str) -> dict[int, tuple[str, ...]]:
 def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: str) -> None:
     scope = Scope(name, owner, outer)
     reader = Statements(state, scope)
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    assert isinstance(node, (*_FUNCTIONS, ast.Lambda))
     given = node.args
     named = [*given.posonlyargs, *given.args, *given.kwonlyargs]
     if owner and named and named[0].arg in ("self", "cls"):

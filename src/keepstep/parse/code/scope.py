@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from keepstep.parse.code.text import cut
 from keepstep.parse.code.unit import (
     AssignedSeen,
     BlockSeen,
     CallSeen,
     FunctionSeen,
     HandlerSeen,
+    Placed,
     Returned,
     Skeleton,
+    Span,
     Test,
+    ValueSeen,
+    Within,
 )
 
-LONGEST_TEXT = 120
-LONGEST_TABLE = 500
-"""Of a dictionary: settings such as TF_CONFIG are read as they are written."""
 _FOREIGN = frozenset(
     [
         "torch",
@@ -124,9 +127,21 @@ _FOREIGN = frozenset(
 """Where a name starts that no file of the project defines."""
 
 
-@dataclass(frozen=True, slots=True)
+@lru_cache(maxsize=1 << 14)
+def may_be_ours(name: str) -> bool:
+    """Whether a file of the project may define it."""
+    root = name.partition(".")[0].partition("[")[0]
+    return root not in _FOREIGN and not name.startswith("?")
+
+
+def span(node: ast.expr) -> Span:
+    at = node.__dict__
+    return at["lineno"], at["col_offset"], at["end_lineno"], at["end_col_offset"]
+
+
+@dataclass(slots=True)
 class Known:
-    """What is known about a value."""
+    """What is known about a value. It is never changed; a frozen class would take three times as long to make."""
 
     made: str = ""
     ranked: bool = False
@@ -139,6 +154,17 @@ class Known:
     """Functions of the project that may make it differ by rank."""
     parts: tuple[str, ...] = ()
     parameter: int | None = None
+    row: ValueSeen | None = field(default=None, compare=False)
+    """What is kept of it, see :func:`placed`."""
+
+
+def placed(node: ast.expr, known: Known) -> Placed:
+    """What is kept of a value: the same tuple each time, because most values are used several times."""
+    row = known.row
+    if row is None:
+        row = known.row = (known.made, known.ranked or known.functions or False, known.literal, known.parts)
+    at = node.__dict__
+    return row, at["lineno"], at["col_offset"], at["end_lineno"], at["end_col_offset"]
 
 
 class Scope:
@@ -147,7 +173,7 @@ class Scope:
     def __init__(self, function: str, owner: str = "", outer: Scope | None = None) -> None:
         self.function, self.owner, self.outer = function, owner, outer
         self.names: dict[str, Known] = {}
-        self.within: list[BlockSeen] = []
+        self.within: Within = ()
         self.skeleton: Skeleton = []
         self.returns: list[Returned] = []
         self._functions: set[str] = set()
@@ -186,6 +212,9 @@ class State:
 
     module: str
     lines: list[bytes]
+    blocks: list[BlockSeen] = field(default_factory=list)
+    tables: set[Span] = field(default_factory=set)
+    """Where dictionaries are written: more is kept of their texts."""
     imports: dict[str, str] = field(default_factory=dict)
     calls: list[CallSeen] = field(default_factory=list)
     assigned: list[AssignedSeen] = field(default_factory=list)
@@ -199,30 +228,16 @@ class State:
 
     def text(self, node: ast.expr) -> str:
         """The expression as it is written, in one line."""
-        if isinstance(node, ast.Dict):
-            return self._text(node, LONGEST_TABLE, LONGEST_TABLE // 10)
-        return self._text(node, LONGEST_TEXT, 6)
+        return cut(self.lines, span(node), is_long=isinstance(node, ast.Dict))
 
     def long_text(self, node: ast.expr) -> str:
         """The same, with more of it."""
-        return self._text(node, LONGEST_TABLE, LONGEST_TABLE // 10)
+        return cut(self.lines, span(node), is_long=True)
 
-    def _text(self, node: ast.expr, longest: int, most_lines: int) -> str:
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        if first >= len(self.lines):
-            return ""
-        if first == last:
-            raw = self.lines[first][node.col_offset : node.end_col_offset]
-            return raw[:longest].decode("utf-8", "replace")
-        pieces = [self.lines[first][node.col_offset :], *self.lines[first + 1 : min(last, first + most_lines)]]
-        if last < first + most_lines:
-            pieces.append(self.lines[last][: node.end_col_offset])
-        return b" ".join(piece.strip() for piece in pieces)[:longest].decode("utf-8", "replace")
-
-    def may_be_ours(self, name: str) -> bool:
-        """Whether a file of the project may define it."""
-        root = name.partition(".")[0].partition("[")[0]
-        return root not in _FOREIGN and not name.startswith("?")
+    def block(self, block: BlockSeen) -> int:
+        """The number of a new block."""
+        self.blocks.append(block)
+        return len(self.blocks) - 1
 
     def later_lambda(self, node: ast.Lambda, scope: Scope) -> str:
         name = f"{scope.function}.<lambda:{node.lineno}>"

@@ -4,27 +4,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.expressions import NOTHING, Expressions
+from keepstep.parse.code.expressions import Expressions
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
-from keepstep.parse.code.scope import Known, Scope
-from keepstep.parse.code.syntax import definitions, fits, is_of_self, statements
-from keepstep.parse.code.unit import (
-    SOME,
-    UNKNOWN,
-    AssignedSeen,
-    BlockSeen,
-    HandlerSeen,
-    Returned,
-    Skeleton,
-    Test,
-)
-from keepstep.parse.code.values import path
+from keepstep.parse.code.scope import Known, Scope, placed, span
+from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
+from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Returned, Skeleton, Test
+from keepstep.parse.code.values import NOTHING, path
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-
+_METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OF_CLASSES = (ast.Assign, ast.AnnAssign)
+_SEVERAL = (ast.Tuple, ast.List)
+_IN_OBJECTS = (ast.Attribute, ast.Subscript)
 
 _KEPT = (ast.BinOp, ast.Dict, ast.List, ast.ListComp)
 """What is kept though nothing is known of it: sizes, losses and settings are written as they are."""
@@ -47,10 +42,10 @@ class Statements(Expressions):
         """What its objects hold, which all methods know; then the methods."""
         self.state.classes[path] = tuple(self.value(base).made for base in node.bases)
         shared = Scope(path, path, self.scope)
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        methods = [each for each in node.body if isinstance(each, _METHODS)]
         methods.sort(key=lambda each: each.name not in ("__init__", "setup", "build", "__post_init__"))
         inner = Statements(self.state, shared)
-        inner.block([each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)])
+        inner.block([each for each in node.body if isinstance(each, _OF_CLASSES)])
         for name, known in list(shared.names.items()):
             shared.names[f"self.{name}"] = known
         for method in methods:
@@ -59,35 +54,40 @@ class Statements(Expressions):
             self.state.later.append((method, shared, f"{path}.{method.name}", path))
 
     def block(self, body: Sequence[ast.stmt]) -> None:
-        depth = len(self.scope.within)
+        scope = self.scope
+        before = scope.within
         for node in body:
-            getattr(self, f"_{type(node).__name__}", self._expressions_of)(node)
+            _READERS[type(node)](self, node)
             if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], _EXITS):
                 # what follows is in fact the other side
                 test, text = self._last_test
-                self.scope.within.append(BlockSeen("else", node.lineno, text, "", conditions.negated(test)))
-        del self.scope.within[depth:]
+                other = self.state.block(("else", node.lineno, text, "", conditions.negated(test)))
+                scope.within = (*scope.within, other)
+        scope.within = before
 
     def _inside(self, block: BlockSeen, body: Sequence[ast.stmt]) -> Skeleton:
         """Read a block, and return what is to be kept of it."""
-        before, self.scope.skeleton = self.scope.skeleton, []
-        self.scope.within.append(block)
+        if not body:
+            return []
+        scope = self.scope
+        before, around = scope.skeleton, scope.within
+        scope.skeleton, scope.within = [], (*around, self.state.block(block))
         try:
             self.block(body)
-            return self.scope.skeleton
+            return scope.skeleton
         finally:
-            self.scope.within.pop()
-            self.scope.skeleton = before
+            scope.skeleton, scope.within = before, around
 
     def _expressions_of(self, node: ast.stmt) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self.value(child)
+        for child in expressions_in(node):
+            self.value(child)
 
-    def _FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Read later, see define_all."""
+    def _expression(self, node: ast.Expr) -> None:
+        if type(node.value) is not ast.Constant:
+            self.value(node.value)
 
-    _AsyncFunctionDef = _ClassDef = _Import = _ImportFrom = _Global = _Nonlocal = _Pass = _FunctionDef
+    def _nothing(self, node: ast.stmt) -> None:
+        """Definitions are read later, see define_all."""
 
     def _Assign(self, node: ast.Assign) -> None:
         first = len(self.state.calls)
@@ -103,7 +103,7 @@ class Statements(Expressions):
             self._set(target, known, node.value, "")
         if isinstance(node.value, ast.Call) and len(self.state.calls) > first:
             last = self.state.calls[-1]
-            self.state.calls[-1] = last._replace(assigned=self.state.text(node.targets[0]))
+            self.state.calls[-1] = (*last[:4], span(node.targets[0]), *last[5:])
 
     def _AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -117,7 +117,7 @@ class Statements(Expressions):
         self._assigned(node.target, known, node.value, type(node.op).__name__)
 
     def _set(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
-        if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(target, _SEVERAL):
             for index, each in enumerate(target.elts):
                 part = Known(made=path(known.made, f"[{index}]"), functions=known.functions)
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
@@ -136,29 +136,19 @@ class Statements(Expressions):
 
     def _assigned(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
         on = None
-        if isinstance(target, ast.Attribute | ast.Subscript):
-            on = self.seen(target.value, self.value(target.value))
+        if isinstance(target, _IN_OBJECTS):
+            on = placed(target.value, self.value(target.value))
         elif (
             not operator and not known.literal and not known.made and not known.ranked and not isinstance(value, _KEPT)
         ):
             return
-        self.state.assigned.append(
-            AssignedSeen(
-                self.state.text(target),
-                self.seen(value, known),
-                self.scope.function,
-                on,
-                operator,
-                tuple(self.scope.within),
-                target.lineno,
-                target.col_offset,
-            )
-        )
+        kept = placed(value, known)
+        self.state.assigned.append((span(target), kept, self.scope.function, on, operator, self.scope.within))
 
     def _If(self, node: ast.If) -> None:
         test, text = self.test(node.test), self.state.text(node.test)
-        then = self._inside(BlockSeen("if", node.lineno, text, "", test), node.body)
-        otherwise = self._inside(BlockSeen("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
+        then = self._inside(("if", node.lineno, text, "", test), node.body)
+        otherwise = self._inside(("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
         if then or otherwise:
             self.scope.skeleton.append(("if", node.lineno, text, test, then, otherwise))
         self._last_test = (test, text)
@@ -169,14 +159,12 @@ class Statements(Expressions):
         self._set(node.target, Known(made=path(known.made, "[]")), node.iter, "")
         self._loop("for", node, node.iter, known.made, test)
 
-    _AsyncFor = _For
-
     def _While(self, node: ast.While) -> None:
         self._loop("while", node, node.test, "", self.test(node.test))
 
     def _loop(self, kind: str, node: ast.For | ast.AsyncFor | ast.While, over: ast.expr, made: str, test: Test) -> None:
         text = self.state.text(over)
-        body = self._inside(BlockSeen(kind, node.lineno, text, made, test), node.body)
+        body = self._inside((kind, node.lineno, text, made, test), node.body)
         if body:
             self.scope.skeleton.append(("loop", node.lineno, text, test, body))
         self.block(node.orelse)
@@ -187,35 +175,32 @@ class Statements(Expressions):
             known = self.value(item.context_expr)
             if item.optional_vars is not None:
                 self._set(item.optional_vars, known, item.context_expr, "")
-            blocks.append(BlockSeen("with", node.lineno, self.state.text(item.context_expr), known.made, UNKNOWN))
-        self.scope.within.extend(blocks)
+            text = self.state.text(item.context_expr)
+            blocks.append(self.state.block(("with", node.lineno, text, known.made, UNKNOWN)))
+        before = self.scope.within
+        self.scope.within = (*before, *blocks)
         self.block(node.body)
-        del self.scope.within[len(self.scope.within) - len(blocks) :]
-
-    _AsyncWith = _With
+        self.scope.within = before
 
     def _Try(self, node: ast.Try) -> None:
-        body = self._inside(BlockSeen("try", node.lineno, "", "", UNKNOWN), node.body)
+        body = self._inside(("try", node.lineno, "", "", UNKNOWN), node.body)
         handlers = []
         for handler in node.handlers:
             caught = self.state.text(handler.type) if handler.type is not None else ""
             raises = any(isinstance(each, ast.Raise) for each in statements(handler.body))
-            within = tuple(self.scope.within)
             self.state.handlers.append(
-                HandlerSeen(caught, self.scope.function, node.lineno, raises, within, handler.lineno)
+                (caught, self.scope.function, node.lineno, raises, self.scope.within, handler.lineno)
             )
-            handlers.append(self._inside(BlockSeen("except", handler.lineno, caught, "", UNKNOWN), handler.body))
+            handlers.append(self._inside(("except", handler.lineno, caught, "", UNKNOWN), handler.body))
         if body or any(handlers):
             self.scope.skeleton.append(("try", body, handlers, []))
         self.block(node.orelse)
         self.block(node.finalbody)
 
-    _TryStar = _Try
-
     def _Match(self, node: ast.Match) -> None:
         self.value(node.subject)
         for case in node.cases:
-            then = self._inside(BlockSeen("if", node.lineno, "match", "", UNKNOWN), case.body)
+            then = self._inside(("if", node.lineno, "match", "", UNKNOWN), case.body)
             if then:
                 self.scope.skeleton.append(("if", node.lineno, "match", UNKNOWN, then, []))
 
@@ -240,6 +225,31 @@ class Statements(Expressions):
 
     def _exit(self, how: str, node: ast.stmt) -> None:
         self.scope.skeleton.append(("exit", how, node.lineno))
+
+
+_READERS: dict[type[ast.stmt], Callable[[Any, Any], None]] = {
+    **dict.fromkeys(ast.stmt.__subclasses__(), Statements._expressions_of),
+    ast.Expr: Statements._expression,
+    ast.Assign: Statements._Assign,
+    ast.AnnAssign: Statements._AnnAssign,
+    ast.AugAssign: Statements._AugAssign,
+    ast.If: Statements._If,
+    ast.For: Statements._For,
+    ast.AsyncFor: Statements._For,
+    ast.While: Statements._While,
+    ast.With: Statements._With,
+    ast.AsyncWith: Statements._With,
+    ast.Try: Statements._Try,
+    ast.Match: Statements._Match,
+    ast.Return: Statements._Return,
+    ast.Raise: Statements._Raise,
+    ast.Break: Statements._Break,
+    ast.Continue: Statements._Continue,
+    **dict.fromkeys((*_METHODS, ast.ClassDef, ast.Import, ast.ImportFrom), Statements._nothing),
+    **dict.fromkeys((ast.Global, ast.Nonlocal, ast.Pass), Statements._nothing),
+}
+if hasattr(ast, "TryStar"):
+    _READERS[ast.TryStar] = Statements._Try
 
 
 def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Statements, shared: Scope) -> None:

@@ -33,65 +33,30 @@ UNKNOWN: Test = ("?",)
 SOME: Test = ("some",)
 
 
-class ValueSeen(NamedTuple):
-    """See :class:`keepstep.core.facts.code.Value`. ``ranked``: it is, or else the functions that decide it."""
-
-    text: str
-    made: str
-    ranked: bool | tuple[str, ...]
-    literal: str | None
-    parts: tuple[str, ...]
-    line: int
-
-
-class BlockSeen(NamedTuple):
-    """See :class:`keepstep.core.facts.code.Block`."""
-
-    kind: str
-    line: int
-    text: str
-    made: str
-    test: Test
-
-
-class CallSeen(NamedTuple):
-    """See :class:`keepstep.core.facts.code.CodeCall`."""
-
-    name: str
-    function: str
-    on: ValueSeen | None
-    arguments: tuple[tuple[str, ValueSeen], ...]
-    assigned: str
-    within: tuple[BlockSeen, ...]
-    line: int
-    column: int
-    text: str
-    again: tuple[tuple[str, int], ...] = ()
-    """See :class:`keepstep.core.facts.code.CodeCall`."""
-
-
-class AssignedSeen(NamedTuple):
-    """See :class:`keepstep.core.facts.code.CodeAssigned`."""
-
-    target: str
-    value: ValueSeen
-    function: str
-    on: ValueSeen | None
-    operator: str
-    within: tuple[BlockSeen, ...]
-    line: int
-    column: int
-
-
-class HandlerSeen(NamedTuple):
-    """See :class:`keepstep.core.facts.code.CodeHandler`."""
-
-    caught: str
-    function: str
-    tried: int
-    raises: bool
-    within: tuple[BlockSeen, ...]
-    line: int
+Span = tuple[int, int, int, int]
+"""Where an expression stands: its first line and column in bytes, its last line, and the column where it ends."""
+ValueSeen = tuple[str, bool | tuple[str, ...], str | None, tuple[str, ...]]
+"""Where it comes from; whether it differs by rank, or else the functions that decide it; the literal; the parts. See
+:class:`keepstep.core.facts.code.Value`."""
+Placed = tuple[ValueSeen, int, int, int, int]
+"""A value, and the span of the expression."""
+ArgumentSeen = tuple[str, ValueSeen, int, int, int, int]
+"""The argument's name, or nothing, and what is placed there."""
+BlockSeen = tuple[str, int, str, str, Test]
+"""Kind, line, text, where the iterable comes from, test. See :class:`keepstep.core.facts.code.Block`."""
+Within = tuple[int, ...]
+"""The numbers of blocks in :attr:`Unit.blocks`, the outermost first."""
+CallSeen = tuple[
+    str, str, Placed | None, tuple[ArgumentSeen, ...], Span | None, Within, int, int, Span, tuple[tuple[str, int], ...]
+]
+"""Name, function, object, arguments, where the variable stands that gets the result, blocks, line, column, span,
+variables read again. See :class:`keepstep.core.facts.code.CodeCall`. Nearly all of what is read is calls, so they are
+plain tuples of small things, and texts are cut out of the source only where a rule asks."""
+AssignedSeen = tuple[Span, Placed, str, Placed | None, str, Within]
+"""Target, value, function, object, operator, blocks. See :class:`keepstep.core.facts.code.CodeAssigned`."""
+HandlerSeen = tuple[str, str, int, bool, Within, int]
+"""Exceptions, function, line of the ``try``, whether it raises, blocks, line. See
+:class:`keepstep.core.facts.code.CodeHandler`."""
 
 
 class Returned(NamedTuple):
@@ -138,5 +103,9 @@ class Unit(NamedTuple):
     ignored: dict[int, tuple[str, ...]]
     """By line, the rules that a comment there switches off; none named: all."""
     started: bool
-    at_once: tuple[tuple[str, int], ...] = ()
+    at_once: tuple[tuple[str, int], ...]
     """What is imported as soon as the file is, with the lines."""
+    blocks: list[BlockSeen]
+    tables: set[Span]
+    """Where dictionaries are written."""
+    source: bytes

@@ -4,14 +4,36 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.ranks import is_rank_name
-from keepstep.parse.code.scope import Known, State
-from keepstep.parse.code.unit import SOME, Test, ValueSeen
-from keepstep.parse.code.vocabulary import CHECKPOINTERS, WRAPPERS
+from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, is_rank_name
+from keepstep.parse.code.scope import Known, may_be_ours
+from keepstep.parse.code.unit import SOME, Placed, Test
+from keepstep.parse.code.vocabulary import (
+    CHECKPOINTERS,
+    COLLECTIVE_METHODS,
+    COLLECTIVES,
+    COMPILERS,
+    COUNTED,
+    EXITS,
+    MAPS,
+    SAME_OBJECT,
+    SAME_VALUE,
+    WRAPPERS,
+)
 
 LONGEST_PATH = 300
+NOTHING = Known()
+FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
+VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
+KINDS_BY_PLACE = frozenset({"state_dict", "all_gather", "barrier", "broadcast"})
+"""Methods that are collectives in some places."""
+_RETURN_MORE = frozenset(
+    {*RANK_CALLS, *VARIABLE_CALLS, *SAME_VALUE, *COUNTED, *COMPILERS, "torch.device", "functools.partial", "next"}
+    | {FULLY_SHARD}
+)
+_METHODS_RETURN_MORE = frozenset({*SAME_OBJECT, "get"})
 _TOLD = WRAPPERS | CHECKPOINTERS
 
 
@@ -20,19 +42,59 @@ def path(made: str, more: str) -> str:
     return f"{made}{more}" if made and len(made) < LONGEST_PATH else ""
 
 
-class Callee:
-    """What is called. ``known`` is the function, or, for a method that returns its own object, that object."""
+Callee = tuple[str, Placed | None, Known]
+"""What is called: its name, its object, and the function, or, for a method that returns its own object, that object."""
 
-    __slots__ = ("known", "name", "on")
 
-    def __init__(self, name: str, on: ValueSeen | None, known: Known) -> None:
-        self.name, self.on, self.known = name, on, known
+@lru_cache(maxsize=1 << 14)
+def of_that_name(made: str, name: str) -> Known:
+    """What a thing is, of which only the name is known."""
+    if is_rank_name(name):
+        return Known(made=made, ranked=True, rank=True)
+    if name in MAIN_NAMES:
+        return Known(made=made, ranked=True, test=conditions.FIRST_ONLY)
+    return Known(made=made)
+
+
+@lru_cache(maxsize=1 << 14)
+def that_is(literal: str | None) -> Known:
+    return Known(literal=literal)
+
+
+@lru_cache(maxsize=1 << 14)
+def made_by(name: str) -> Known:
+    """What a call returns of which nothing else is known."""
+    return Known(made=name, functions=(name,) if may_be_ours(name) else ())
+
+
+@lru_cache(maxsize=1 << 14)
+def is_kept(name: str) -> bool:
+    """Whether a call may matter for the order of collectives."""
+    method = name.rpartition(".")[2]
+    return (
+        name in COLLECTIVES
+        or method in COLLECTIVE_METHODS
+        or method in KINDS_BY_PLACE
+        or (method == "__call__" and name.removesuffix(".__call__") in COMPILERS)
+        or name in EXITS
+        or name in MAPS
+        or may_be_ours(name)
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def returns_more(name: str) -> bool:
+    """Whether something is known about the result of a call besides its name."""
+    return name in _RETURN_MORE or name.rpartition(".")[2] in _METHODS_RETURN_MORE or name.startswith("os.path.")
 
 
 def parts_of(*inner: Known) -> tuple[str, ...]:
     """Where the things in an expression come from."""
     made = [each.made for each in inner if each.made]
-    return tuple(dict.fromkeys([*made, *(part for each in inner for part in each.parts)]))[:12]
+    for each in inner:
+        if each.parts:
+            made += each.parts
+    return tuple(dict.fromkeys(made))[:12] if len(made) > 1 else tuple(made)
 
 
 def last_name(node: ast.expr) -> str:
@@ -67,11 +129,13 @@ def bound(known: Known) -> Test:
     return ("made", known.made)
 
 
-def is_told(made: str, state: State) -> bool:
+@lru_cache(maxsize=1 << 14)
+def is_told(made: str) -> bool:
     """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in _TOLD or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
+    return made in _TOLD or (may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
 
 
+@lru_cache(maxsize=1 << 12)
 def number_of(literal: str | None) -> int | None:
     try:
         return int(literal) if literal is not None and literal not in ("True", "False") else None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _PREFIXES = (
     ("tensorflow.compat.v2.", "tensorflow."),
     ("tensorflow.python.keras.", "keras."),
@@ -35,6 +37,7 @@ _PREFIXES = (
 _STARTS = frozenset(prefix.partition(".")[0] for prefix, _ in _PREFIXES)
 
 
+@lru_cache(maxsize=1 << 14)
 def canonical(name: str) -> str:
     """One spelling for what libraries offer under several."""
     if name.partition(".")[0] in _STARTS:

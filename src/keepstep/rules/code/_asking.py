@@ -4,56 +4,111 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler
+from keepstep.core.facts.code import Block, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler
+from keepstep.core.made_later import MadeLater
+from keepstep.rules.code._made_later import Assignments, ByFunction, Files, by_column, has_word, writing
 
 Call = Evidence[CodeCall]
 
 
-class Program:
-    """The facts of a project, by what rules look for."""
+class Program(Assignments):
+    """The facts of a project, by what rules look for.
+
+    There are many calls and assignments, and each takes time to make. Rules ask for those of a name, of a function, or
+    of the files that contain a word, and only then are they made.
+    """
 
     def __init__(self, seen: EvidenceSet) -> None:
-        self._seen = seen
-        self.all = seen.all(CodeCall)
+        super().__init__(seen)
+        self._calls: tuple[MadeLater[CodeCall], ...] = seen.later.get(CodeCall, ())
         self._leading: dict[str, set[str]] = {}
         self._leading_files: dict[str, set[str]] = {}
         self._families: dict[str, frozenset[str]] = {}
+        self._at_once: dict[str, set[str]] = {}
+        self._among: dict[tuple[str, tuple[str, ...]], list[Call]] = {}
+        self._names: dict[str, set[str]] = {}
         self.files = {each.origin.source: each.fact for each in seen.all(CodeFile)}
 
     @cached_property
-    def _by_name(self) -> dict[str, list[Call]]:
+    def _by_name(self) -> dict[str, Files]:
+        """The files in which calls of each name stand."""
+        return by_column(self._calls, "name")
+
+    @cached_property
+    def _methods(self) -> dict[str, list[str]]:
+        """The names that end with each method."""
         found = defaultdict(list)
-        for each in self.all:
-            found[each.fact.name].append(each)
+        for name in self._by_name:
+            found[name.rpartition(".")[2]].append(name)
         return found
 
     @cached_property
-    def _by_method(self) -> dict[str, list[Call]]:
-        found = defaultdict(list)
-        for each in self.all:
-            found[each.fact.method].append(each)
-        return found
+    def _by_function(self) -> ByFunction:
+        return ByFunction(self._calls)
 
     @cached_property
-    def _by_function(self) -> dict[str, list[Call]]:
-        found = defaultdict(list)
-        for each in self.all:
-            found[each.fact.function].append(each)
-        for calls in found.values():
-            calls.sort(key=lambda each: each.fact.order)
-        return found
+    def _by_file(self) -> dict[str, MadeLater[CodeCall]]:
+        return {each.path: each for each in self._calls}
+
+    def _of(self, names: Iterable[str], paths: Container[str] | None = None) -> Iterator[Call]:
+        """The calls of any of these names, in order of the files; only those in some files, if these are given."""
+        found: dict[str, tuple[MadeLater[CodeCall], list[int]]] = {}
+        for name in names:
+            for file in self._by_name.get(name, ()):
+                if paths is None or file.path in paths:
+                    found.setdefault(file.path, (file, []))[1].extend(file.where("name", name))
+        for path in sorted(found, key=self._order.__getitem__) if len(found) > 1 else found:
+            file, numbers = found[path]
+            for number in sorted(numbers):
+                yield file[number]
 
     @cached_property
-    def _by_file(self) -> dict[str, list[Call]]:
-        found = defaultdict(list)
-        for each in self.all:
-            found[each.origin.source].append(each)
-        return found
+    def _order(self) -> dict[str, int]:
+        """The place of each file among all."""
+        return {file.path: number for number, file in enumerate(self._calls)}
+
+    @cached_property
+    def all(self) -> tuple[Call, ...]:
+        """All calls. It takes long: ask for those of some names, or in files with a word, wherever that will do."""
+        return self._seen.all(CodeCall)
+
+    def named(self, is_wanted: Callable[[str], object], *words: str) -> Iterator[Call]:
+        """The calls whose names are wanted, in order of the files; of those that contain a word, if any is given."""
+        names = [name for name in self._by_name if is_wanted(name)]
+        return self._of(names, self.paths_near(*words) if words else None)
+
+    def aimed(self, is_wanted: Callable[[str, str], object], paths: Container[str]) -> Iterator[Call]:
+        """The calls in these files that are wanted by their names and by the functions of the project they call."""
+        known: dict[tuple[str, str], bool] = {}
+        for file in self._calls:
+            if file.path not in paths:
+                continue
+            for number, pair in enumerate(zip(file.column("name"), file.column("target"), strict=True)):
+                if pair not in known:
+                    known[pair] = bool(is_wanted(*pair))
+                if known[pair]:
+                    yield file[number]
+
+    def paths_near(self, *words: str) -> set[str]:
+        """The files that contain one of these words."""
+        return {each.path for each in self._calls if has_word(each, words)}
+
+    def blocks_in(self, path: str) -> set[Block]:
+        """The blocks that the calls of a file stand in."""
+        return {block for within in set(self._by_file[path].column("within")) for block in within}
+
+    def calls_writing(self, *words: str) -> Iterator[Call]:
+        """The calls on whose lines one of these words stands."""
+        return writing(self._calls, words)
+
+    def calls_near(self, *words: str) -> Iterator[Call]:
+        """All calls of the files that contain one of these words."""
+        return (each for file in self._calls if has_word(file, words) for each in file)
 
     @cached_property
     def functions(self) -> dict[str, Evidence[CodeFunction]]:
@@ -61,15 +116,11 @@ class Program:
         return {each.fact.name: each for each in self._seen.all(CodeFunction)}
 
     @cached_property
-    def assigned(self) -> tuple[Evidence[CodeAssigned], ...]:
-        return self._seen.all(CodeAssigned)
-
-    @cached_property
-    def assigned_in(self) -> dict[str, list[Evidence[CodeAssigned]]]:
-        """The assignments of each function, in order."""
+    def functions_in(self) -> dict[str, list[Evidence[CodeFunction]]]:
+        """The functions of each file."""
         found = defaultdict(list)
-        for each in sorted(self.assigned, key=lambda each: each.fact.order):
-            found[each.fact.function].append(each)
+        for each in self.functions.values():
+            found[each.origin.source].append(each)
         return dict(found)
 
     @cached_property
@@ -111,8 +162,13 @@ class Program:
             each = pending.pop()
             if each not in found:
                 found.add(each)
-                pending += self._files_named([name for name, _ in self.files[each].at_once], each)
+                pending += self._imported_at_once(each)
         return found - {path}
+
+    def _imported_at_once(self, path: str) -> set[str]:
+        if path not in self._at_once:
+            self._at_once[path] = self._files_named([name for name, _ in self.files[path].at_once], path)
+        return self._at_once[path]
 
     @cached_property
     def _importers(self) -> dict[str, set[str]]:
@@ -166,13 +222,16 @@ class Program:
 
     def among(self, place: Evidence[Any], *names: str) -> list[Call]:
         """The calls of these names in the files that are related to that of ``place``."""
-        related = self.related(place)
-        return [each for each in self.calls(*names) if each.origin.source in related]
+        key = (place.origin.source, names)
+        if key not in self._among:
+            related = self.related(place)
+            self._among[key] = [each for name in names for each in self._of((name,), related)]
+        return self._among[key]
 
     def methods_among(self, place: Evidence[Any], *names: str) -> list[Call]:
         """The same for methods, whatever the object."""
         related = self.related(place)
-        return [each for each in self.methods(*names) if each.origin.source in related]
+        return [each for name in names for each in self._of(self._methods.get(name, ()), related)]
 
     def any_imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether a related file imports one of these modules, or something of them."""
@@ -184,15 +243,12 @@ class Program:
 
     def callers(self, function: str) -> list[Call]:
         """The calls of a function of the project."""
-        return self._by_target.get(function, [])
+        files = self._by_target.get(function, ()) if function else ()
+        return [file[number] for file in files for number in file.where("target", function)]
 
     @cached_property
-    def _by_target(self) -> dict[str, list[Call]]:
-        found = defaultdict(list)
-        for each in self.all:
-            if each.fact.target:
-                found[each.fact.target].append(each)
-        return found
+    def _by_target(self) -> dict[str, Files]:
+        return by_column(self._calls, "target")
 
     @cached_property
     def handlers(self) -> tuple[Evidence[CodeHandler], ...]:
@@ -209,24 +265,51 @@ class Program:
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of these names, in order of the files."""
         for name in names:
-            yield from self._by_name.get(name, ())
+            yield from self._of((name,))
 
     def methods(self, *names: str) -> Iterator[Call]:
         """The calls whose last part is one of these names, whatever the object."""
         for name in names:
-            yield from self._by_method.get(name, ())
+            yield from self._of(self._methods.get(name, ()))
 
-    def inside(self, function: str) -> list[Call]:
+    def inside(self, function: str) -> Sequence[Call]:
         """The calls in a function, in order."""
         return self._by_function.get(function, [])
+
+    def aims_inside(self, function: str) -> Iterator[tuple[str, str, str]]:
+        """For each call in a function: the file, the name, and the function of the project that it calls."""
+        for file in self._by_function.files(function):
+            names, targets = file.column("name"), file.column("target")
+            yield from ((file.path, names[at], targets[at]) for at in file.where("function", function))
+
+    def calls_ours(self, function: str) -> bool:
+        """Whether a function calls another one of the project."""
+        return any(target for _, _, target in self.aims_inside(function))
+
+    def names_inside(self, function: str) -> set[str]:
+        """The names of the calls in a function."""
+        if function not in self._names:
+            self._names[function] = {name for _, name, _ in self.aims_inside(function)}
+        return self._names[function]
+
+    def named_inside(self, function: str, is_wanted: Callable[[str], object]) -> list[Call]:
+        """The calls in a function whose names are wanted, in order."""
+        if not any(is_wanted(name) for name in self.names_inside(function)):
+            return []
+        return [each for each in self.inside(function) if is_wanted(each.fact.name)]
 
     def in_file(self, place: Evidence[Any]) -> list[Call]:
         """All calls of the file that something stands in."""
         return self.in_path(place.origin.source)
 
+    def methods_in_file(self, place: Evidence[Any], *names: str) -> list[Call]:
+        """The calls in the file of ``place`` whose last part is one of these names."""
+        there = {place.origin.source}
+        return [each for name in names for each in self._of(self._methods.get(name, ()), there)]
+
     def in_path(self, path: str) -> list[Call]:
         """All calls of a file."""
-        return self._by_file.get(path, [])
+        return list(self._by_file[path]) if path in self._by_file else []
 
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""

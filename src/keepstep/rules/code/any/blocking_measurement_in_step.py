@@ -61,10 +61,8 @@ def blocking_measurement_in_step(seen: EvidenceSet) -> Iterator[Found]:
     On a CPU, or where a step is so long that it does not matter.
     """
     known = program(seen)
-    for each in known.all:
-        name = each.fact.name
-        waits = each.fact.method in _METHODS or name in _CALLS
-        if waits and in_every_step(known, each) and not is_without_gradients(each, known):
+    for each in known.named(lambda name: name in _CALLS or name.rpartition(".")[2] in _METHODS):
+        if in_every_step(known, each) and not is_without_gradients(each, known):
             yield Found(
                 title="every step waits for the device",
                 because=f"`{each.fact.text}` makes the host wait until the device is done, in every step",

@@ -71,9 +71,7 @@ def collective_retried(seen: EvidenceSet) -> Iterator[Found]:
     When all ranks are sure to fail together, and the group is made anew.
     """
     known = program(seen)
-    for each in known.all:
-        if each.fact.name not in _COLLECTIVES:
-            continue
+    for each in known.named(_COLLECTIVES.__contains__):
         handlers = blocks(each, "except")
         loops = [block for block in blocks(each, "for", "while") if _RETRY.search(block.text)]
         tried = blocks(each, "try")

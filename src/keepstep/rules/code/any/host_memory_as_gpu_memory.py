@@ -15,6 +15,7 @@ from keepstep.core.rule import rule
 from keepstep.rules.code._asking import program
 
 _HOST = ("psutil.", "resource.getrusage")
+_WORDS = ("psutil", "getrusage")
 _OUTPUT = ("print", "info", "debug", "warning", "log", "add_scalar", "write")
 _OF_GPU = lazy_pattern(
     r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)|(?:gpu|cuda)_(?:used|mb|gb)", most=500
@@ -73,7 +74,7 @@ def host_memory_as_gpu_memory(seen: EvidenceSet) -> Iterator[Found]:
     When the machine has one memory for both, and that is meant.
     """
     known = program(seen)
-    for each in known.all:
+    for each in known.calls_near(*_WORDS):
         fact = each.fact
         is_host = fact.name.startswith(_HOST)
         printed = fact.method in _OUTPUT and any(
@@ -83,7 +84,7 @@ def host_memory_as_gpu_memory(seen: EvidenceSet) -> Iterator[Found]:
         )
         if (is_host and _OF_GPU.search(fact.assigned)) or (printed and _OF_GPU.search(fact.text)):
             yield _found(each)
-    for assigned in known.assigned:
+    for assigned in known.assigned_near(*_WORDS):
         value = assigned.fact.value
         if any(part.startswith(_HOST) for part in (value.made, *value.parts)) and _OF_GPU.search(assigned.fact.target):
             yield _found(assigned)

@@ -35,7 +35,7 @@ def is_compiled_by(known: Program, place: Evidence[Any], compiler: str) -> bool:
     """Whether the program that a line belongs to uses this compiler, as a call or as a decorator."""
     related = known.related(place)
     return bool(known.among(place, compiler)) or any(
-        compiler in each.fact.decorators for each in known.functions.values() if each.origin.source in related
+        compiler in each.fact.decorators for path in related for each in known.functions_in.get(path, ())
     )
 
 
@@ -48,11 +48,7 @@ def lines_that_decide(known: Program, place: Evidence[Any]) -> set[tuple[str, in
     """Where the program that a line belongs to branches by process."""
     related = known.related(place)
     return {
-        (each.origin.source, block.line)
-        for each in known.all
-        if each.origin.source in related
-        for block in each.fact.within
-        if block.kind == "if" and block.ranked
+        (path, block.line) for path in related for block in known.blocks_in(path) if block.kind == "if" and block.ranked
     }
 
 

@@ -107,8 +107,8 @@ def _is_assigned_before(known: Program, call: Call, name: str) -> bool:
     line = call.origin.line or 0
     earlier = [each for each in known.inside(call.fact.function) if (each.origin.line or 0) < line]
     return any(word.search(each.fact.assigned) for each in earlier) or any(
-        each.fact.function == call.fact.function and (each.origin.line or 0) < line and word.search(each.fact.target)
-        for each in known.assigned
+        (each.origin.line or 0) < line and word.search(each.fact.target)
+        for each in known.assigned_in.get(call.fact.function, ())
     )
 
 

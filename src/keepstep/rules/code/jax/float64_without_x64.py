@@ -18,9 +18,13 @@ _ASKS = ("finfo", "iinfo", "dtype", "issubdtype", "result_type", "promote_types"
 
 
 def _doubles(known: Program) -> Iterator[Call]:
-    enabled: set[str] = {each.origin.source for each in known.all if "enable_x64" in each.fact.text.lower()}
-    enabled |= {each.origin.source for each in known.assigned if "enable_x64" in each.fact.target.lower()}
-    for call in known.all:
+    enabled: set[str] = {
+        each.origin.source for each in known.calls_writing("x64", "X64") if "enable_x64" in each.fact.text.lower()
+    }
+    enabled |= {
+        each.origin.source for each in known.assigned_writing("x64", "X64") if "enable_x64" in each.fact.target.lower()
+    }
+    for call in known.named(lambda name: name.startswith("jax.numpy.") or name.endswith("astype"), "float64"):
         if _is_double(call) and not enabled & known.related(call):
             yield call
 

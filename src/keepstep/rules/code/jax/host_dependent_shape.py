@@ -9,7 +9,7 @@ from typing import Any
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeAssigned, CodeCall
+from keepstep.core.facts.code import CodeAssigned, CodeCall, CodeFile
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
@@ -23,10 +23,11 @@ _REST = lazy_pattern(r"\+.*\b\w*(?:index|idx|host|process|rank|pid)\w*(?:\(\))?\
 _COUNTS = re.compile(r"[-+*/]|\blen\(|\.shape\b")
 
 
-def _uneven(known: Program) -> Iterator[Evidence[CodeAssigned] | Call]:
-    for each in known.assigned:
-        if _is_by_process(each.fact) and known.imports(each, "jax") and _makes_global(known, each):
-            yield each
+def _uneven(seen: EvidenceSet) -> Iterator[Evidence[CodeAssigned] | Call]:
+    known = program(seen)
+    for file in seen.all(CodeFile):
+        if known.imports(file, "jax") and _makes_global(known, file):
+            yield from (each for each in known.assigned_in_file(file) if _is_by_process(each.fact))
     for call in known.calls("numpy.array_split"):
         sections = call.fact.argument("indices_or_sections", 1)
         if sections is not None and sections.made == "jax.process_count" and _makes_global(known, call):
@@ -105,8 +106,7 @@ def host_dependent_shape(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When the number of rows is always divisible, or the parts are padded afterwards.
     """
-    known = program(seen)
-    for each in _uneven(known):
+    for each in _uneven(seen):
         yield Found(
             title="processes hold parts of different sizes",
             because=f"`{_text(each)}` gives one process more rows than another; global arrays are made of these parts",

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
@@ -24,6 +25,7 @@ def _early(known: Program) -> Iterator[tuple[Call, Call]]:
     for _ in range(_FARTHEST):
         starts |= {each.fact.function for name in starts for each in known.callers(name)}
     found: dict[tuple[str, int | None], tuple[Call, Call]] = {}
+    at_once = cache(lambda function: list(_unconditional(known, function)))
     for function in sorted(starts):
         inits = [each for each in known.inside(function) if each.fact.name == INIT or each.fact.target in starts]
         inits = [each for each in inits if each.fact.target != function]
@@ -31,7 +33,7 @@ def _early(known: Program) -> Iterator[tuple[Call, Call]]:
             if _is_alone(init):
                 continue
             first = next(_in_function(known, init, inits), None)
-            for use in (*([first] if first else []), *_at_import(known, init, starts)):
+            for use in (*([first] if first else []), *_at_import(known, init, starts, at_once)):
                 found.setdefault((use.origin.source, use.origin.line), (use, init))
     yield from found.values()
 
@@ -53,15 +55,15 @@ def _in_function(known: Program, init: Call, inits: list[Call]) -> Iterator[Call
             yield use
 
 
-def _at_import(known: Program, init: Call, starts: set[str]) -> Iterator[Call]:
+def _at_import(known: Program, init: Call, starts: set[str], at_once: Callable[[str], list[Call]]) -> Iterator[Call]:
     """The uses that run before it because the file, or one that it imports, is imported."""
     path = init.origin.source
     is_inside = not init.fact.function.endswith(".<module>")
     whole = f"{known.files[path].module}.<module>"
     if is_inside and whole not in starts:
-        yield from _unconditional(known, whole)
+        yield from at_once(whole)
     for other in sorted(known.imported_before(path, None if is_inside else init.origin.line)):
-        yield from _unconditional(known, f"{known.files[other].module}.<module>")
+        yield from at_once(f"{known.files[other].module}.<module>")
 
 
 def _unconditional(known: Program, function: str) -> Iterator[Call]:

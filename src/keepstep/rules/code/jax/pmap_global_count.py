@@ -53,7 +53,8 @@ def _is_axis(known: Program, count: Call, name: str) -> bool:
 
 def _lambdas(known: Program, function: str) -> list[Call]:
     """The calls in the lambdas of a function."""
-    names = [name for name in known.functions if name.startswith(f"{function}.<lambda")]
+    here = known.functions_in[known.functions[function].origin.source]
+    names = [each.fact.name for each in here if each.fact.name.startswith(f"{function}.<lambda")]
     return [each for name in names for each in known.inside(name)]
 
 

@@ -55,8 +55,9 @@ def _tells_processes_apart(known: Program, use: Call) -> bool:
         for each in known.among(use, "jax.process_index", "jax.host_id")
     ) or any(
         argument.value.ranked
-        for each in known.all
-        if each.origin.source in related and each.fact.name not in ("print", "jax.distributed.initialize")
+        for path in related
+        for each in known.in_path(path)
+        if each.fact.name not in ("print", "jax.distributed.initialize")
         for argument in each.fact.arguments
     )
 

@@ -34,9 +34,9 @@ def is_also_made_inside(tf: Distributed, made: Call) -> bool:
 
 def compiled_in_scope(tf: Distributed, made: Call) -> Call | None:
     """Where the model is compiled in a scope, if that follows."""
-    for each in tf.known.in_file(made):
+    for each in tf.known.methods_in_file(made, "compile"):
         fact = each.fact
-        if fact.method != "compile" or fact.on is None or fact.on.text != made.fact.assigned:
+        if fact.on is None or fact.on.text != made.fact.assigned:
             continue
         follows = fact.function != made.fact.function or fact.order > made.fact.order
         if follows and any(is_scope(block) for block in fact.within) and _is_same(made, each):
@@ -49,15 +49,14 @@ def used_in_replica(tf: Distributed, made: Call, *, method: str = r"\w+") -> Cal
     if not tf.has_strategy(made.origin.source):
         return None
     variable = re.compile(rf"(?<![\w.]){re.escape(made.fact.assigned)}(\(|\.{method})")
-    for each in tf.known.in_file(made):
-        fact = each.fact
-        if fact.function not in tf.replica or fact.function == made.fact.function:
+    for function in tf.known.functions_in[made.origin.source]:
+        name = function.fact.name
+        if name not in tf.replica or name == made.fact.function or made.fact.assigned in function.fact.parameters:
             continue
-        function = tf.known.functions.get(fact.function)
-        if function is None or made.fact.assigned in function.fact.parameters:
-            continue
-        if variable.search(fact.text) and is_seen_from(made.fact.function, fact.function, made.fact.assigned):
-            return each
+        if is_seen_from(made.fact.function, name, made.fact.assigned):
+            for each in tf.known.inside(name):
+                if variable.search(each.fact.text):
+                    return each
     return None
 
 

@@ -33,12 +33,12 @@ class Before(NamedTuple):
 
 def uses_of_devices(tf: Distributed) -> Direct:
     """The calls that need TensorFlow's runtime, and so start it."""
-    return lambda function: [each for each in tf.known.inside(function) if _USES.match(each.fact.name)]
+    return lambda function: tf.known.named_inside(function, _USES.match)
 
 
 def calls_of(tf: Distributed, names: Iterable[str]) -> Direct:
     chosen = frozenset(names)
-    return lambda function: [each for each in tf.known.inside(function) if each.fact.name in chosen]
+    return lambda function: tf.known.named_inside(function, chosen.__contains__)
 
 
 def in_wrong_order(tf: Distributed, late: list[Call], first: Direct, then: Direct) -> Iterator[Before]:

@@ -54,7 +54,7 @@ class Sizes:
     def totals(self) -> dict[str, set[str]]:
         """By file: what holds such a product."""
         found: dict[str, set[str]] = {}
-        for each in self.tf.known.assigned:
+        for each in self.tf.known.assigned_writing("num_replicas"):
             text = each.fact.value.text
             if _PRODUCT.search(text) or (each.fact.operator == "Mult" and "num_replicas" in text):
                 found.setdefault(each.origin.source, set()).add(each.fact.target)
@@ -65,10 +65,10 @@ class Sizes:
         return found
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        for each in self.tf.known.assigned:
+        for each in self.tf.known.assigned_writing("num_replicas"):
             if "num_replicas" in each.fact.value.text:
                 yield each.origin.source, each.fact.value.text
-        for call in self.tf.known.all:
+        for call in self.tf.known.calls_writing("num_replicas"):
             for argument in call.fact.arguments:
                 if "num_replicas" in argument.value.text:
                     yield call.origin.source, argument.value.text
@@ -111,12 +111,17 @@ class Sizes:
             given = call.fact.argument(name, position)
             if given is not None:
                 yield call, given
-        for call in self.tf.known.calls("functools.partial"):
-            first = call.fact.argument("func", 0)
-            if first is not None and first.target == function:
+        for call, target in self._partials:
+            if target == function:
                 given = call.fact.argument(name, position + 1)
                 if given is not None:
                     yield call, given
+
+    @cached_property
+    def _partials(self) -> list[tuple[Call, str]]:
+        """The calls of ``partial``, with the functions that they are given."""
+        calls = [(call, call.fact.argument("func", 0)) for call in self.tf.known.calls("functools.partial")]
+        return [(call, first.target) for call, first in calls if first is not None and first.target]
 
     def is_trained_on(self, batch: Call) -> bool:
         """Whether the batches are seen to reach ``fit`` or the strategy."""
@@ -165,15 +170,21 @@ class Sizes:
             yield function, ""
 
     def _is_consumed(self, function: str, variable: str) -> bool:
-        for each in self.tf.known.methods("fit", *DISTRIBUTED):
+        named = re.compile(rf"(?<![\w.]){re.escape(variable)}(?!\w)")
+        for each in self._consumers:
+            if variable and not is_seen_from(function, each.fact.function, variable):
+                continue
             for argument in each.fact.arguments:
                 value = argument.value
                 if not variable and (value.target == function or value.made.startswith(function + ".")):
                     return True
-                is_named = bool(variable) and re.search(rf"(?<![\w.]){re.escape(variable)}(?!\w)", value.text)
-                if is_named and is_seen_from(function, each.fact.function, variable):
+                if variable and named.search(value.text):
                     return True
         return False
+
+    @cached_property
+    def _consumers(self) -> list[Call]:
+        return list(self.tf.known.methods("fit", *DISTRIBUTED))
 
     def is_of_one_replica(self, given: Given) -> bool:
         """Whether the size is that of one replica: it is multiplied by their number elsewhere, or its name says so."""

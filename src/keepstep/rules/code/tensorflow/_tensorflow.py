@@ -95,8 +95,8 @@ class Distributed:
         pending = list(started)
         found = set(pending)
         while pending and len(found) < MOST_FOLLOWED:
-            for call in self.known.inside(pending.pop()):
-                target = call.fact.target or self.by_method(call)
+            for path, name, target in self.known.aims_inside(pending.pop()):
+                target = target or self._by_method(path, name)
                 if target and target not in found:
                     found.add(target)
                     pending.append(target)
@@ -104,9 +104,12 @@ class Distributed:
 
     def by_method(self, call: Call) -> str:
         """The function that a method of an unknown object must be: the only one of that name in its file."""
-        if not call.fact.name.startswith("?."):
+        return self._by_method(call.origin.source, call.fact.name)
+
+    def _by_method(self, path: str, name: str) -> str:
+        if not name.startswith("?."):
             return ""
-        named = self._by_last.get((call.origin.source, call.fact.method), [])
+        named = self._by_last.get((path, name.rpartition(".")[2]), [])
         return named[0] if len(named) == 1 else ""
 
     @cached_property
@@ -164,14 +167,15 @@ class Distributed:
     def _strategies(self) -> dict[str, set[str]]:
         """By file: the strategies that it creates."""
         found = defaultdict(set)
-        for each in self.known.all:
-            if _STRATEGY_MADE.match(each.fact.name) and not each.fact.name.endswith("get_strategy"):
+        for each in self.known.named(_STRATEGY_MADE.match):
+            if not each.fact.name.endswith("get_strategy"):
                 found[each.origin.source].add(each.fact.name)
         return found
 
     @cached_property
     def _entered(self) -> set[str]:
-        return {each.origin.source for each in self.known.all if any(is_scope(block) for block in each.fact.within)}
+        near = self.known.paths_near("trategy", "TRATEGY")
+        return {path for path in near if any(is_scope(block) for block in self.known.blocks_in(path))}
 
     def is_legacy(self, place: Evidence[Any]) -> bool:
         """Whether the program uses Keras 2: by its own package, or by the variable that brings it back."""
@@ -182,7 +186,7 @@ class Distributed:
 
     @cached_property
     def _sets_legacy(self) -> set[str]:
-        set_here = {each.origin.source for each in self.known.assigned if "TF_USE_LEGACY_KERAS" in each.fact.target}
+        set_here = {each.origin.source for each in self.known.assigned_to("TF_USE_LEGACY_KERAS")}
         calls = self.known.calls("os.environ.setdefault", "os.putenv", "os.environ.update")
         return set_here | {each.origin.source for each in calls if "TF_USE_LEGACY_KERAS" in each.fact.text}
 
@@ -198,7 +202,8 @@ class Distributed:
         """What a function does of a kind, in order, itself or through the functions that it calls."""
         found = [Moment(each.fact.order, each, each) for each in direct(function)]
         if hops:
-            for call in self.known.inside(function):
+            calls = self.known.inside(function) if self.known.calls_ours(function) else ()
+            for call in calls:
                 if call.fact.target and call.fact.target != function:
                     inner = self.moments(call.fact.target, direct, hops - 1)
                     if inner:
@@ -300,7 +305,7 @@ def is_reduced(tf: Distributed, function: str) -> bool:
 
 def config_set(tf: Distributed) -> Iterator[Evidence[CodeAssigned]]:
     """Where TF_CONFIG is set by assignment."""
-    for each in tf.known.assigned:
+    for each in tf.known.assigned_to("TF_CONFIG"):
         if _SETS_CONFIG.search(each.fact.target):
             yield each
 
@@ -308,9 +313,11 @@ def config_set(tf: Distributed) -> Iterator[Evidence[CodeAssigned]]:
 def config_set_in(tf: Distributed, function: str) -> list[Evidence[Any]]:
     """Where a function sets TF_CONFIG, in any way."""
     calls = ("os.environ.update", "os.environ.setdefault", "os.putenv")
-    assigned = tf.known.assigned_in.get(function, ())
+    assigned = tf.known.assigned_to("TF_CONFIG", function)
     found: list[Evidence[Any]] = [each for each in assigned if _SETS_CONFIG.search(each.fact.target)]
-    found += [each for each in tf.known.inside(function) if each.fact.name in calls and "TF_CONFIG" in each.fact.text]
+    if not tf.known.names_inside(function).isdisjoint(calls):
+        inside = tf.known.inside(function)
+        found += [each for each in inside if each.fact.name in calls and "TF_CONFIG" in each.fact.text]
     return sorted(found, key=lambda each: each.fact.order)
 
 

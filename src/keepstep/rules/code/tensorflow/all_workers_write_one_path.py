@@ -49,10 +49,8 @@ def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
         return True
     values = [
         each.fact.value
-        for each in tf.known.assigned
-        if each.origin.source == save.origin.source
-        and each.fact.target == path.text
-        and is_seen_from(each.fact.function, save.fact.function, path.text)
+        for each in tf.known.assigned_in_file(save)
+        if each.fact.target == path.text and is_seen_from(each.fact.function, save.fact.function, path.text)
     ]
     function = tf.known.functions.get(save.fact.function)
     if function is not None and path.text in function.fact.parameters:

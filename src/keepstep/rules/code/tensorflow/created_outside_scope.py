@@ -23,6 +23,11 @@ from keepstep.rules.code.tensorflow._tensorflow import Distributed, conditions, 
 _OPTIMIZERS = re.compile(r"^keras\.optimizers\.(?!SGD$|schedules|legacy|experimental|get$)[A-Z]\w+$")
 
 
+def _is_trained(tf: Distributed, name: str, target: str) -> bool:
+    """Whether a call may create something that a strategy trains."""
+    return name == "tensorflow.Variable" or _OPTIMIZERS.match(name) is not None or tf.is_model(name, target)
+
+
 def _what_and_use(tf: Distributed, made: Call) -> tuple[str, Call | None]:
     """What is created, and where it meets the strategy."""
     name = made.fact.name
@@ -76,8 +81,8 @@ def created_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
     When the strategy has one replica, or the scope is entered by code that was not read.
     """
     tf = distributed(seen)
-    for each in tf.known.all:
-        if not each.fact.assigned or each.origin.source not in tf.files:
+    for each in tf.known.aimed(lambda name, target: _is_trained(tf, name, target), tf.files):
+        if not each.fact.assigned:
             continue
         what, use = _what_and_use(tf, each)
         if use is None or not is_made_outside(tf, each) or is_also_made_inside(tf, each):

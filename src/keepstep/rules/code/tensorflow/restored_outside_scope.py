@@ -31,11 +31,12 @@ _LOADS = frozenset(
 )
 
 
-def _loads(tf: Distributed, call: Call) -> bool:
-    if call.fact.name in _LOADS:
-        return True
-    function = tf.known.functions.get(call.fact.target)
-    return function is not None and bool(_LOADS.intersection(function.fact.returns))
+def _loading(tf: Distributed) -> Iterator[Call]:
+    """The calls that load a model, and those of functions that return a loaded one."""
+    yield from tf.known.named(_LOADS.__contains__)
+    for name, function in tf.known.functions.items():
+        if _LOADS.intersection(function.fact.returns):
+            yield from (each for each in tf.known.callers(name) if each.fact.name not in _LOADS)
 
 
 def _fit(tf: Distributed, loaded: Call) -> Call | None:
@@ -97,8 +98,8 @@ def restored_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
     When the loaded model is meant to be trained on one device.
     """
     tf = distributed(seen)
-    for each in tf.known.all:
-        if not each.fact.assigned or not _loads(tf, each) or not is_made_outside(tf, each):
+    for each in _loading(tf):
+        if not each.fact.assigned or not is_made_outside(tf, each):
             continue
         use = compiled_in_scope(tf, each) or used_in_replica(tf, each) or _fit(tf, each)
         if use is not None:

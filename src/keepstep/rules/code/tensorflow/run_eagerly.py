@@ -83,7 +83,7 @@ def run_eagerly(seen: EvidenceSet) -> Iterator[Found]:
         if given is None or given.literal != "True" or conditions(each.fact) or not _is_distributed(tf, each):
             continue
         yield _found(at_line(each, given.line))
-    for setting in tf.known.assigned:
+    for setting in tf.known.assigned_to(".run_eagerly"):
         if not setting.fact.target.endswith(".run_eagerly") or setting.fact.value.literal != "True":
             continue
         if not conditions(setting.fact) and _is_distributed(tf, setting):

@@ -48,8 +48,7 @@ def _is_effect(tf: Distributed, call: Call) -> bool:
         each.fact.target == fact.on.text
         and each.fact.value.text.startswith(("[", "list("))
         and is_seen_from(each.fact.function, fact.function, fact.on.text)
-        for each in tf.known.assigned
-        if each.origin.source == call.origin.source
+        for each in tf.known.assigned_in_file(call)
     )
 
 
@@ -61,15 +60,14 @@ def _is_tensor(tf: Distributed, value: Value, function: str) -> bool:
 
 def _is_counter(tf: Distributed, counted: Evidence[CodeAssigned]) -> bool:
     fact = counted.fact
-    if fact.operator not in ("Add", "Sub") or fact.on is None or not fact.target.startswith("self."):
+    if fact.on is None or not fact.target.startswith("self."):
         return False
     return any(
         each.fact.target == fact.target
         and each.fact.value.literal is not None
         and not each.fact.operator
         and is_seen_from(each.fact.function, fact.function, fact.target)
-        for each in tf.known.assigned
-        if each.origin.source == counted.origin.source
+        for each in tf.known.assigned_in_file(counted)
     )
 
 
@@ -142,7 +140,7 @@ def side_effect_in_replica(seen: EvidenceSet) -> Iterator[Found]:
                 Fix(do="return the tensor from the step, and use it outside; in the step, use tf.print or tf.Variable"),
             ),
         )
-    for counted in tf.known.assigned:
+    for counted in (*tf.known.assigned_with("Add"), *tf.known.assigned_with("Sub")):
         if _is_in_step(tf, counted.fact.function) and _is_counter(tf, counted):
             yield Found(
                 title=f"{counted.fact.target} is counted only while the step is traced",

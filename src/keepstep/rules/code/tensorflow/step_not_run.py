@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeCall
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeCall, CodeFunction
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call
@@ -25,6 +25,14 @@ def _trains(tf: Distributed, function: str) -> bool:
         return False
     names = {each.fact.method for each in inside}
     return "apply_gradients" in names and "gradient" in names
+
+
+def _calls_of_steps(tf: Distributed) -> Iterator[tuple[Call, Evidence[CodeFunction]]]:
+    """The calls of functions that train, with these."""
+    for name in dict.fromkeys(each.fact.function for each in tf.known.methods("apply_gradients")):
+        function = tf.known.functions.get(name)
+        if function is not None and _trains(tf, name):
+            yield from ((each, function) for each in tf.known.callers(name))
 
 
 def _gets_distributed(tf: Distributed, call: Call, hops: int) -> bool:
@@ -89,11 +97,8 @@ def step_not_run(seen: EvidenceSet) -> Iterator[Found]:
     When the function calls `strategy.run` in a way that was not understood.
     """
     tf = distributed(seen)
-    for each in tf.known.all:
-        function = tf.known.functions.get(each.fact.target)
-        if function is None or each.fact.function in tf.replica or not _trains(tf, each.fact.target):
-            continue
-        if not _gets_distributed(tf, each, 3):
+    for each, function in _calls_of_steps(tf):
+        if each.fact.function in tf.replica or not _gets_distributed(tf, each, 3):
             continue
         yield Found(
             title=f"{each.fact.method}() is called directly, not through strategy.run",

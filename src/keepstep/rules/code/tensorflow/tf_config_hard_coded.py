@@ -39,10 +39,8 @@ def _written(tf: Distributed, place: Evidence[CodeAssigned]) -> str:
 def _values(tf: Distributed, place: Evidence[CodeAssigned], name: str) -> list[str]:
     return [
         each.fact.value.text
-        for each in tf.known.assigned
-        if each.origin.source == place.origin.source
-        and each.fact.target == name
-        and is_seen_from(each.fact.function, place.fact.function, name)
+        for each in tf.known.assigned_in_file(place)
+        if each.fact.target == name and is_seen_from(each.fact.function, place.fact.function, name)
     ]
 
 
@@ -80,8 +78,8 @@ def _is_changed(tf: Distributed, place: Evidence[CodeAssigned]) -> bool:
     """Whether the program writes another index into it later, or sets it several times."""
     changed = [
         each
-        for each in tf.known.assigned
-        if each.origin.source == place.origin.source and re.search(r"""\[["'](index|task)["']\]$""", each.fact.target)
+        for each in tf.known.assigned_in_file(place)
+        if re.search(r"""\[["'](index|task)["']\]$""", each.fact.target)
     ]
     here = [each for each in config_set(tf) if each.origin.source == place.origin.source]
     return bool(changed) or len(here) > 1

@@ -77,9 +77,9 @@ def tpu_float64(seen: EvidenceSet) -> Iterator[Found]:
     When the value stays on the host, as in a pipeline that turns it into float32 later.
     """
     tf = distributed(seen)
-    files = {each.origin.source for each in tf.known.calls(*TPU)}
-    for each in tf.known.all:
-        if each.origin.source not in files or not _makes_tensors(tf, each):
+    files = dict.fromkeys(each.origin.source for each in tf.known.calls(*TPU))
+    for each in (call for path in files for call in tf.known.in_path(path)):
+        if not _makes_tensors(tf, each):
             continue
         wide = next((argument.value for argument in each.fact.arguments if _is_wide(each, argument)), None)
         if wide is not None:

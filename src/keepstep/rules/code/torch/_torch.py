@@ -34,7 +34,7 @@ def binds_a_device(known: Program, place: Evidence[Any]) -> bool:
     if known.among(place, "torch.cuda.set_device", "torch.cuda.device", "torch.accelerator.set_device_index"):
         return True
     related = known.related(place)
-    return any("CUDA_VISIBLE_DEVICES" in each.fact.target for each in known.assigned if each.origin.source in related)
+    return any(each.origin.source in related for each in known.assigned_to("CUDA_VISIBLE_DEVICES"))
 
 
 def uses_cuda(known: Program, place: Evidence[Any]) -> bool:

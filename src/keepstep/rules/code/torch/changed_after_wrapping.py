@@ -19,7 +19,7 @@ def _freezes(known: Program, call: Call) -> bool:
     if not call.fact.target and call.fact.method.startswith(("freeze", "unfreeze")):
         return True
     return bool(call.fact.target) and any(
-        each.fact.function == call.fact.target and each.fact.target.endswith("requires_grad") for each in known.assigned
+        each.fact.target.endswith("requires_grad") for each in known.assigned_in.get(call.fact.target, ())
     )
 
 
@@ -80,15 +80,10 @@ def changed_after_wrapping(seen: EvidenceSet) -> Iterator[Found]:
     When the model is wrapped again afterwards.
     """
     known = program(seen)
-    for each in known.assigned:
-        on = each.fact.on
-        changes = on is not None and on.made.startswith(f"{DDP}.module") and each.fact.target.count(".") > 1
-        if changes and (each.fact.value.made.startswith("torch.nn.") or each.fact.target.endswith("requires_grad")):
+    for each in known.assigned_on(lambda made: made.startswith(f"{DDP}.module")):
+        is_module = each.fact.value.made.startswith("torch.nn.") or each.fact.target.endswith("requires_grad")
+        if is_module and each.fact.target.count(".") > 1:
             yield _found(each, each.fact.target)
-    for call in known.all:
-        name = call.fact.name
-        if not name.startswith(f"{DDP}.module."):
-            continue
-        method = name.rpartition(".")[2]
-        if method in ("requires_grad_", "register_parameter", "add_module") or _freezes(known, call):
+    for call in known.named(lambda name: name.startswith(f"{DDP}.module.")):
+        if call.fact.method in ("requires_grad_", "register_parameter", "add_module") or _freezes(known, call):
             yield _found(call, call.fact.text)

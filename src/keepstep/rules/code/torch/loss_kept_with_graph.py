@@ -108,10 +108,9 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Iterator[Found]:
     When the sum itself is what `backward` is called on, as for several losses of one step.
     """
     known = program(seen)
-    for each in known.assigned:
+    for each in known.assigned_with("Add"):
         fact, value = each.fact, each.fact.value
-        is_sum = fact.operator == "Add" and value.text.isidentifier()
-        if is_sum and _is_kept(known, fact, value.text, fact.target, value.made in _LOSSES):
+        if value.text.isidentifier() and _is_kept(known, fact, value.text, fact.target, value.made in _LOSSES):
             yield _found(each, value.text)
     for call in known.methods("append"):
         given, kept = call.fact.argument("", 0), call.fact.on

@@ -13,9 +13,13 @@ from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import DDP, is_without_gradients
 
+_OF_WRAPPER = (DDP, f"{DDP}.module", f"{DDP}.module.__call__")
+
 
 def _bare_calls(known: Program, backward: Call) -> Iterator[Call]:
     """The calls of a wrapped module, past its wrapper, from which this loss comes."""
+    if known.names_inside(backward.fact.function).isdisjoint(_OF_WRAPPER):
+        return
     inside = known.inside(backward.fact.function)
     source = f"{backward.fact.on.made} {backward.fact.on.parts}" if backward.fact.on else ""
     wraps = [each for each in inside if each.fact.name == DDP]
@@ -24,7 +28,7 @@ def _bare_calls(known: Program, backward: Call) -> Iterator[Call]:
     for each in inside:
         if each.fact.order > backward.fact.order or is_without_gradients(each, known):
             continue
-        if each.fact.name in (f"{DDP}.module", f"{DDP}.module.__call__") and f"{DDP}.module" in source:
+        if each.fact.name in _OF_WRAPPER[1:] and f"{DDP}.module" in source:
             yield each
         name = each.fact.text.partition("(")[0]
         wrap = wrapped.get(name)
@@ -35,7 +39,7 @@ def _bare_calls(known: Program, backward: Call) -> Iterator[Call]:
 
 
 def _averages(known: Program, backward: Call) -> bool:
-    return any(each.fact.name == "torch.distributed.all_reduce" for each in known.inside(backward.fact.function))
+    return "torch.distributed.all_reduce" in known.names_inside(backward.fact.function)
 
 
 @rule(id="COD110", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)

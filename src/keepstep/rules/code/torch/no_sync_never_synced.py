@@ -30,7 +30,7 @@ def _others(known: Program, backward: Call) -> bool:
 
 def _shifted(known: Program) -> Iterator[Found]:
     """Where no_sync is entered by another count than the step: ``i % n != 0`` against ``(i + 1) % n == 0``."""
-    for each in known.assigned:
+    for each in known.assigned_writing("no_sync"):
         if not each.fact.value.text.endswith(".no_sync") or not each.fact.within:
             continue
         entered = _COUNT.fullmatch(each.fact.within[-1].text)

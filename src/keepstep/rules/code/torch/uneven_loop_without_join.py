@@ -95,7 +95,7 @@ def uneven_loop_without_join(seen: EvidenceSet) -> Iterator[Found]:
     """
     known = program(seen)
     told = set()
-    for each in known.all:
+    for each in known.calls_near("DataLoader"):
         loops = [block for block in blocks(each, "for") if block.made.startswith(LOADER)]
         if not loops or not known.among(each, DDP) or not _trains(known, each) or _joins(known, each):
             continue

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units as bytes, on their way between processes and in the cache: plain things only, so unpacking runs no code."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+from keepstep.parse.code.unit import FunctionSeen, Returned, Unit
+
+BROKEN = (pickle.UnpicklingError, EOFError, AttributeError, TypeError, ValueError, IndexError, KeyError)
+"""What :func:`unpacked` may raise."""
+
+
+class _Closed(pickle.Unpickler):
+    """Makes nothing but what Python has built in."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a unit")
+
+
+def packed(unit: Unit) -> bytes:
+    functions = [(*each[:8], [tuple(given) for given in each.returns], each.decorated) for each in unit.functions]
+    return pickle.dumps(tuple(unit._replace(functions=functions)), protocol=5)  # type: ignore[arg-type]
+
+
+def unpacked(data: bytes) -> Unit:
+    unit = Unit._make(_Closed(io.BytesIO(data)).load())
+    for number, each in enumerate(unit.functions):
+        returns = tuple([Returned._make(given) for given in each[8]])
+        unit.functions[number] = FunctionSeen(*each[:8], returns, each[9])
+    return unit
