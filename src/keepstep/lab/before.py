@@ -91,14 +91,10 @@ def checked(run: Run) -> Report:
     """As `keepstep check data FOLDER --classes 10 --workers RANKS --batch B --policy P`."""
     policy, batch, _ = TELLS.get(run.scenario.name, (PER_FILE, 16, ()))
     seen = look_at_data(DataRequest(paths=(str(run.data),), asked=Asked(values=True, classes=CLASSES, labels=("y",))))
-    known = {name: records for name, records in seen.records.items() if records is not None}
-    if len(known) == len(seen.records) and known:
-        made = plan(
-            [FileRecords(name, records) for name, records in known.items()],
-            ranks=run.scenario.ranks,
-            batch=batch,
-            policy=policy,
-        )
+    counted = list(seen.counted())
+    files = [FileRecords(unit.path, records) for unit, records in counted if records is not None]
+    if files and len(files) == len(counted):
+        made = plan(files, ranks=run.scenario.ranks, batch=batch, policy=policy)
         seen.collected.take(evidence_of(made))
     return judge(seen.collected)
 
