@@ -74,6 +74,7 @@ def ray_train(nodes: Nodes) -> None:
         nodes.cpus = 0 if host == 0 else 2  # the driver's node has no ranks
         nodes.start(host)
     nodes.env["RAY_ADDRESS"] = f"{lab.address(0)}:6379"
+    nodes.env["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = "180"  # else it never starts on a crowded machine
     nodes.each(lambda _: [sys.executable, str(JOBS / "ray_train_job.py"), str(nodes.folder)], count=1)
 
 
