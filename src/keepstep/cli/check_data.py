@@ -21,6 +21,8 @@ from keepstep.core.redact import redacted
 from keepstep.errors import UserError
 
 INTERRUPTED = 130
+MOST_SAID = 20
+"""Files that are named one by one."""
 
 
 def check_data_verb(asked: argparse.Namespace) -> int:
@@ -133,7 +135,11 @@ def _rescue(asked: argparse.Namespace, seen: DataSeen) -> None:
     if asked.extract:
         say(extract(seen.broken, Path(asked.extract)))
     if asked.clean:
-        for line in clean(seen.broken, Path(asked.clean)):
-            say(line)
+        number = 0
+        for number, line in enumerate(clean(seen.broken, Path(asked.clean)), 1):
+            if number <= MOST_SAID:
+                say(line)
+        if number > MOST_SAID:
+            say(f"and {number - MOST_SAID:,} more files, in the same way")
     if asked.quarantine:
         say(quarantine(seen.broken, Path(asked.quarantine)))

@@ -63,13 +63,6 @@ def test_a_folder_with_everything_strange_in_it(tmp_path: Path) -> None:
     assert any("good" not in each.what and "not a regular file" in each.why for each in report.coverage)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission_is_a_finding(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(LINES)
-    (tmp_path / "a.jsonl").chmod(0)
-    assert rules_of(report_on(tmp_path)) == ["DAT307"]
-
-
 def test_what_the_system_refuses_is_a_finding(tmp_path: Path) -> None:
     found = read_unit(Unit(str(tmp_path), str(tmp_path)), Asked())
     assert found.unreadable

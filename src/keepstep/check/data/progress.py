@@ -64,7 +64,7 @@ class Progress:
         files, fresh = self._done_files - self._old_files, read - self._old
         worked = files * FILE_COSTS + fresh
         ahead = (self._files - self._done_files) * FILE_COSTS + self._total - read
-        left = f", {duration(ahead * spent_s / worked)} left" if worked > 0 and ahead > 0 else ""
+        left = f", {duration(ahead * spent_s / worked)} left" if worked >= FILE_COSTS and ahead > 0 else ""
         speed = max(spent_s, 0.001)
         rate = f"{size(fresh / speed)}/s"
         if self._total < self._files * MANY_SMALL:
