@@ -139,7 +139,8 @@ class _File:
 
     def _block(self, block: BlockSeen, function: str) -> Block:
         if block not in self._blocks:
-            known = self.project.known(block.test, self.unit.module, parameters=self._parameters[function])
+            parameters = self._parameters[function]
+            known = self.project.known(block.test, self.unit.module, parameters=parameters, function=function)
             ranked = is_ranked(known)
             self._blocks[block] = Block(
                 kind=block.kind, line=block.line, text=block.text, made=block.made, ranked=ranked

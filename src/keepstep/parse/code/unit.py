@@ -104,6 +104,8 @@ class Returned(NamedTuple):
     """The functions that make it."""
     ranked: bool
     made: str
+    elements: tuple[Returned, ...] = ()
+    """Those of a tuple."""
 
 
 class FunctionSeen(NamedTuple):

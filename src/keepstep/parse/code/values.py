@@ -69,10 +69,17 @@ def bound(known: Known) -> Test:
 
 def is_told(made: str, state: State) -> bool:
     """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in _TOLD or (state.may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
+    return made in _TOLD or (state.may_be_ours(made) and is_object(made))
+
+
+def is_object(made: str) -> bool:
+    """Whether it is an object of a class, by the name of that."""
+    return "." in made and made.rpartition(".")[2][:1].isupper()
 
 
 def number_of(literal: str | None) -> int | None:
+    """The number that a constant is, also in quotes, as in a variable of the environment."""
+    literal = literal[1:-1] if literal is not None and literal[:1] in ("'", '"') else literal
     try:
         return int(literal) if literal is not None and literal not in ("True", "False") else None
     except ValueError:
