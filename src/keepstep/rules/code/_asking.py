@@ -9,7 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler
+from keepstep.core.facts.code import (
+    Block,
+    CodeAssigned,
+    CodeCall,
+    CodeDiverges,
+    CodeFile,
+    CodeFunction,
+    CodeHandler,
+    Value,
+)
 
 Call = Evidence[CodeCall]
 
@@ -182,6 +191,19 @@ class Program:
         names = self.files[path].imports
         return any(name == module or name.startswith(module + ".") for name in names for module in modules)
 
+    def default_of(self, place: Evidence[Any], value: Value) -> str | None:
+        """The default of the option that a value like ``args.batch_size`` is, if one is declared near."""
+        owner, _, name = value.text.rpartition(".")
+        if owner.rpartition(".")[2] not in _OPTIONS or not name.isidentifier():
+            return None
+        near = self.near(place)
+        found = [
+            each.fact.argument("default")
+            for each in self.methods("add_argument")
+            if each.origin.source in near and _is_option(each, name)
+        ]
+        return found[0].literal if len(found) == 1 and found[0] is not None else None
+
     def callers(self, function: str) -> list[Call]:
         """The calls of a function of the project."""
         return self._by_target.get(function, [])
@@ -231,6 +253,15 @@ class Program:
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""
         return self._imports(place.origin.source, modules)
+
+
+_OPTIONS = ("args", "opt", "opts", "options", "FLAGS", "config", "cfg", "flags", "hparams")
+
+
+def _is_option(declared: Call, name: str) -> bool:
+    """Whether ``add_argument("--batch-size", ...)`` declares an option of that name."""
+    given = [each.value.literal or "" for each in declared.fact.arguments if not each.name]
+    return any(literal.strip("'\"").lstrip("-").replace("-", "_") == name for literal in given)
 
 
 def _beside(name: str, module: str, modules: dict[str, str]) -> str | None:

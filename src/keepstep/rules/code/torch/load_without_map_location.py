@@ -75,11 +75,16 @@ def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
     known = program(seen)
     for each in known.calls("torch.load"):
         names = {argument.name for argument in each.fact.arguments}
-        if each.fact.argument("map_location", 1) is not None or "**" in names or is_on_some_ranks(each):
+        where = each.fact.argument("map_location", 1)
+        is_first = where is not None and (where.literal == "'cuda:0'" or where.made == "torch.device[cuda:0]")
+        if (where is not None and not is_first) or "**" in names or is_on_some_ranks(each):
             continue
         if not _is_a_checkpoint(known, each):
             continue
-        if any(_maps(other) for other in known.inside(each.fact.function)) or "BytesIO" in each.fact.text:
+        if (
+            any(_maps(other) and other is not each for other in known.inside(each.fact.function))
+            or "BytesIO" in each.fact.text
+        ):
             continue
         if not runs_several_processes(known, each) or not uses_cuda(known, each):
             continue
