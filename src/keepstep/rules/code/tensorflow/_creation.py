@@ -33,10 +33,10 @@ def is_also_made_inside(tf: Distributed, made: Call) -> bool:
 
 
 def compiled_in_scope(tf: Distributed, made: Call) -> Call | None:
-    """Where the model is compiled in a scope, if that follows."""
+    """Where the model is compiled or fitted in a scope, if that follows."""
     for each in tf.known.in_file(made):
         fact = each.fact
-        if fact.method != "compile" or fact.on is None or fact.on.text != made.fact.assigned:
+        if fact.method not in ("compile", "fit") or fact.on is None or fact.on.text != made.fact.assigned:
             continue
         follows = fact.function != made.fact.function or fact.order > made.fact.order
         if follows and any(is_scope(block) for block in fact.within) and _is_same(made, each):

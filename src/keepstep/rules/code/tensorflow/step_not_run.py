@@ -24,7 +24,15 @@ def _trains(tf: Distributed, function: str) -> bool:
     ):
         return False
     names = {each.fact.method for each in inside}
-    return "apply_gradients" in names and "gradient" in names
+    return ("apply_gradients" in names and "gradient" in names) or _minimizes(inside)
+
+
+def _minimizes(inside: list[Call]) -> bool:
+    """Whether a Keras optimizer is given the variables of a model."""
+    return any(
+        each.fact.method == "minimize" and any("trainable" in argument.value.text for argument in each.fact.arguments)
+        for each in inside
+    )
 
 
 def _gets_distributed(tf: Distributed, call: Call, hops: int) -> bool:
