@@ -21,7 +21,7 @@ _SHARDING = lazy_pattern(r"(?i)fully_?shard|fsdp|parallelize", most=200)
 
 
 def _is_sharded_later(known: Program, place: Evidence[CodeDiverges]) -> bool:
-    """Whether the model is still whole there, so that its state is no collective."""
+    """Whether the model is still whole there: then its state is no collective."""
     return any(
         _SHARDING.search(each.fact.name) and (each.origin.line or 0) > (place.origin.line or 0)
         for each in known.inside(place.fact.function)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fits a regression; the validation loss is asked for in one line.
 
-Shows: hang 2 ranks torch
+Shows: nothing here (not confirmed on two ranks)
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a line on two ranks; a report at the end of each epoch averages the loss.
 
-Shows: hang 2 ranks torch
+Shows: nothing here (not confirmed on two ranks)
 """
 
 import torch

@@ -2,7 +2,7 @@
 """Trains on records of which some are broken; a bad batch is skipped.
 
 From: https://github.com/pytorch/pytorch/issues/44353
-Shows: hang 2 ranks torch
+Shows: nothing here (not confirmed on two ranks)
 """
 
 import torch

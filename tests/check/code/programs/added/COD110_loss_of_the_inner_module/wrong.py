@@ -2,7 +2,7 @@
 """A model with a method that computes its own loss.
 
 From: https://github.com/rosinality/swapping-autoencoder-pytorch/issues/22
-Shows: differs 2 ranks torch (weights)
+Shows: nothing here (not confirmed on two ranks)
 """
 
 import torch
