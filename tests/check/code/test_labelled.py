@@ -65,12 +65,12 @@ def scored(folder: Path) -> Score:
     return score
 
 
-@pytest.mark.parametrize(("folder", "least"), [("shown", 0.95), ("held_out", 0.4)])
+@pytest.mark.parametrize(("folder", "least"), [("shown", 0.95), ("added", 0.95), ("held_out", 0.55)])
 def test_bugs_are_found_where_they_are_and_right_programs_are_left_alone(folder: str, least: float) -> None:
     score = scored(PROGRAMS / folder)
-    assert len(score.found) + len(score.missed) >= 45
+    assert len(score.found) + len(score.missed) >= 38
     assert score.recall >= least, f"{score.recall:.0%}: {len(score.found)} found, {len(score.missed)} missed"
-    if folder == "shown":
+    if folder != "held_out":
         assert score.false == []
     else:
         assert len(score.false) <= 2

@@ -25,7 +25,7 @@ from keepstep.parse.code.unit import Unit
 from keepstep.rules import code_rules
 from keepstep.rules.code._asking import program
 
-PROGRAMS = Path(__file__).parent / "programs" / "shown"
+PROGRAMS = Path(__file__).parent / "programs"
 PROGRAM = """
 import os
 import torch
@@ -48,6 +48,9 @@ class Trainer:
             settings = {"state": self.model.state_dict(), "epoch": 1}
             torch.save(settings, os.path.join("out",
                                               "last.pt"))
+
+    def place(self):
+        return self.rank, "out"
 """
 
 
@@ -65,7 +68,9 @@ def the_call(name: str) -> CodeCall:
 
 
 def test_two_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, path in enumerate(sorted(PROGRAMS.glob("*/wrong.py"))[::4]):
+    for number, path in enumerate(
+        sorted(path for part in ("shown", "added") for path in (PROGRAMS / part).glob("*/wrong.py"))[::2]
+    ):
         (tmp_path / f"p{number}.py").write_text(path.read_text())
     asked = CodeRequest(paths=(tmp_path,), preview=True)
     found = []
@@ -115,6 +120,7 @@ def test_only_what_is_asked_for_is_made() -> None:
 
 def test_a_unit_comes_back_as_it_was() -> None:
     there = unit()
+    assert any(each.elements for function in there.functions for each in function.returns)
     assert unpacked(packed(there)) == there
 
 

@@ -49,6 +49,15 @@ class Left:
     how: str
     line: int
     under: Condition | None = None
+    loop: tuple[int, int] | None = None
+    """The first and last line of the loop that it stands in."""
+
+    def misses(self, issued: Issued) -> bool:
+        """Whether whoever leaves here does not come to a collective: ``break`` and ``continue`` leave a loop only."""
+        if self.how in ("break", "continue") and self.loop is not None:
+            first, last = self.loop
+            return (first if self.how == "break" else self.line) < issued.line <= last
+        return issued.line > self.line
 
 
 Item = Issued | Optional | Left
@@ -134,8 +143,21 @@ def _explained(
             return Divergence(under_ours, "sides", under_ours.under, instead=under_others)
     found = under_ours or under_others
     if found is not None and found.under is not None:
-        return Divergence(found, "branch", found.under)
+        other = traces[1] if found is under_ours else traces[0]
+        instead = _instead(found.under, other, traces[0] if found is under_ours else traces[1])
+        return Divergence(found, "sides" if instead else "branch", found.under, instead=instead)
     return _left_early(traces, function)
+
+
+def _instead(condition: Condition, other: Trace, mine: Trace) -> Issued | None:
+    """What the other side of a branch issues: in its ``else``, or after it if this side returns."""
+    here = {each.line for each in issued_in(mine) if each.under == condition}
+    theirs = next((each for each in issued_in(other) if each.under == condition and each.line not in here), None)
+    if theirs is not None:
+        return theirs
+    returns = any(left.under == condition and left.how == "return" for left in lefts(mine))
+    after = (each for each in surely_issued(other) if each.under is None and each.line > condition.line)
+    return next(after, None) if returns else None
 
 
 def _left_early(traces: tuple[Trace, Trace], function: str) -> Divergence | None:
@@ -149,7 +171,7 @@ def _left_early(traces: tuple[Trace, Trace], function: str) -> Divergence | None
             if left.under is None or left.under.function != function:
                 continue
             coming = issued_in(theirs) if is_sure else surely_issued(theirs)
-            missed = next((each for each in coming if each.line > left.line or left.how == "break"), None)
+            missed = next((each for each in coming if left.misses(each)), None)
             if missed is not None:
                 return Divergence(missed, "exit", left.under, left=left)
     return None

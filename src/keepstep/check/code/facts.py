@@ -238,7 +238,8 @@ class _File:
     def _block(self, number: int, function: str) -> Block:
         if number not in self._blocks:
             kind, line, text, made, test = self.unit.blocks[number]
-            known = self.project.known(test, self.unit.module, parameters=self._parameters.get(function, ()))
+            parameters = self._parameters.get(function, ())
+            known = self.project.known(test, self.unit.module, parameters=parameters, function=function)
             self._blocks[number] = Block(kind=kind, line=line, text=text, made=made, ranked=is_ranked(known))
         return self._blocks[number]
 

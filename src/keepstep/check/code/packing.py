@@ -21,13 +21,21 @@ class _Closed(pickle.Unpickler):
 
 
 def packed(unit: Unit) -> bytes:
-    functions = [(*each[:8], [tuple(given) for given in each.returns], each.decorated) for each in unit.functions]
+    functions = [(*each[:8], [_plain(given) for given in each.returns], each.decorated) for each in unit.functions]
     return pickle.dumps(tuple(unit._replace(functions=functions)), protocol=5)  # type: ignore[arg-type]
 
 
 def unpacked(data: bytes) -> Unit:
     unit = Unit._make(_Closed(io.BytesIO(data)).load())
     for number, each in enumerate(unit.functions):
-        returns = tuple([Returned._make(given) for given in each[8]])
+        returns = tuple([_given_back(given) for given in each[8]])
         unit.functions[number] = FunctionSeen(*each[:8], returns, each[9])
     return unit
+
+
+def _plain(given: Returned) -> tuple[Any, ...]:
+    return (*given[:5], [tuple(each) for each in given.elements])
+
+
+def _given_back(plain: tuple[Any, ...]) -> Returned:
+    return Returned._make((*plain[:5], tuple([Returned._make(each) for each in plain[5]])))

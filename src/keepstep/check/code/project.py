@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
-from keepstep.parse.code.unit import FunctionSeen, Test, Unit
+from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test, Unit
 from keepstep.parse.code.vocabulary import COMPILERS, SHARDING
 
 MOST_HOPS = 6
@@ -51,7 +52,7 @@ class Project:
         return self._resolved[key]
 
     def _may_be_here(self, name: str) -> bool:
-        """Whether anything in the project is called so: a quick answer for the many names of libraries."""
+        """Whether anything in the project has that name: a quick answer for the many names of libraries."""
         owner, _, last = name.rpartition(".")
         return last in self._last_names or (last == "__call__" and owner.rpartition(".")[2] in self._last_names)
 
@@ -93,6 +94,11 @@ class Project:
             if longer in self.functions or owner in self.modules or owner in self.classes or longer in self.classes:
                 return self._find(longer, module, hops - 1)
         return None
+
+    def within(self, function: FunctionSeen) -> list[FunctionSeen]:
+        """The functions that are defined in a function."""
+        unit = self.units[self.file_of[function.name]]
+        return [each for each in unit.functions if each.name.startswith(f"{function.name}.")]
 
     def of_result(self, name: str, module: str, hops: int = MOST_HOPS) -> str:
         """The path of a method of what a function of the project returns, by what that is; empty: unknown."""
@@ -137,11 +143,16 @@ class Project:
         return self._returned[key]
 
     def _what_returns(self, name: str, module: str, hops: int) -> Test | None:
-        function = self.function(name, module) if hops else None
+        whole, _, index = name.removesuffix("]").rpartition("[") if name.endswith("]") else (name, "", "")
+        function = self.function(whole, module) if hops else None
         if function is None:
             return None
         inside = self.module_of(function)
-        for test, is_rank, functions, differs, _ in function.returns:
+        returns = function.returns
+        if index:
+            at = int(index) if index.isdecimal() else 0
+            returns = tuple(each.elements[at] for each in returns if at < len(each.elements))
+        for test, is_rank, functions, differs, *_ in returns:
             if is_rank:
                 return ("rank",)
             if differs and test is None:
@@ -159,18 +170,49 @@ class Project:
     def module_of(self, function: FunctionSeen) -> str:
         return self.units[self.file_of[function.name]].module
 
-    def known(self, test: Test, module: str, hops: int = MOST_HOPS, parameters: tuple[str, ...] = ()) -> Test:
+    def given_to(self, function: str, parameter: int) -> Test | None:
+        """What all callers of a function give for a parameter, if that differs by rank."""
+        calls = self._calls_of.get(function, [])
+        names = self.functions[function].parameters if calls else ()
+        if parameter >= len(names):
+            return None
+        name = names[parameter]
+        tests = [arguments.get(parameter) or arguments.get(name) for arguments in calls]
+        ranked = [test for test in tests if test is not None and (test[0] == "rank" or is_ranked(test))]
+        return ranked[0] if len(ranked) == len(tests) and ranked[0][0] != "some" else None
+
+    @cached_property
+    def _calls_of(self) -> dict[str, list[dict[int | str, Test]]]:
+        """By function: the arguments of its calls that say something."""
+        found: dict[str, list[dict[int | str, Test]]] = {}
+        for unit in self.units.values():
+            for function in unit.functions:
+                for _, name, _, arguments in calls_in(function.skeleton):
+                    callee = self.function(name, unit.module)
+                    if callee is not None:
+                        found.setdefault(callee.name, []).append(dict(arguments))
+        return found
+
+    def known(
+        self,
+        test: Test,
+        module: str,
+        hops: int = MOST_HOPS,
+        parameters: tuple[str, ...] = (),
+        function: str = "",
+    ) -> Test:
         """The test with the calls in it answered, and parameters named like a rank taken for one."""
         if test[0] == "param":
-            return compared(given, test[2], test[3]) if (given := of_its_name(test[1], parameters)) else ("?",)
+            given = of_its_name(test[1], parameters) or self.given_to(function, test[1])
+            return compared(given, test[2], test[3]) if given else ("?",)
         if test[0] == "call":
             returned = self.returned(test[1], module, hops)
             if returned is None:
                 return ("?",)
             return compared(returned, test[2], test[3])
         if test[0] in ("and", "or"):
-            return (test[0], tuple(self.known(each, module, hops, parameters) for each in test[1]))
-        return ("not", self.known(test[1], module, hops, parameters)) if test[0] == "not" else test
+            return (test[0], tuple(self.known(each, module, hops, parameters, function) for each in test[1]))
+        return ("not", self.known(test[1], module, hops, parameters, function)) if test[0] == "not" else test
 
     def is_ranked(self, ranked: bool | tuple[str, ...], module: str) -> bool:
         """Whether a value differs by rank, if functions decide it."""
@@ -179,9 +221,24 @@ class Project:
         return any(self.returned(name, module) is not None for name in ranked)
 
 
-def of_its_name(parameter: int, parameters: tuple[str, ...]) -> Test | None:
+def calls_in(skeleton: Skeleton) -> Iterator[tuple[Any, ...]]:
+    """The calls of functions in a skeleton."""
+    for item in skeleton:
+        if item[0] == "call":
+            yield item
+        elif item[0] == "if":
+            yield from calls_in(item[4])
+            yield from calls_in(item[5])
+        elif item[0] == "loop":
+            yield from calls_in(item[4])
+        elif item[0] == "try":
+            for part in (item[1], *item[2]):
+                yield from calls_in(part)
+
+
+def of_its_name(parameter: int | str, parameters: tuple[str, ...]) -> Test | None:
     """What a parameter holds if nothing else is known: a rank, if that is its name."""
-    name = parameters[parameter] if parameter < len(parameters) else ""
+    name = parameter if isinstance(parameter, str) else "".join(parameters[parameter : parameter + 1])
     return ("rank",) if is_rank_name(name) else FIRST_ONLY if name in MAIN_NAMES else None
 
 

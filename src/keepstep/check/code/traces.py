@@ -25,7 +25,8 @@ from keepstep.check.code.differences import (
     foremost,
     optional,
 )
-from keepstep.check.code.project import Project, compared, of_its_name
+from keepstep.check.code.project import Project, calls_in, compared, of_its_name
+from keepstep.parse.code.conditions import is_ranked
 from keepstep.parse.code.ranks import MAIN_DECORATORS
 from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
 from keepstep.parse.code.vocabulary import COLLECTIVES
@@ -63,15 +64,22 @@ class Tracer:
                     yield function, found
 
     def _may_differ(self, function: FunctionSeen) -> bool:
-        """Whether a condition in the function itself differs by rank, or a decorator lets one rank run it."""
-        if any(each.rpartition(".")[2] in MAIN_DECORATORS for each in function.decorators):
+        """Whether a condition in the function itself, or an argument that it gives, differs by rank, or a decorator
+        lets only some ranks run it."""
+        if any(self._lets_some_run(each, self.project.module_of(function)) for each in function.decorators):
             return True
         one, other = Place(function, FIRST, {}), Place(function, ANOTHER, {})
+        if any(self._gives_what_decides(item, one) for item in calls_in(function.skeleton)):
+            return True
         for test in tests_in(function.skeleton):
             holds = self.holds(test, one)
             if holds == "split" or holds is not self.holds(test, other):
                 return True
         return False
+
+    def _gives_what_decides(self, item: tuple[Any, ...], place: Place) -> bool:
+        given = [self._passed_on(test, place) for _, test in item[3]]
+        return any(test is not None and _decides(test) for test in given)
 
     def _differing(self, function: FunctionSeen) -> list[Divergence]:
         found: list[Divergence] = []
@@ -81,8 +89,39 @@ class Tracer:
             first = self.trace(function, FIRST, bound)
             another = self.trace(function, ANOTHER, bound)
             found += [*self._local.pop(function.name), *differences(first, another, function.name)]
-            found += _all_of_it(function, first)
+            found += self._all_of_it(function, first)
         return list({(each.issued.line, each.how, each.condition.line): each for each in found}.values())
+
+    def _all_of_it(self, function: FunctionSeen, trace: Trace) -> list[Divergence]:
+        """Where a decorator lets only some ranks run the function."""
+        inside = foremost(trace) if function.decorators else None
+        if inside is None:
+            return []
+        for decorator in function.decorators:
+            if self._lets_some_run(decorator, self.project.module_of(function)):
+                condition = Condition(function.name, function.line, f"@{_short(decorator)}")
+                return [Divergence(inside, "branch", condition)]
+        return []
+
+    def _lets_some_run(self, decorator: str, module: str) -> bool:
+        """Whether a decorator calls what it decorates on some ranks only, by its name, or as the project defines it."""
+        if _short(decorator) in MAIN_DECORATORS:
+            return True
+        maker = self.project.function(decorator, module) if "." in decorator else None
+        inner = self.project.within(maker) if maker is not None else []
+        return any(self._calls_on_some(each.skeleton, Place(each, FIRST, {})) for each in inner)
+
+    def _calls_on_some(self, skeleton: Skeleton, place: Place) -> bool:
+        """Whether an argument is called under a condition on which ranks differ, and in no other way."""
+        ways = [item for item in skeleton if _calls_an_argument([item])]
+        if len(ways) != 1 or ways[0][0] != "if":
+            left = [item for item in skeleton if item[0] == "if" and item[4] and item[4][-1][0] == "exit"]
+            return len(ways) == 1 and ways[0][0] == "on" and any(self._differs(item[3], place) for item in left[:1])
+        _, _, _, test, then, otherwise = ways[0]
+        return self._differs(test, place) and _calls_an_argument(then) != _calls_an_argument(otherwise)
+
+    def _differs(self, test: Test, place: Place) -> bool:
+        return self.holds(test, place) != self.holds(test, replace(place, world=ANOTHER))
 
     def trace(self, function: FunctionSeen, world: int, bound: Bound) -> Trace:
         key = (function.name, world, bound)
@@ -119,7 +158,7 @@ class Tracer:
         if what == "on":
             return self._on_argument(item, place, under)
         if what == "exit":
-            return () if item[1] == "raise" else (Left(item[1], item[2], under),)
+            return () if item[1] == "raise" else (Left(item[1], item[2], under, place.loop),)
         if what == "if":
             return self._branch(item, place, under)
         if what == "loop":
@@ -133,9 +172,11 @@ class Tracer:
         compiler = self.project.compiler_of(name, module)
         if compiler:
             return self._compiled(f"{compiler}:{name}", line, place, under)
+        method = self.project.of_result(name, module) if callee is None or name.endswith(".__call__") else ""
+        if method in COLLECTIVES:
+            return (Issued(method, COLLECTIVES[method], line, (), under),)
         if callee is None:
-            method = self.project.of_result(name, module)
-            return (Issued(method, COLLECTIVES[method], line, (), under),) if method in COLLECTIVES else ()
+            return ()
         names = callee.parameters
         bound = dict(callee.defaults)
         for at, test in given:
@@ -144,8 +185,14 @@ class Tracer:
                 bound[names.index(at) if at in names else at] = test
         told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))
         self._given.setdefault(callee.name, set()).add(told)
-        # where the callee differs in itself, that is reported there: so it is followed for one rank only
-        trace = self.trace(callee, FIRST, tuple(sorted(bound.items(), key=str)))
+        # where the callee differs in itself, that is reported there: so it is followed for one rank only; but if an
+        # argument decides, it is reported here
+        decides = [at for at, test in bound.items() if _decides(test) and of_its_name(at, names) is None]
+        if decides:
+            under = under or Condition(
+                place.function.name, line, f"{_short(callee.name)}(..., {_name(decides[0], names)})"
+            )
+        trace = self.trace(callee, place.world if decides else FIRST, tuple(sorted(bound.items(), key=str)))
         return tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
 
     def _passed_on(self, test: Test, place: Place) -> Test | None:
@@ -188,6 +235,7 @@ class Tracer:
 
     def _loop(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
         _, line, text, test, body = item
+        place = replace(place, loop=(line, last_line(body)))
         holds = self.holds(test, place)
         if holds == "split" or (holds is not None and self.holds(test, replace(place, world=1 - place.world)) != holds):
             condition = Condition(place.function.name, line, text)
@@ -231,16 +279,41 @@ class Place:
     function: FunctionSeen
     world: int
     bound: dict[int | str, Test]
+    loop: tuple[int, int] | None = None
+    """The first and last line of the innermost loop."""
 
 
-def _all_of_it(function: FunctionSeen, trace: Trace) -> list[Divergence]:
-    """Where a decorator lets only the first rank run the function."""
-    for decorator in function.decorators:
-        name = decorator.rpartition(".")[2]
-        inside = foremost(trace) if name in MAIN_DECORATORS else None
-        if inside is not None:
-            return [Divergence(inside, "branch", Condition(function.name, function.line, f"@{name}"))]
-    return []
+def last_line(skeleton: Skeleton) -> int:
+    """The last line of anything in it."""
+    found = 0
+    for item in skeleton:
+        inner = [part for part in item[1:] if isinstance(part, list)]
+        lines = [part for part in item[1:] if isinstance(part, int) and not isinstance(part, bool)]
+        nested = [each for part in inner for each in (part if part and isinstance(part[0], list) else [part])]
+        found = max(found, *lines, *(last_line(part) for part in nested), 0)
+    return found
+
+
+def _decides(test: Test) -> bool:
+    """Whether an argument is a rank, or a condition on which ranks differ."""
+    return test[0] == "rank" or (test[0] != "some" and is_ranked(test))
+
+
+def _name(at: int | str, names: tuple[str, ...]) -> str:
+    return names[at] if isinstance(at, int) and at < len(names) else str(at)
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _calls_an_argument(skeleton: Skeleton) -> bool:
+    return any(
+        item[:1] == ("on",) and item[2] == "__call__"
+        if item[0] != "if"
+        else _calls_an_argument(item[4]) or _calls_an_argument(item[5])
+        for item in skeleton
+    )
 
 
 def _raises(skeleton: Skeleton) -> bool:

@@ -43,7 +43,8 @@ class Block:
     kind: str
     line: int
     text: str
-    """The test, the iterable, the context manager, the exceptions."""
+    """The test, the iterable, the context manager, the exceptions; of a ``try``: ``return`` or ``break`` if it leaves
+    where nothing fails."""
     made: str = ""
     """Where the iterable or the context manager comes from."""
     ranked: bool = False

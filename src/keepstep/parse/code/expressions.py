@@ -9,41 +9,30 @@ from dataclasses import replace
 from typing import Any
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.ranks import (
-    ALONE_NAMES,
-    RANK_CALLS,
-    RANK_NAMES,
-    RANK_VARIABLES,
-    WORLD_NAMES,
-)
-from keepstep.parse.code.scope import Known, Scope, State, may_be_ours, placed, span
+from keepstep.parse.code.deciding import Deciding
+from keepstep.parse.code.kinds import kind_of
+from keepstep.parse.code.ranks import RANK_CALLS, RANK_NAMES, RANK_VARIABLES
+from keepstep.parse.code.scope import Known, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
 from keepstep.parse.code.text import LONGEST_TEXT
-from keepstep.parse.code.unit import SOME, UNKNOWN, Test
 from keepstep.parse.code.values import (
     FULLY_SHARD,
-    KINDS_BY_PLACE,
     NOTHING,
     VARIABLE_CALLS,
     Callee,
     bound,
-    is_for_the_caller_to_say,
     is_kept,
+    is_object,
     is_plain,
     is_told,
-    last_name,
     made_by,
-    number_of,
     of_that_name,
     parts_of,
     path,
-    rank_among_these,
     returns_more,
     that_is,
 )
 from keepstep.parse.code.vocabulary import (
-    COLLECTIVE_METHODS,
-    COLLECTIVES,
     COMPILERS,
     COUNTED,
     EQUALISED,
@@ -57,78 +46,17 @@ from keepstep.parse.code.vocabulary import (
     canonical,
 )
 
-_OF_FSDP = "FullyShardedDataParallel.state_dict_type"
 _LITERALS = (str, int, float, bool, type(None))
 _SELF = ("self", "cls")
 _BY = {False: NOTHING, True: Known(ranked=True)}
 """By whether it differs by rank: what is known of a thing that has no other properties."""
 
 
-class Expressions:
+class Expressions(Deciding):
     """Reads expressions in a scope. ``value`` visits everything below, in the order in which Python evaluates it."""
-
-    def __init__(self, state: State, scope: Scope) -> None:
-        self.state, self.scope = state, scope
 
     def value(self, node: ast.expr | None) -> Known:
         return _READERS[type(node)](self, node)
-
-    def test(self, node: ast.expr) -> Test:
-        """On which ranks a condition holds."""
-        if isinstance(node, ast.BoolOp):
-            tests = [self.test(each) for each in node.values]
-            if is_for_the_caller_to_say(node):
-                return UNKNOWN
-            return conditions.both(tests) if isinstance(node.op, ast.And) else conditions.either(tests)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return conditions.negated(self.test(node.operand))
-        if isinstance(node, ast.Compare):
-            return self._compared(node)
-        return self._truth(self.value(node), last_name(node))
-
-    def _truth(self, known: Known, name: str) -> Test:
-        if known.test is not None:
-            return known.test
-        if known.rank and known.parameter is None:
-            return ("=", False, True)
-        if known.ranked and known.parameter is None:
-            return SOME
-        if name in ALONE_NAMES:
-            return conditions.ALWAYS
-        if known.parameter is not None:
-            return ("param", known.parameter, "", 0)
-        return ("call", known.functions[0], "", 0) if known.functions else UNKNOWN
-
-    def _compared(self, node: ast.Compare) -> Test:
-        left, names = self.value(node.left), last_name(node.left)
-        rights = [self.value(each) for each in node.comparators]
-        if len(rights) != 1:
-            return SOME if left.ranked or any(right.ranked for right in rights) else UNKNOWN
-        right, comparison = rights[0], type(node.ops[0]).__name__
-        if right.rank and not left.rank and left.literal is not None:
-            left, right, comparison = right, left, conditions.turned(comparison)
-            names = last_name(node.comparators[0])
-        if left.rank and comparison in ("In", "NotIn"):
-            return rank_among_these(node.comparators[0], comparison == "In", left.parameter)
-        number = number_of(right.literal)
-        if left.rank and right.literal is not None and number is None:  # whether it is given at all
-            return conditions.ALWAYS if comparison in ("NotEq", "IsNot") else conditions.NEVER
-        if left.rank and left.parameter is not None and number is not None:
-            return ("param", left.parameter, comparison, number)
-        if left.rank:
-            return SOME if number is None else conditions.rank_compared(comparison, number)
-        if names in WORLD_NAMES and number is not None:
-            return conditions.world_compared(comparison, number)
-        if right.literal == "'chief'" or (names in ("task_type", "job_name") and right.literal == "'master'"):
-            return ("=", comparison == "Eq", comparison != "Eq")
-        if left.ranked or right.ranked:
-            return SOME
-        if left.test is not None and right.literal in ("True", "False"):
-            same = (comparison in ("Eq", "Is")) == (right.literal == "True")
-            return left.test if same else conditions.negated(left.test)
-        if number is not None and left.parameter is not None:
-            return ("param", left.parameter, comparison, number)
-        return ("call", left.functions[0], comparison, number) if number is not None and left.functions else UNKNOWN
 
     def _constant(self, node: ast.Constant) -> Known:
         return that_is(repr(node.value)[:LONGEST_TEXT] if isinstance(node.value, _LITERALS) else None)
@@ -150,7 +78,8 @@ class Expressions:
                 return found
         base = self.value(inner)
         made = canonical(path(base.made, f".{attribute}"))
-        return of_that_name(made, attribute)
+        known = of_that_name(made, attribute)
+        return made_by(made) if not known.ranked and is_object(base.made) else known  # it may be a property
 
     def _of_self(self, attribute: str) -> Known:
         found = self.scope.find(f"self.{attribute}")
@@ -167,6 +96,10 @@ class Expressions:
         made = path(base.made, f"[{key}]")
         if key in RANK_VARIABLES or key in RANK_NAMES or made.endswith("[task][index]"):
             return Known(made=made, ranked=True, rank=True)
+        part = node.slice
+        is_even = isinstance(part, ast.Slice) and part.lower and part.upper and not part.step
+        if is_even and not base.ranked:  # from ... to ...: as many on each rank, as a rule
+            return Known(made=made, functions=base.functions)
         return Known(made=made, ranked=base.ranked or index.ranked, functions=base.functions)
 
     def _operation(self, node: ast.BinOp) -> Known:
@@ -190,8 +123,16 @@ class Expressions:
         return Known(ranked=inner.ranked, functions=inner.functions)
 
     def _choice(self, node: ast.IfExp) -> Known:
-        test = self.test(node.test)
-        then, otherwise = self.value(node.body), self.value(node.orelse)
+        test, text = self.test(node.test), self.state.text(node.test)
+        then, kept = self._aside(self.value, node.body, ("if", node.lineno, text, "", test))
+        other_side = ("else", node.lineno, text, "", conditions.negated(test))
+        otherwise, other = self._aside(self.value, node.orelse, other_side)
+        if kept or other:
+            self.scope.skeleton.append(("if", node.lineno, text, test, kept, other))
+        if test in (conditions.ALWAYS, conditions.NEVER):  # in the case we look at
+            return then if test == conditions.ALWAYS else otherwise
+        if then == otherwise or (then.made and then.made == otherwise.made and not (then.ranked or otherwise.ranked)):
+            return then  # as a loader with a progress bar, or without
         # a rank, with another value for a single process; but not a name that holds the rank if the user wants it
         ranked = conditions.is_ranked(test) or then.rank or otherwise.rank or (then.ranked and otherwise.ranked)
         return Known(
@@ -220,16 +161,20 @@ class Expressions:
 
     def _comprehension(self, node: Any) -> Known:
         iterated = [self.value(each.iter) for each in node.generators]
+        ranked = any([each.ranked for each in iterated])
+        functions = [name for each in iterated for name in each.functions]
         for each in node.generators:
             for name in (each.target,) if isinstance(each.target, ast.Name) else ast.walk(each.target):
                 if isinstance(name, ast.Name):
                     self.scope.set(name.id, NOTHING)
             for condition in each.ifs:
-                self.test(condition)
+                test = self.test(condition)
+                ranked = conditions.is_ranked(test) or ranked
+                functions += conditions.functions_in(test)
         for part in ("elt", "key", "value"):
             if hasattr(node, part):
                 self.value(getattr(node, part))
-        return Known(ranked=any(each.ranked for each in iterated))
+        return Known(ranked=ranked, functions=tuple(functions)) if functions else _BY[ranked]
 
     def _call(self, node: ast.Call) -> Known:
         func, state = node.func, self.state
@@ -289,9 +234,7 @@ class Expressions:
     def _keep(self, name: str, node: ast.Call, arguments: list[tuple[str, ast.expr, Known]]) -> None:
         """Add what matters for the order of collectives."""
         method = name.rpartition(".")[2]
-        kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(method, "")
-        if not kind and method in KINDS_BY_PLACE:
-            kind = self._kind_by_place(name, method)
+        kind = kind_of(name, node, arguments, self.scope, self.state)
         if kind:
             if method in EQUALISED:
                 self._now_equal(node)
@@ -319,16 +262,6 @@ class Expressions:
                 before = self.scope.find(each.id)
                 self.scope.set(each.id, Known(made=before.made if before else ""))
 
-    def _kind_by_place(self, name: str, method: str) -> str:
-        """Methods that are collectives because of what they stand in."""
-        if method == "state_dict":
-            around = [self.state.blocks[each] for each in self.scope.within]
-            return "save" if any(_OF_FSDP in made for kind, _, _, made, _ in around if kind == "with") else ""
-        if method in ("all_gather", "barrier") and name.startswith(self.scope.owner or "?"):
-            bases = self.state.classes.get(self.scope.owner, ())
-            return "collective" if any(base.startswith("lightning.") for base in bases) else ""
-        return "collective" if name.endswith((".strategy.barrier", ".strategy.broadcast")) else ""
-
     def _result(self, name: str, callee: Known, arguments: list[tuple[str, ast.expr, Known]]) -> Known:
         """What a call returns."""
         if callee.rank or name in RANK_CALLS:
@@ -352,7 +285,8 @@ class Expressions:
             return callee
         if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
             made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
-            return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given))
+            functions = tuple(name for known in given for name in known.functions)
+            return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given), functions=functions)
         if callee.ranked or (method == "get" and given and given[0].ranked):
             return Known(made=name, ranked=True)
         if name in COMPILERS and any(label in ("devices", "device", "backend") for label, _, _ in arguments):

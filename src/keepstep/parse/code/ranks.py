@@ -100,6 +100,7 @@ MAIN_NAMES = frozenset(
         "main_process",
         "is_lead_host",
         "is_first_process",
+        "is_master_ordinal",
     }
 )
 """What is true on the first rank only."""

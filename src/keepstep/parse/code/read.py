@@ -11,10 +11,9 @@ from keepstep.parse.code.imports import find_imports, imported_at_once
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
 from keepstep.parse.code.reuse import read_again
 from keepstep.parse.code.scope import Known, Scope, State
-from keepstep.parse.code.statements import Statements
+from keepstep.parse.code.statements import Statements, returned
 from keepstep.parse.code.unit import (
     FunctionSeen,
-    Returned,
     Test,
     Unit,
 )
@@ -96,7 +95,7 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
     decorated: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
         known = reader.value(node.body)
-        scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
+        scope.returns.append(returned(known))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
         decorated = tuple(state.long_text(each) for each in node.decorator_list)

@@ -13,13 +13,16 @@ from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
 from keepstep.parse.code.scope import Known, Scope, placed, span
 from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
 from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Returned, Skeleton, Test
-from keepstep.parse.code.values import NOTHING, path
+from keepstep.parse.code.values import NOTHING, number_of, path
+from keepstep.parse.code.vocabulary import EXITS
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OF_CLASSES = (ast.Assign, ast.AnnAssign)
 _SEVERAL = (ast.Tuple, ast.List)
 _IN_OBJECTS = (ast.Attribute, ast.Subscript)
+_OF_FUNCTIONS = (ast.Call, ast.Name)
+_LAST_OF_EXITS = frozenset(name.rpartition(".")[2] for name in EXITS)
 
 _KEPT = (ast.BinOp, ast.Dict, ast.List, ast.ListComp)
 """What is kept though nothing is known of it: sizes, losses and settings are written as they are."""
@@ -58,7 +61,7 @@ class Statements(Expressions):
         before = scope.within
         for node in body:
             _READERS[type(node)](self, node)
-            if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], _EXITS):
+            if isinstance(node, ast.If) and not node.orelse and _leaves(node.body[-1]):
                 # what follows is in fact the other side
                 test, text = self._last_test
                 other = self.state.block(("else", node.lineno, text, "", conditions.negated(test)))
@@ -119,7 +122,8 @@ class Statements(Expressions):
     def _set(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
         if isinstance(target, _SEVERAL):
             for index, each in enumerate(target.elts):
-                part = Known(made=path(known.made, f"[{index}]"), functions=known.functions)
+                functions = tuple([f"{name}[{index}]" for name in known.functions])
+                part = Known(made=path(known.made, f"[{index}]"), functions=functions)
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):
@@ -128,11 +132,26 @@ class Statements(Expressions):
             elif target.id in MAIN_NAMES and not known.ranked and not known.functions:
                 known = Known(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
             before = self.scope.names.get(target.id)
+            known = self._as_flag(before, known)
             if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
                 self.scope.set(target.id, known)
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             self.scope.set(f"{target.value.id}.{target.attr}", known)
         self._assigned(target, known, value, operator)
+
+    def _as_flag(self, before: Known | None, known: Known) -> Known:
+        """A flag that only some ranks change: on the others it is what it was."""
+        if before is None or before.literal not in ("True", "False") or before.literal == known.literal:
+            return known
+        around = [self.state.blocks[each] for each in self.scope.within]
+        tests = [test for kind, _, _, _, test in around if kind in ("if", "else")]
+        if not any(conditions.is_ranked(each) or conditions.functions_in(each) for each in tests):
+            return known
+        if known.literal is None:
+            tests.append(UNKNOWN)
+        set_here = conditions.both(tests)
+        test = set_here if before.literal == "False" else conditions.negated(set_here)
+        return Known(ranked=conditions.is_ranked(test), test=test, functions=conditions.functions_in(test))
 
     def _assigned(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
         on = None
@@ -147,8 +166,13 @@ class Statements(Expressions):
 
     def _If(self, node: ast.If) -> None:
         test, text = self.test(node.test), self.state.text(node.test)
+        scope, before = self.scope, dict(self.scope.names) if node.orelse else {}
         then = self._inside(("if", node.lineno, text, "", test), node.body)
-        otherwise = self._inside(("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
+        otherwise: Skeleton = []
+        if node.orelse:
+            names, scope.names = scope.names, dict(before)  # this side knows nothing of what the other one sets
+            otherwise = self._inside(("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
+            scope.names = _either(before, names, scope.names)
         if then or otherwise:
             self.scope.skeleton.append(("if", node.lineno, text, test, then, otherwise))
         self._last_test = (test, text)
@@ -156,6 +180,8 @@ class Statements(Expressions):
     def _For(self, node: ast.For | ast.AsyncFor) -> None:
         known = self.value(node.iter)
         test = SOME if known.ranked else UNKNOWN
+        if not known.ranked and known.functions and isinstance(node.iter, _OF_FUNCTIONS):
+            test = conditions.either([("call", name, "?", 0) for name in known.functions])
         self._set(node.target, Known(made=path(known.made, "[]")), node.iter, "")
         self._loop("for", node, node.iter, known.made, test)
 
@@ -183,7 +209,9 @@ class Statements(Expressions):
         self.scope.within = before
 
     def _Try(self, node: ast.Try) -> None:
-        body = self._inside(("try", node.lineno, "", "", UNKNOWN), node.body)
+        ends = next((each for each in (*node.body, *node.orelse) if isinstance(each, (ast.Return, ast.Break))), None)
+        leaves = type(ends).__name__.lower() if ends is not None else ""
+        body = self._inside(("try", node.lineno, leaves, "", UNKNOWN), node.body)
         handlers = []
         for handler in node.handlers:
             caught = self.state.text(handler.type) if handler.type is not None else ""
@@ -198,19 +226,23 @@ class Statements(Expressions):
         self.block(node.finalbody)
 
     def _Match(self, node: ast.Match) -> None:
-        self.value(node.subject)
+        subject, text = self.value(node.subject), f"match {self.state.text(node.subject)}"
         for case in node.cases:
-            then = self._inside(("if", node.lineno, "match", "", UNKNOWN), case.body)
+            value = case.pattern.value if isinstance(case.pattern, ast.MatchValue) else None
+            number = number_of(self.value(value).literal)
+            known = subject.rank and subject.parameter is None and number is not None
+            test = conditions.rank_compared("Eq", number) if known and number is not None else UNKNOWN
+            then = self._inside(("if", node.lineno, text, "", test), case.body)
             if then:
-                self.scope.skeleton.append(("if", node.lineno, "match", UNKNOWN, then, []))
+                self.scope.skeleton.append(("if", node.lineno, text, test, then, []))
 
     def _Return(self, node: ast.Return) -> None:
         if node.value is not None:
-            known = self.value(node.value)
             if isinstance(node.value, ast.Tuple):
-                self.scope.returns.append(Returned(None, False, (), False, known.made))
+                elements = tuple(returned(self.value(each)) for each in node.value.elts)
+                self.scope.returns.append(Returned(None, False, (), False, "", elements))
             else:
-                self.scope.returns.append(Returned(known.test, known.rank, known.functions, known.ranked, known.made))
+                self.scope.returns.append(returned(self.value(node.value)))
         self._exit("return", node)
 
     def _Raise(self, node: ast.Raise) -> None:
@@ -252,6 +284,31 @@ if hasattr(ast, "TryStar"):
     _READERS[ast.TryStar] = Statements._Try
 
 
+def _either(before: dict[str, Known], then: dict[str, Known], otherwise: dict[str, Known]) -> dict[str, Known]:
+    """What is known after both sides of a branch: of two values the second, unless it is for runs with one process."""
+    for name, known in otherwise.items():
+        first = then.get(name)
+        if known is not before.get(name) and (known.literal is None or first is None or not first.ranked):
+            then[name] = known
+    return then
+
+
+def returned(known: Known) -> Returned:
+    """What a function gives back."""
+    return Returned(known.test, known.rank, known.functions, known.ranked, known.made)
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Whether nothing after it in its block is reached."""
+    if isinstance(node, _EXITS):
+        return True
+    called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    if not isinstance(called, (ast.Name, ast.Attribute)):
+        return False
+    name = called.id if isinstance(called, ast.Name) else called.attr
+    return name in _LAST_OF_EXITS and ast.unparse(called) in EXITS
+
+
 def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Statements, shared: Scope) -> None:
     """What a method puts into ``self``: the other methods use it, whichever is read first."""
     calls, assigned, later = len(reader.state.calls), len(reader.state.assigned), len(reader.state.later)
@@ -260,14 +317,20 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
         named = is_rank_name(each.arg)
         reader.scope.names[each.arg] = Known(made=made, rank=named, ranked=named)
     for node in statements(method.body):
-        if isinstance(node, ast.Assign):
-            known: Known | None = None
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    known = known or reader.value(node.value)
-                    reader.scope.set(target.id, known)
-                elif is_of_self(target):
-                    known = known or reader.value(node.value)
-                    if f"self.{target.attr}" not in shared.names or known != NOTHING:
-                        shared.set(f"self.{target.attr}", known)
+        if not isinstance(node, _OF_CLASSES) or node.value is None:
+            continue
+        known: Known | None = None
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                known = known or reader.value(node.value)
+                reader.scope.set(target.id, known)
+            elif is_of_self(target):
+                known = known or reader.value(node.value)
+                if f"self.{target.attr}" not in shared.names or known != NOTHING:
+                    shared.set(f"self.{target.attr}", known)
+            elif isinstance(target, ast.Tuple) and any(is_of_self(each) for each in target.elts):
+                known = known or reader.value(node.value)
+                for index, part in enumerate(target.elts):
+                    if is_of_self(part):
+                        shared.set(f"self.{part.attr}", Known(made=path(known.made, f"[{index}]")))
     del reader.state.calls[calls:], reader.state.assigned[assigned:], reader.state.later[later:]

@@ -69,6 +69,8 @@ class Returned(NamedTuple):
     """The functions that make it."""
     ranked: bool
     made: str
+    elements: tuple[Returned, ...] = ()
+    """Those of a tuple."""
 
 
 class FunctionSeen(NamedTuple):

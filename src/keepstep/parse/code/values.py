@@ -7,6 +7,7 @@ import ast
 from functools import lru_cache
 
 from keepstep.parse.code import conditions
+from keepstep.parse.code.kinds import KINDS_BY_PLACE
 from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, is_rank_name
 from keepstep.parse.code.scope import Known, may_be_ours
 from keepstep.parse.code.unit import SOME, Placed, Test
@@ -27,8 +28,6 @@ LONGEST_PATH = 300
 NOTHING = Known()
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
-KINDS_BY_PLACE = frozenset({"state_dict", "all_gather", "barrier", "broadcast"})
-"""Methods that are collectives in some places."""
 _RETURN_MORE = frozenset(
     {*RANK_CALLS, *VARIABLE_CALLS, *SAME_VALUE, *COUNTED, *COMPILERS, "torch.device", "functools.partial", "next"}
     | {FULLY_SHARD}
@@ -132,11 +131,18 @@ def bound(known: Known) -> Test:
 @lru_cache(maxsize=1 << 14)
 def is_told(made: str) -> bool:
     """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in _TOLD or (may_be_ours(made) and "." in made and made.rpartition(".")[2][:1].isupper())
+    return made in _TOLD or (may_be_ours(made) and is_object(made))
+
+
+def is_object(made: str) -> bool:
+    """Whether it is an object of a class, by the name of that."""
+    return "." in made and made.rpartition(".")[2][:1].isupper()
 
 
 @lru_cache(maxsize=1 << 12)
 def number_of(literal: str | None) -> int | None:
+    """The number that a constant is, also in quotes, as in a variable of the environment."""
+    literal = literal[1:-1] if literal is not None and literal[:1] in ("'", '"') else literal
     try:
         return int(literal) if literal is not None and literal not in ("True", "False") else None
     except ValueError:

@@ -73,12 +73,19 @@ _TORCH = {
 }
 SHARDED = "torch.distributed.fsdp.FSDPModule"
 """What ``fully_shard`` makes of a model."""
+PREPARED = frozenset(
+    f"{prepares}{place}"
+    for prepares in ("accelerate.Accelerator.prepare", "lightning.Fabric.setup", "lightning.fabric.Fabric.setup")
+    for place in ("", *(f"[{index}]" for index in range(6)))
+)
+"""What a library gives back for a model, an optimizer or a loader. Only models can be called."""
 WRAPPERS = frozenset(
     {
         "torch.nn.parallel.DistributedDataParallel",
         "torch.distributed.fsdp.FullyShardedDataParallel",
         "deepspeed.initialize[0]",
         SHARDED,
+        *PREPARED,
     }
 )
 CHECKPOINTERS = frozenset(
@@ -93,7 +100,19 @@ SHARDING = ("jax.sharding", "jax.make_mesh", "jax.make_array_from", "jax.experim
 MAPS = frozenset({"jax.tree.map", "map"})
 """Calls that call the function that they are given."""
 COLLECTIVES: dict[str, str] = {
-    **{f"{SHARDED}.{name}": "forward" for name in ("__call__", "forward")},
+    **{f"{SHARDED}.{name}": "forward" for name in ("__call__", "forward", "generate")},
+    **{f"{prepared}.__call__": "forward" for prepared in PREPARED},
+    **{
+        f"torch_xla.core.xla_model.{name}": "collective"
+        for name in ("rendezvous", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "mesh_reduce")
+    },
+    "torch_xla.core.xla_model.optimizer_step": "backward",
+    "torch_xla.core.xla_model.save": "save",
+    **{
+        f"mpi4py.MPI.COMM_WORLD.{name}": "collective"
+        for lower in ("bcast", "gather", "allgather", "reduce", "allreduce", "scatter", "alltoall", "barrier")
+        for name in (lower, lower.capitalize())
+    },
     **{f"{SHARDED}.{name}": "collective" for name in ("unshard", "reshard")},
     **{
         f"lightning.{library}.{name}": "collective"
@@ -138,8 +157,19 @@ COLLECTIVES: dict[str, str] = {
     },
     **{
         f"torch.distributed.fsdp.FullyShardedDataParallel.{name}": "save"
-        for name in ("state_dict", "optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict")
+        for name in (
+            "state_dict",
+            "optim_state_dict",
+            "full_optim_state_dict",
+            "sharded_optim_state_dict",
+            "summon_full_params",
+        )
     },
+    **{
+        f"torch.distributed.checkpoint.state_dict.{name}": "save"
+        for name in ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
+    },
+    "deepspeed.zero.GatheredParameters": "save",
     **{
         f"tensorflow.distribute.MultiWorkerMirroredStrategy.{name}": "collective"
         for name in ("run", "experimental_run_v2", "reduce", "gather")
@@ -158,6 +188,7 @@ COLLECTIVES: dict[str, str] = {
     "torch.nn.parallel.DistributedDataParallel.forward": "forward",
     "torch.distributed.fsdp.FullyShardedDataParallel.__call__": "forward",
     "torch.distributed.fsdp.FullyShardedDataParallel.forward": "forward",
+    "torch.distributed.fsdp.FullyShardedDataParallel.generate": "forward",
     "torch.distributed.fsdp.FullyShardedDataParallel.clip_grad_norm_": "collective",
     "deepspeed.initialize": "group",
     "deepspeed.initialize[0].backward": "backward",
@@ -188,6 +219,7 @@ COLLECTIVE_METHODS = {
     "process_allgather": "collective",
     "broadcast_object_list": "collective",
     "all_gather_object": "collective",
+    "consolidate_state_dict": "save",
 }
 """Methods that say by their name alone that all ranks must call them, whatever the object."""
 UNTOLD = frozenset(

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import Block, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler
+from keepstep.core.facts.code import Block, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler, Value
 from keepstep.core.made_later import MadeLater
 from keepstep.rules.code._made_later import Assignments, ByFunction, Files, by_column, has_word, writing
 
@@ -241,6 +241,15 @@ class Program(Assignments):
         names = self.files[path].imports
         return any(name == module or name.startswith(module + ".") for name in names for module in modules)
 
+    def default_of(self, place: Evidence[Any], value: Value) -> str | None:
+        """The default of the option that a value like ``args.batch_size`` is, if one is declared near."""
+        owner, _, name = value.text.rpartition(".")
+        if owner.rpartition(".")[2] not in _OPTIONS or not name.isidentifier():
+            return None
+        declared = self._of(self._methods.get("add_argument", ()), self.near(place))
+        found = [each.fact.argument("default") for each in declared if _is_option(each, name)]
+        return found[0].literal if len(found) == 1 and found[0] is not None else None
+
     def callers(self, function: str) -> list[Call]:
         """The calls of a function of the project."""
         files = self._by_target.get(function, ()) if function else ()
@@ -304,8 +313,8 @@ class Program(Assignments):
 
     def methods_in_file(self, place: Evidence[Any], *names: str) -> list[Call]:
         """The calls in the file of ``place`` whose last part is one of these names."""
-        there = {place.origin.source}
-        return [each for name in names for each in self._of(self._methods.get(name, ()), there)]
+        full = [each for name in names for each in self._methods.get(name, ())]
+        return list(self._of(full, {place.origin.source}))
 
     def in_path(self, path: str) -> list[Call]:
         """All calls of a file."""
@@ -314,6 +323,15 @@ class Program(Assignments):
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""
         return self._imports(place.origin.source, modules)
+
+
+_OPTIONS = ("args", "opt", "opts", "options", "FLAGS", "config", "cfg", "flags", "hparams")
+
+
+def _is_option(declared: Call, name: str) -> bool:
+    """Whether ``add_argument("--batch-size", ...)`` declares an option of that name."""
+    given = [each.value.literal or "" for each in declared.fact.arguments if not each.name]
+    return any(literal.strip("'\"").lstrip("-").replace("-", "_") == name for literal in given)
 
 
 def _beside(name: str, module: str, modules: dict[str, str]) -> str | None:

@@ -12,15 +12,20 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._steps import is_tried_again
 
 _COLLECTIVES = frozenset(
     f"{library}.{name}"
     for library, names in (
         (
             "torch.distributed",
-            ("all_reduce", "all_gather", "broadcast", "barrier", "reduce", "all_gather_object", "gather"),
+            (
+                *("all_reduce", "all_gather", "broadcast", "barrier", "reduce", "all_gather_object", "gather"),
+                *("broadcast_object_list", "gather_object", "reduce_scatter", "all_to_all", "scatter"),
+            ),
         ),
-        ("horovod", ("allreduce", "allgather", "broadcast", "barrier")),
+        ("horovod", ("allreduce", "allgather", "broadcast", "barrier", "allgather_object", "broadcast_object")),
+        ("accelerate.Accelerator", ("gather", "gather_for_metrics", "reduce", "wait_for_everyone")),
     )
     for name in names
 )
@@ -28,10 +33,39 @@ _RETRY = re.compile(r"(?i)retr|attempt|tries")
 
 
 def _is_retried(known: Program, call: Call) -> bool:
-    """In a ``try`` inside a loop, in a function named after retries."""
+    """In a ``try`` that a loop repeats, or in a function named after retries or decorated by them."""
+    function = known.functions.get(call.fact.function)
+    if function is not None and any(_RETRY.search(each.rpartition(".")[2]) for each in function.fact.decorators):
+        return True
     name = call.fact.function.rpartition(".")[2]
     tried, loops = blocks(call, "try"), blocks(call, "for", "while")
-    return bool(tried and loops and loops[-1].line < tried[-1].line and _RETRY.search(name))
+    is_inside = bool(tried and loops and loops[-1].line < tried[-1].line)
+    named = _RETRY.search(name) or any(_RETRY.search(each.text) for each in loops)
+    return is_tried_again(call) or bool(is_inside and named)
+
+
+def _issuing(known: Program) -> Iterator[Call]:
+    """The collectives, and the calls of functions of the program that issue one."""
+    issued = list(known.named(_COLLECTIVES.__contains__))
+    yield from issued
+    for function in dict.fromkeys(each.fact.function for each in issued if not blocks(each, "if", "else")):
+        yield from (each for each in known.callers(function) if each.fact.name not in _COLLECTIVES)
+
+
+def _is_repeated(known: Program, call: Call) -> bool:
+    """Whether a handler calls what was tried."""
+    handlers = blocks(call, "except")
+    if not handlers:
+        return False
+    if call.fact.name in _COLLECTIVES:
+        return True
+    tried = [
+        each
+        for handler in known.handlers
+        if handler.fact.function == call.fact.function and handler.origin.line == handlers[-1].line
+        for each in known.tried(handler)
+    ]
+    return any(each.fact.target == call.fact.target for each in tried)
 
 
 @rule(id="COD008", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -71,11 +105,8 @@ def collective_retried(seen: EvidenceSet) -> Iterator[Found]:
     When all ranks are sure to fail together, and the group is made anew.
     """
     known = program(seen)
-    for each in known.named(_COLLECTIVES.__contains__):
-        handlers = blocks(each, "except")
-        loops = [block for block in blocks(each, "for", "while") if _RETRY.search(block.text)]
-        tried = blocks(each, "try")
-        if handlers or (loops and tried and loops[-1].line < tried[-1].line) or _is_retried(known, each):
+    for each in _issuing(known):
+        if _is_repeated(known, each) or _is_retried(known, each):
             yield Found(
                 title="a rank repeats a collective that failed on it",
                 because=f"`{each.fact.text}` is issued again by the rank on which it failed; by then the others are"

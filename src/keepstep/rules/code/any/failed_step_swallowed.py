@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
@@ -11,20 +12,31 @@ from keepstep.core.facts.code import CodeCall, CodeHandler
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._steps import is_tried_again
 from keepstep.rules.code.torch._torch import DDP, FSDP
 
 _BROAD = ("Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError", "IndexError")
-_COLLECTIVES = ("torch.distributed.all_reduce", "torch.distributed.all_gather", "horovod.allreduce")
 
 
 def _catches_failures(caught: str) -> bool:
     return not caught or any(name in caught for name in _BROAD)
 
 
-def _is_a_step(known: Program, call: Call) -> bool:
-    name = call.fact.name
-    if name in _COLLECTIVES or name in (f"{DDP}.__call__", f"{FSDP}.__call__"):
+_STEPS = frozenset(
+    {
+        *("torch.distributed.all_reduce", "torch.distributed.all_gather", "horovod.allreduce"),
+        *(f"{DDP}.__call__", f"{FSDP}.__call__", "horovod.DistributedOptimizer.step"),
+        *("deepspeed.initialize[0].backward", "deepspeed.initialize[0].step", "accelerate.Accelerator.backward"),
+    }
+)
+"""Calls that exchange data with all ranks."""
+
+
+def _is_a_step(known: Program, call: Call, hops: int = 0) -> bool:
+    if call.fact.name in _STEPS:
         return True
+    if call.fact.target and hops:
+        return any(_is_a_step(known, each, hops - 1) for each in known.inside(call.fact.target))
     if call.fact.method != "backward":
         return False
     source = f"{call.fact.on.made} {call.fact.on.parts}" if call.fact.on is not None else ""
@@ -42,6 +54,29 @@ def _ends(known: Program, handler: Evidence[CodeHandler]) -> bool:
     return any(
         each.fact.name.startswith(("sys.exit", "os._exit", "os.kill", "torch.distributed.")) or each.fact.name == "exit"
         for each in inside
+    )
+
+
+def _suppressed(known: Program) -> Iterator[tuple[Call, Call]]:
+    """The steps in ``with contextlib.suppress(...)``, one of each block, with the place of the block."""
+    told = set()
+    for each in known.calls_near("suppress"):
+        for block in each.fact.within:
+            if block.kind != "with" or not block.made.endswith("contextlib.suppress"):
+                continue
+            place = replace(each, origin=replace(each.origin, line=block.line), quote="")
+            if place.origin not in told and _catches_failures(block.text) and _is_a_step(known, each, 1):
+                told.add(place.origin)
+                yield place, each
+
+
+def _found(place: Evidence[CodeHandler] | Call, step: Call) -> Found:
+    return Found(
+        title="a rank whose step fails goes on alone",
+        because=f"`{step.fact.text}` (line {step.origin.line}) exchanges data with all ranks; the rank that fails"
+        " skips it, and the others wait for it",
+        evidence=(place, step),
+        fixes=(Fix(do="let the exception end the rank, or let all ranks agree to skip the step"),),
     )
 
 
@@ -99,14 +134,11 @@ def failed_step_swallowed(seen: EvidenceSet) -> Iterator[Found]:
     for each in known.handlers:
         if each.fact.raises or not _catches_failures(each.fact.caught):
             continue
-        tried = known.tried(each)
-        step = next((call for call in tried if _is_a_step(known, call)), None)
+        in_loop = any(block.kind in ("for", "while") for block in each.fact.within)
+        tried = [call for call in known.tried(each) if not is_tried_again(call)]
+        step = next((call for call in tried if _is_a_step(known, call, 2 if in_loop else 0)), None)
         if step is None or _ends(known, each):
             continue
-        yield Found(
-            title="a rank whose step fails goes on alone",
-            because=f"`{step.fact.text}` (line {step.origin.line}) exchanges data with all ranks; the rank that fails"
-            " skips it, and the others wait for it",
-            evidence=(each, step),
-            fixes=(Fix(do="let the exception end the rank, or let all ranks agree to skip the step"),),
-        )
+        yield _found(each, step)
+    for place, step in _suppressed(known):
+        yield _found(place, step)

@@ -12,7 +12,7 @@ from keepstep.core.facts.code import CodeAssigned, CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import program
+from keepstep.rules.code._asking import Call, Program, program
 
 _HOST = ("psutil.", "resource.getrusage")
 _WORDS = ("psutil", "getrusage")
@@ -20,6 +20,22 @@ _OUTPUT = ("print", "info", "debug", "warning", "log", "add_scalar", "write")
 _OF_GPU = lazy_pattern(
     r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)|(?:gpu|cuda)_(?:used|mb|gb)", most=500
 )
+
+
+_OF_DEVICE = lazy_pattern(
+    r"(?i)torch\.cuda\.|pynvml|nvml\w*\(|nvidia|memory_stats\(|max_memory|memory_allocated", most=500
+)
+
+
+def _is_of_both(text: str) -> bool:
+    """Whether the GPU's own figure stands beside the host's."""
+    return bool(_OF_DEVICE.search(text))
+
+
+def _is_returned(known: Program, call: Call) -> bool:
+    """Whether a function returns what the call measured."""
+    function = known.functions.get(call.fact.function)
+    return function is not None and any(made.startswith(call.fact.name) for made in function.fact.returns)
 
 
 def _found(place: Evidence[Any]) -> Found:
@@ -77,12 +93,15 @@ def host_memory_as_gpu_memory(seen: EvidenceSet) -> Iterator[Found]:
     for each in known.calls_near(*_WORDS):
         fact = each.fact
         is_host = fact.name.startswith(_HOST)
+        if _is_of_both(fact.text):
+            continue
         printed = fact.method in _OUTPUT and any(
             part.startswith(_HOST)
             for argument in fact.arguments
             for part in (argument.value.made, *argument.value.parts)
         )
-        if (is_host and _OF_GPU.search(fact.assigned)) or (printed and _OF_GPU.search(fact.text)):
+        returned = is_host and _OF_GPU.search(fact.function.rpartition(".")[2]) and _is_returned(known, each)
+        if (is_host and _OF_GPU.search(fact.assigned)) or (printed and _OF_GPU.search(fact.text)) or returned:
             yield _found(each)
     for assigned in known.assigned_near(*_WORDS):
         value = assigned.fact.value

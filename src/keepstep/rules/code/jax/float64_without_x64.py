@@ -11,8 +11,10 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code.jax._jax import COMPILERS
 
 _DOUBLE = ("jax.numpy.float64", "numpy.float64")
+_MAKES = ("jax.numpy.", "jax.random.", "jax.nn.", "jax.lax.")
 _ASKS = ("finfo", "iinfo", "dtype", "issubdtype", "result_type", "promote_types", "can_cast", "isdtype", "finfo")
 """Calls that only ask about a type."""
 
@@ -24,17 +26,19 @@ def _doubles(known: Program) -> Iterator[Call]:
     enabled |= {
         each.origin.source for each in known.assigned_writing("x64", "X64") if "enable_x64" in each.fact.target.lower()
     }
-    for call in known.named(lambda name: name.startswith("jax.numpy.") or name.endswith("astype"), "float64"):
-        if _is_double(call) and not enabled & known.related(call):
+    for call in known.named(lambda name: name.startswith(_MAKES) or name.endswith("astype"), "float64"):
+        function = known.functions.get(call.fact.function)
+        is_compiled = function is not None and any(each in COMPILERS for each in function.fact.decorators)
+        if _is_double(call, is_compiled) and not enabled & known.related(call):
             yield call
 
 
-def _is_double(call: Call) -> bool:
+def _is_double(call: Call, is_compiled: bool) -> bool:
     fact = call.fact
     if fact.name == _DOUBLE[0]:
         return True
-    is_cast = fact.method == "astype" and fact.on is not None and fact.on.made.startswith("jax.")
-    if not is_cast and (not fact.name.startswith("jax.numpy.") or fact.method in _ASKS):
+    is_cast = fact.method == "astype" and fact.on is not None and (fact.on.made.startswith("jax.") or is_compiled)
+    if not is_cast and (not fact.name.startswith(_MAKES) or fact.method in _ASKS):
         return False
     given = [each.value for each in fact.arguments if each.name in ("dtype", "")]
     return any(value.made in _DOUBLE or value.literal == "'float64'" for value in given if " if " not in value.text)

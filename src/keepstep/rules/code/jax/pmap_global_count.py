@@ -20,19 +20,33 @@ _LEADING = (
     r"broadcast_to\(.+?,\s*\(\s*{0}\s*,",
     r"\b(?:zeros|ones|full|empty)\(\s*\(\s*{0}\s*,",
     r"\bsplit\([^,()]+,\s*(?:num=)?{0}\s*\)",
-    r"\]\s*\*\s*{0}\b",
+    r"\]\s*\*\s*{0}(?!\w)",
 )
 """Where a number becomes the first axis."""
 
 
 def _leading(known: Program) -> Iterator[Call]:
-    for each in known.calls("jax.device_count"):
+    for each in (*known.calls("jax.device_count"), *known.calls("jax.devices")):
+        if each.fact.name == "jax.devices" and not _counted(known, each):
+            continue
         if not is_compiled_by(known, each, "jax.pmap") or not has_several_processes(known, each):
             continue
         if known.among(each, "jax.local_device_count", "jax.local_devices") or each.fact.arguments:
             continue
-        if _is_axis(known, each, each.fact.text) or (each.fact.assigned and _is_axis(known, each, each.fact.assigned)):
+        names = [each.fact.text, each.fact.assigned, *_counted(known, each)]
+        if any(_is_axis(known, each, name) for name in names if name):
             yield each
+
+
+def _counted(known: Program, devices: Call) -> list[str]:
+    """How the number of devices is written: ``len(jax.devices())``, and the variable that holds it."""
+    text = f"len({devices.fact.text})"
+    held = [
+        each.fact.target
+        for each in known.assigned_in_file(devices)
+        if each.fact.value.text == text and each.origin.line == devices.origin.line
+    ]
+    return [text, *held] if held else []
 
 
 def _is_axis(known: Program, count: Call, name: str) -> bool:

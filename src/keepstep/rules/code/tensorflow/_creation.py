@@ -33,8 +33,8 @@ def is_also_made_inside(tf: Distributed, made: Call) -> bool:
 
 
 def compiled_in_scope(tf: Distributed, made: Call) -> Call | None:
-    """Where the model is compiled in a scope, if that follows."""
-    for each in tf.known.methods_in_file(made, "compile"):
+    """Where the model is compiled or fitted in a scope, if that follows."""
+    for each in tf.known.methods_in_file(made, "compile", "fit"):
         fact = each.fact
         if fact.on is None or fact.on.text != made.fact.assigned:
             continue

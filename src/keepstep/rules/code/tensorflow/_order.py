@@ -20,7 +20,7 @@ _USES = re.compile(
     r"|data\.Dataset\.(from_tensor_slices|from_tensors|range|list_files|from_generator)"
     r"|data\.(TFRecordDataset|TextLineDataset|FixedLengthRecordDataset)"
     r"|config\.(experimental\.)?list_logical_devices|test\.(is_gpu_available|gpu_device_name)|saved_model\.load"
-    r")$|^keras\.(models\.load_model|applications\.(\w+\.)?[A-Z]\w+)$"
+    r")$|^keras\.(models\.load_model|applications\.(\w+\.)?[A-Z]\w+|(models\.)?(Sequential|Model)\.build)$"
 )
 
 

@@ -98,8 +98,11 @@ class Sizes:
         if function is None or value.text not in function.fact.parameters or self._is_set_again(place, value.text):
             yield Given(place, value, batch)
         elif hops:
-            for caller, given in self._arguments(function.fact.name, value.text, function.fact.parameters):
-                yield from self._from(caller, given, batch, hops - 1)
+            given = list(self._arguments(function.fact.name, value.text, function.fact.parameters))
+            for caller, further in given:
+                yield from self._from(caller, further, batch, hops - 1)
+            if not given:
+                yield Given(place, value, batch)
 
     def _is_set_again(self, place: Call, name: str) -> bool:
         return any(each.fact.target == name for each in self.tf.known.assigned_in.get(place.fact.function, ()))

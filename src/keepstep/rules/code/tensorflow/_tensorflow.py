@@ -310,6 +310,14 @@ def config_set(tf: Distributed) -> Iterator[Evidence[CodeAssigned]]:
             yield each
 
 
+def config_given(tf: Distributed) -> Iterator[tuple[Call, Value]]:
+    """Where TF_CONFIG is set by a call, and what it is given."""
+    for each in tf.known.calls("os.environ.setdefault", "os.putenv"):
+        key, value = each.fact.argument("key", 0), each.fact.argument("value", 1)
+        if key is not None and key.literal == "'TF_CONFIG'" and value is not None:
+            yield each, value
+
+
 def config_set_in(tf: Distributed, function: str) -> list[Evidence[Any]]:
     """Where a function sets TF_CONFIG, in any way."""
     calls = ("os.environ.update", "os.environ.setdefault", "os.putenv")

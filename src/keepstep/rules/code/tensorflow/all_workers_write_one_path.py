@@ -41,6 +41,18 @@ def _first(save: Call) -> Value | None:
     return save.fact.arguments[0].value if save.fact.arguments else None
 
 
+def _is_same_text(tf: Distributed, save: Call, path: Value) -> bool:
+    """Whether all that is put into a text is constant, or counts epochs or steps."""
+    names = re.findall(r"\{([^{}:!]*)", path.text)
+    constant = {
+        each.fact.target
+        for each in tf.known.assigned_in_file(save)
+        if each.fact.value.literal is not None
+        and is_seen_from(each.fact.function, save.fact.function, each.fact.target)
+    }
+    return all(name in constant or re.fullmatch(r"\w*(epoch|step|iteration)\w*( \+ 1)?", name) for name in names)
+
+
 def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
     """Whether nothing in the path can differ by worker, as far as it is known."""
     if path.ranked or _OWN.search(path.text) or path.target:
@@ -55,6 +67,8 @@ def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
     function = tf.known.functions.get(save.fact.function)
     if function is not None and path.text in function.fact.parameters:
         return False
+    if path.text.startswith(("f'", 'f"')):
+        return _is_same_text(tf, save, path)
     if path.made and "(" in path.text and path.made not in _PLAIN:
         return False
     return bool(values or path.made in _PLAIN or re.fullmatch(r"\w+(\.\w+)+", path.text)) and not any(

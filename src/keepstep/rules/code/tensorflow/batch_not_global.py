@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeCall
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeCall, Value
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import at_line
 
@@ -20,6 +22,26 @@ def _is_split(known: Sizes, given: Given) -> bool:
     if function is not None and any("context" in name or name == "ctx" for name in function.fact.parameters):
         return False
     return known.is_trained_on(given.batch)
+
+
+def _fitted(known: Sizes) -> Iterator[tuple[Call, Value]]:
+    """The calls of ``fit`` on arrays with the size of one replica, of models that are made in a scope."""
+    for fit in known.tf.known.methods("fit"):
+        size = fit.fact.argument("batch_size", 2)
+        if size is None or not known.tf.holds_model(fit.fact.on) or not known.tf.has_strategy(fit.origin.source):
+            continue
+        if known.is_of_one_replica(Given(fit, size, fit)):
+            yield fit, size
+
+
+def _found(place: Evidence[Any], batch: Call, size: Value) -> Found:
+    return Found(
+        title=f"the dataset is batched with the size of one replica, {size.text}",
+        because="the strategy splits each batch among its replicas, so it must be the global one;"
+        " each replica now gets a fraction of its batch",
+        evidence=(place, batch),
+        fixes=(Fix(do=f"batch with {size.text} * strategy.num_replicas_in_sync", safety=Safety.CHANGES_RESULTS),),
+    )
 
 
 @rule(
@@ -68,6 +90,8 @@ def batch_not_global(seen: EvidenceSet) -> Iterator[Found]:
     """
     known = sizes(seen)
     told = set()
+    for fit, size in _fitted(known):
+        yield _found(at_line(fit, size.line), fit, size)
     for batch in known.batches():
         if batch.fact.function in known.in_functions:
             continue
@@ -75,15 +99,4 @@ def batch_not_global(seen: EvidenceSet) -> Iterator[Found]:
             if given.place.origin in told or not known.is_of_one_replica(given) or not _is_split(known, given):
                 continue
             told.add(given.place.origin)
-            yield Found(
-                title=f"the dataset is batched with the size of one replica, {given.value.text}",
-                because="the strategy splits each batch among its replicas, so it must be the global one;"
-                " each replica now gets a fraction of its batch",
-                evidence=(at_line(given.place, given.value.line), batch),
-                fixes=(
-                    Fix(
-                        do=f"batch with {given.value.text} * strategy.num_replicas_in_sync",
-                        safety=Safety.CHANGES_RESULTS,
-                    ),
-                ),
-            )
+            yield _found(at_line(given.place, given.value.line), batch, given.value)

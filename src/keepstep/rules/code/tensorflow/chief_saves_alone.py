@@ -10,8 +10,16 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
+from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._saves import is_by_rank, saves
-from keepstep.rules.code.tensorflow._tensorflow import distributed, exclude_each_other
+from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, distributed, exclude_each_other
+
+
+def _callbacks(tf: Distributed) -> Iterator[Call]:
+    """The callbacks that save in ``fit``, on all workers."""
+    for each in tf.known.calls("keras.callbacks.ModelCheckpoint", "keras.callbacks.BackupAndRestore"):
+        if tf.surely(each, MULTI):
+            yield each
 
 
 @rule(
@@ -62,7 +70,7 @@ def chief_saves_alone(seen: EvidenceSet) -> Iterator[Found]:
     When no variable of the model is held in parts: then reading takes no collective.
     """
     tf = distributed(seen)
-    found = list(saves(tf))
+    found = [*saves(tf), *_callbacks(tf)]
     for each in found:
         if not is_by_rank(tf, each):
             continue

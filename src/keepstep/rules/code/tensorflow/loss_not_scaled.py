@@ -56,7 +56,8 @@ def _unscaled(tf: Distributed, step: Trained) -> Evidence[Any] | None:
             return each
         inside = tf.known.inside(call.fact.target) if call.fact.target else []
         function = tf.known.functions.get(call.fact.target)
-        means = [mean for mean in inside if is_whole_mean(mean) and not mean.fact.assigned]
+        whole = [mean for mean in inside if is_whole_mean(mean)]
+        means = [mean for mean in whole if not mean.fact.assigned or len(whole) == 1]
         if function is not None and means and function.fact.returns and set(function.fact.returns) <= set(MEANS):
             return means[-1]
     return None

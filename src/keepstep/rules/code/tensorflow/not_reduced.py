@@ -28,6 +28,8 @@ def _is_by_hand(tf: Distributed, assign: Call) -> bool:
     value = assign.fact.arguments[0].value
     sources = {call.fact.assigned for call in tf.known.inside(assign.fact.function) if call.fact.method == "gradient"}
     names = set(re.findall(r"[A-Za-z_]\w*", value.text))
+    loops = [block.text for block in assign.fact.within if block.kind == "for" and "zip(" in block.text]
+    names |= {name for text in loops for name in re.findall(r"[A-Za-z_]\w*", text)}
     return ".gradient(" in value.text or bool(names & (sources - {""}))
 
 

@@ -18,7 +18,13 @@ from keepstep.rules.code.tensorflow._creation import (
     is_made_outside,
     used_in_replica,
 )
-from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, exclude_each_other, is_scope
+from keepstep.rules.code.tensorflow._tensorflow import (
+    Distributed,
+    distributed,
+    exclude_each_other,
+    is_scope,
+    is_seen_from,
+)
 
 _STRATEGY = re.compile(r"^tensorflow\.distribute\.(Mirrored|MultiWorkerMirrored|TPU|CentralStorage)Strategy$")
 _LOADS = frozenset(
@@ -44,6 +50,8 @@ def _fit(tf: Distributed, loaded: Call) -> Call | None:
     inside = tf.known.inside(loaded.fact.function)
     has_strategy = any(_STRATEGY.match(each.fact.name) for each in inside)
     is_entered = any(is_scope(block) for each in tf.known.in_file(loaded) for block in each.fact.within)
+    if loaded.fact.assigned.startswith("self."):
+        return _fit_of_object(tf, loaded) if has_strategy and not is_entered else None
     if not is_also_made_inside(tf, loaded) and (is_entered or not has_strategy):
         return None
     for each in inside:
@@ -57,6 +65,28 @@ def _fit(tf: Distributed, loaded: Call) -> Call | None:
     for each in inside:  # the function returns it, whichever of the two made it
         if each.fact.assigned == loaded.fact.assigned and exclude_each_other(each.fact, loaded.fact):
             return each if loaded.fact.name in returned or each.fact.name in returned else None
+    return None
+
+
+def _fit_of_object(tf: Distributed, loaded: Call) -> Call | None:
+    """Where a method of the same class fits the model that it holds."""
+    for each in tf.known.methods_in_file(loaded, "fit", "train_on_batch"):
+        if each.fact.on is not None and each.fact.on.text == loaded.fact.assigned:
+            return each if is_seen_from(loaded.fact.function, each.fact.function, loaded.fact.assigned) else None
+    return None
+
+
+def _returned(tf: Distributed, loaded: Call) -> Call | None:
+    """What is made in a scope, where a function returns either that or what it loads outside."""
+    function = tf.known.functions.get(loaded.fact.function)
+    if loaded.fact.assigned or function is None or loaded.fact.name not in function.fact.returns:
+        return None
+    if tf.is_in_scope(loaded):
+        return None
+    for each in tf.known.inside(loaded.fact.function):
+        is_made = tf.is_model(each.fact.name, each.fact.target) and each.fact.name in function.fact.returns
+        if is_made and any(is_scope(block) for block in each.fact.within):
+            return each
     return None
 
 
@@ -99,9 +129,9 @@ def restored_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
     """
     tf = distributed(seen)
     for each in _loading(tf):
-        if not each.fact.assigned or not is_made_outside(tf, each):
-            continue
-        use = compiled_in_scope(tf, each) or used_in_replica(tf, each) or _fit(tf, each)
+        use = _returned(tf, each)
+        if each.fact.assigned and is_made_outside(tf, each):
+            use = compiled_in_scope(tf, each) or used_in_replica(tf, each) or _fit(tf, each)
         if use is not None:
             yield Found(
                 title=f"{each.fact.assigned} is loaded outside the strategy's scope",

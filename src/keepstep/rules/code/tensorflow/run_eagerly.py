@@ -78,8 +78,8 @@ def run_eagerly(seen: EvidenceSet) -> Iterator[Found]:
     When the program is there for debugging.
     """
     tf = distributed(seen)
-    for each in tf.known.methods("compile", "run_functions_eagerly"):
-        given = each.fact.argument("run_eagerly", 0 if each.fact.method == "run_functions_eagerly" else None)
+    for each in tf.known.methods("compile", "run_functions_eagerly", "experimental_run_functions_eagerly"):
+        given = each.fact.argument("run_eagerly", None if each.fact.method == "compile" else 0)
         if given is None or given.literal != "True" or conditions(each.fact) or not _is_distributed(tf, each):
             continue
         yield _found(at_line(each, given.line))

@@ -28,6 +28,20 @@ def _shuffles(call: Call, shard: Call) -> bool:
     return call.fact.method == "shuffle"
 
 
+def _shuffled_list(tf: Distributed, shard: Call) -> Call | None:
+    """Where Python shuffles the list that the dataset is made of, without a seed."""
+    inside = [each for each in tf.known.inside(shard.fact.function) if each.fact.order < shard.fact.order]
+    if tf.known.among(shard, "random.seed", "numpy.random.seed"):
+        return None
+    sources = [each for each in inside if each.fact.method in ("from_tensor_slices", "TFRecordDataset")]
+    given = {each.fact.arguments[0].value.text for each in sources if each.fact.arguments}
+    for each in inside:
+        is_shuffle = each.fact.name in ("random.shuffle", "numpy.random.shuffle") and len(each.fact.arguments) == 1
+        if is_shuffle and each.fact.arguments[0].value.text in given:
+            return each
+    return None
+
+
 def _is_seeded(tf: Distributed, place: Call) -> bool:
     seeds = ("tensorflow.random.set_seed", "tensorflow.set_random_seed", "keras.utils.set_random_seed")
     return bool(tf.known.among(place, *seeds, "tensorflow.compat.v1.set_random_seed"))
@@ -82,6 +96,7 @@ def shard_after_shuffle(seen: EvidenceSet) -> Iterator[Found]:
         if not before or each.fact.on is None or _is_seeded(tf, each):
             continue
         shuffle = next((call for call in tf.known.in_file(each) if _shuffles(call, each)), None)
+        shuffle = shuffle or _shuffled_list(tf, each)
         if shuffle is not None:
             yield Found(
                 title="the dataset is sharded after a shuffle without a seed",

@@ -58,9 +58,47 @@ def _is_tensor(tf: Distributed, value: Value, function: str) -> bool:
     return value.made.startswith("tensorflow.") or (of is not None and value.text in of.fact.parameters)
 
 
+def _is_outer(tf: Distributed, place: Evidence[CodeAssigned]) -> bool:
+    """Whether it changes an attribute, or a variable of the function or file around it."""
+    if place.fact.on is not None:
+        return place.fact.target.startswith("self.")
+    function = tf.known.functions.get(place.fact.function)
+    own = [
+        each
+        for each in tf.known.assigned_in.get(place.fact.function, ())
+        if each.fact.target == place.fact.target and not each.fact.operator
+    ]
+    return not own and function is not None and place.fact.target not in function.fact.parameters
+
+
+def _is_stored(tf: Distributed, stored: Evidence[CodeAssigned]) -> bool:
+    """Whether a tensor is put into a dictionary that was made outside the step."""
+    fact = stored.fact
+    if fact.on is None or fact.operator or not fact.target.startswith(f"{fact.on.text}["):
+        return False
+    if not _is_tensor(tf, fact.value, fact.function) or not _PLAIN.fullmatch(fact.on.text):
+        return False
+    function = tf.known.functions.get(fact.function)
+    if function is None or fact.on.text in function.fact.parameters:
+        return False
+    return any(
+        each.fact.target == fact.on.text
+        and each.fact.value.text.startswith(("{", "dict("))
+        and each.fact.function != fact.function
+        and is_seen_from(each.fact.function, fact.function, fact.on.text)
+        for each in tf.known.assigned_in_file(stored)
+    )
+
+
+def _stored(tf: Distributed) -> Iterator[Evidence[CodeAssigned]]:
+    for function in tf.known.functions:
+        if _is_in_step(tf, function):
+            yield from (each for each in tf.known.assigned_in.get(function, ()) if _is_stored(tf, each))
+
+
 def _is_counter(tf: Distributed, counted: Evidence[CodeAssigned]) -> bool:
     fact = counted.fact
-    if fact.on is None or not fact.target.startswith("self."):
+    if not _is_outer(tf, counted):
         return False
     return any(
         each.fact.target == fact.target
@@ -148,3 +186,10 @@ def side_effect_in_replica(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(counted,),
                 fixes=(Fix(do="count outside the step, or in a tf.Variable with assign_add"),),
             )
+    for stored in _stored(tf):
+        yield Found(
+            title=f"{stored.fact.target} is set only while the step is traced",
+            because="tf.function runs this Python once per trace: it stores a symbolic tensor, not a value",
+            evidence=(stored,),
+            fixes=(Fix(do="return the value from the step"),),
+        )

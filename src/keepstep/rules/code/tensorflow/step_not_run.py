@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
@@ -24,12 +24,20 @@ def _trains(tf: Distributed, function: str) -> bool:
     ):
         return False
     names = {each.fact.method for each in inside}
-    return "apply_gradients" in names and "gradient" in names
+    return ("apply_gradients" in names and "gradient" in names) or _minimizes(inside)
+
+
+def _minimizes(inside: Sequence[Call]) -> bool:
+    """Whether a Keras optimizer is given the variables of a model."""
+    return any(
+        each.fact.method == "minimize" and any("trainable" in argument.value.text for argument in each.fact.arguments)
+        for each in inside
+    )
 
 
 def _calls_of_steps(tf: Distributed) -> Iterator[tuple[Call, Evidence[CodeFunction]]]:
     """The calls of functions that train, with these."""
-    for name in dict.fromkeys(each.fact.function for each in tf.known.methods("apply_gradients")):
+    for name in dict.fromkeys(each.fact.function for each in tf.known.methods("apply_gradients", "minimize")):
         function = tf.known.functions.get(name)
         if function is not None and _trains(tf, name):
             yield from ((each, function) for each in tf.known.callers(name))

@@ -9,11 +9,11 @@ from typing import Any
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeAssigned, CodeCall
+from keepstep.core.facts.code import CodeCall, Value
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._tensorflow import Distributed, config_set, distributed, is_seen_from
+from keepstep.rules.code.tensorflow._tensorflow import Distributed, config_given, config_set, distributed, is_seen_from
 
 _CONSTANT = "gives every process the same index"
 _HOST = re.compile(r"""["']([\w.\-]+):\d+["']""")
@@ -25,18 +25,18 @@ _OF_NODE = re.compile(r"NODEID|NODE_RANK|GROUP_RANK|hostname", re.I)
 _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0")
 
 
-def _written(tf: Distributed, place: Evidence[CodeAssigned]) -> str:
+def _written(tf: Distributed, place: Evidence[Any], value: Value) -> str:
     """The value as it is written, with the variables in it replaced by what they are."""
     calls = [each for each in tf.known.inside(place.fact.function) if each.fact.name == "json.dumps"]
-    given = [each.fact.arguments[0].value.text for each in calls if each.fact.text == place.fact.value.text]
-    text = given[0] if given else place.fact.value.literal or place.fact.value.text
+    given = [each.fact.arguments[0].value.text for each in calls if each.fact.text == value.text]
+    text = given[0] if given else value.literal or value.text
     for _ in range(2):
         for name in dict.fromkeys(re.findall(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'(])", text)):
             text += "".join(f" {value}" for value in _values(tf, place, name) if value not in text)
     return text
 
 
-def _values(tf: Distributed, place: Evidence[CodeAssigned], name: str) -> list[str]:
+def _values(tf: Distributed, place: Evidence[Any], name: str) -> list[str]:
     return [
         each.fact.value.text
         for each in tf.known.assigned_in_file(place)
@@ -60,7 +60,7 @@ def _what_is_wrong(text: str) -> str:
     return _CONSTANT if is_constant and _counts_tasks(text) else ""
 
 
-def _given_index(tf: Distributed, place: Evidence[CodeAssigned], text: str) -> Call | None:
+def _given_index(tf: Distributed, place: Evidence[Any], text: str) -> Call | None:
     """The only call of the function that sets it, if it gives a constant index."""
     named = _NAMED_INDEX.search(text)
     function = tf.known.functions.get(place.fact.function)
@@ -74,7 +74,7 @@ def _given_index(tf: Distributed, place: Evidence[CodeAssigned], text: str) -> C
     return callers[0] if value is not None and (value.literal or "").isdecimal() and not in_loop else None
 
 
-def _is_changed(tf: Distributed, place: Evidence[CodeAssigned]) -> bool:
+def _is_changed(tf: Distributed, place: Evidence[Any]) -> bool:
     """Whether the program writes another index into it later, or sets it several times."""
     changed = [
         each
@@ -129,8 +129,9 @@ def tf_config_hard_coded(seen: EvidenceSet) -> Iterator[Found]:
     When each host has a copy of the script of its own.
     """
     tf = distributed(seen)
-    for each in config_set(tf):
-        text = _written(tf, each)
+    settings = [*((each, each.fact.value) for each in config_set(tf)), *config_given(tf)]
+    for each, value in settings:
+        text = _written(tf, each, value)
         wrong = _what_is_wrong(text)
         place: Evidence[Any] = each
         if not wrong and _counts_tasks(text):

@@ -23,6 +23,11 @@ def _is_removed(tf: Distributed, place: Evidence[Any]) -> bool:
     )
 
 
+def _is_main(place: Evidence[Any]) -> bool:
+    """Whether it calls the function that is the whole program: then the line in there says more."""
+    return isinstance(place.fact, CodeCall) and any("__name__" in block.text for block in place.fact.within)
+
+
 @rule(id="COD211", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
 def tf_config_too_late(seen: EvidenceSet) -> Iterator[Found]:
     """TF_CONFIG is set after `MultiWorkerMirroredStrategy` was created.
@@ -63,13 +68,14 @@ def tf_config_too_late(seen: EvidenceSet) -> Iterator[Found]:
     made = [each for each in tf.known.calls(*MULTI) if not each.fact.arguments]
     told = set()
     for first, then in in_wrong_order(tf, made, calls_of(tf, MULTI), lambda name: config_set_in(tf, name)):
-        if then.here.origin in told or _is_removed(tf, then.here):
+        place = then.there if _is_main(then.here) else then.here
+        if place.origin in told or _is_removed(tf, place):
             continue
-        told.add(then.here.origin)
+        told.add(place.origin)
         yield Found(
             title="TF_CONFIG is set after the strategy was created",
             because=f"the strategy reads it when it is created (line {first.here.origin.line}); set afterwards, it"
             " has no effect, and each worker trains alone",
-            evidence=(then.here, first.here),
+            evidence=(place, first.here),
             fixes=(Fix(do="set TF_CONFIG before the strategy is created"),),
         )

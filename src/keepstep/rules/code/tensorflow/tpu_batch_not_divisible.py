@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from keepstep.core.cause import Cause
@@ -11,10 +12,16 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import CodeCall, Value
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.code.tensorflow._sizes import sizes
+from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import TPU, at_line, fits, is_for_tpu
 
 CORES = 8
+
+
+def _constant(known: Sizes, given: Given) -> Value:
+    """The size, or the default of the option that it is."""
+    default = known.tf.known.default_of(given.place, given.value) if given.value.literal is None else None
+    return given.value if default is None else replace(given.value, literal=default)
 
 
 def _is_odd(size: Value) -> bool:
@@ -83,9 +90,10 @@ def tpu_batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
         ):
             continue
         for given in known.given(batch):
-            if given.place.origin not in told and _is_odd(given.value):
+            constant = _constant(known, given)
+            if given.place.origin not in told and _is_odd(constant):
                 told.add(given.place.origin)
-                yield _found(at_line(given.place, given.value.line), given.value)
+                yield _found(at_line(given.place, constant.line), constant)
     for fit in fits(known.tf, TPU):
         size = fit.fact.argument("batch_size", 2)
         if size is not None and _is_odd(size):

@@ -44,10 +44,13 @@ def uses_cuda(known: Program, place: Evidence[Any]) -> bool:
     )
 
 
-def backend_of(init: Call) -> str:
-    """The backend that a process group is made with; empty: unknown."""
+def backend_of(init: Call, known: Program | None = None) -> str:
+    """The backend that a process group is made with, or that an option names by default; empty: unknown."""
     given = init.fact.argument("backend", 0)
-    return given.literal.strip("'\"").lower() if given is not None and given.literal else ""
+    literal = given.literal if given is not None else None
+    if given is not None and literal is None and known is not None:
+        literal = known.default_of(init, given)
+    return literal.strip("'\"").lower() if literal else ""
 
 
 def is_without_gradients(call: Evidence[CodeCall], known: Program) -> bool:

@@ -6,13 +6,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.code import CodeCall, CodeDiverges
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import Call, diverging, is_on_some_ranks, program, reached_by, short
+from keepstep.rules.code._asking import Call, Program, diverging, is_on_some_ranks, program, reached_by, short
 
 _SHARDS = ("fsdp", "deepspeed")
+
+
+_STATES = "torch.distributed.checkpoint.state_dict."
+_SHARDING = lazy_pattern(r"(?i)fully_?shard|fsdp|parallelize", most=200)
+
+
+def _is_sharded_later(known: Program, place: Evidence[CodeDiverges]) -> bool:
+    """Whether the model is still whole there: then its state is no collective."""
+    return any(
+        _SHARDING.search(each.fact.name) and (each.origin.line or 0) > (place.origin.line or 0)
+        for each in known.inside(place.fact.function)
+    )
 
 
 def _saves_shards(seen: EvidenceSet) -> Iterator[Call]:
@@ -61,8 +74,11 @@ def collective_save_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When the model was never sharded, or the group of the checkpoint has one rank.
     """
+    known = program(seen)
     for each in diverging(seen, ["save"], ["branch"]):
         fact = each.fact
+        if fact.collective.startswith(_STATES) and _is_sharded_later(known, each):
+            continue
         yield Found(
             title=f"{short(fact.collective)} needs all ranks, and only some call it",
             because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"

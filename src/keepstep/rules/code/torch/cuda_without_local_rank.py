@@ -13,12 +13,17 @@ from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import DDP, binds_a_device, wraps_with_ddp
 
+_FIRST = ("torch.device[cuda]", "torch.device[cuda:0]")
 
-def _goes_to_the_first(call: Call) -> bool:
+
+def _goes_to_the_first(known: Program, call: Call) -> bool:
     where = call.fact.argument("device", 0)
     if where is None:
         return call.fact.method == "cuda"
-    return where.literal in ("'cuda'", "'cuda:0'", "0") or where.made in ("torch.device[cuda]", "torch.device[cuda:0]")
+    function = known.functions.get(where.target)
+    if function is not None:
+        return bool(function.fact.returns) and set(function.fact.returns) <= set(_FIRST)
+    return where.literal in ("'cuda'", "'cuda:0'", "0") or where.made in _FIRST
 
 
 def _is_wrapped(known: Program, moved: Call) -> bool:
@@ -80,7 +85,7 @@ def cuda_without_local_rank(seen: EvidenceSet) -> Iterator[Found]:
     """
     known = program(seen)
     for each in known.methods("cuda", "to"):
-        if not _goes_to_the_first(each) or not wraps_with_ddp(known, each) or binds_a_device(known, each):
+        if not _goes_to_the_first(known, each) or not wraps_with_ddp(known, each) or binds_a_device(known, each):
             continue
         if not _is_wrapped(known, each):
             continue

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -13,13 +14,59 @@ from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import INIT, LOADER, backend_of
 
+_STARTS = (
+    *("multiprocessing.Process", "multiprocessing.Pool", "multiprocessing.pool.Pool"),
+    *("torch.multiprocessing.Process", "torch.multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"),
+)
+_IN_CONTEXT = tuple(
+    f"{library}.get_context.{name}"
+    for library in ("multiprocessing", "torch.multiprocessing")
+    for name in ("Process", "Pool")
+)
 
-def _uses_gpu(known: Program, dataset: str) -> bool:
-    """Whether reading an item moves something to a GPU."""
-    return any(
-        each.fact.method == "cuda" or (each.fact.method == "to" and "device" in each.fact.text)
-        for each in known.inside(f"{dataset}.__getitem__")
+
+def _is_on_gpu(call: Call) -> bool:
+    """Whether it puts something on a GPU, or makes it there."""
+    if call.fact.method == "cuda" or call.fact.name in ("torch.cuda.init", "torch.cuda.set_device"):
+        return True
+    where = call.fact.argument("device", 0 if call.fact.method == "to" else None)
+    return where is not None and (
+        (where.literal or "").startswith(("'cuda", '"cuda')) or where.made.startswith("torch.device[cuda")
     )
+
+
+def _uses_gpu(known: Program, function: str) -> bool:
+    """Whether a function moves something to a GPU."""
+    return any(
+        _is_on_gpu(each) or (each.fact.method == "to" and "device" in each.fact.text) for each in known.inside(function)
+    )
+
+
+def _forks(known: Program, start: Call) -> bool:
+    """Whether the process is forked: by default, or because the program says so."""
+    if start.fact.argument("mp_context") is not None:
+        return False
+    if start.fact.name in _IN_CONTEXT:
+        variable = start.fact.on.text if start.fact.on is not None else ""
+        made = [each for each in known.in_file(start) if each.fact.method == "get_context"]
+        return any(
+            each.fact.arguments[0].value.literal == "'fork'"
+            for each in made
+            if each.fact.arguments and (each.fact.assigned == variable or each.fact.text == variable)
+        )
+    methods = [call.fact.argument("method", 0) for call in known.methods_among(start, "set_start_method")]
+    if methods:
+        return all(each is not None and each.literal == "'fork'" for each in methods)
+    return not known.methods_among(start, "get_context")
+
+
+def _works_on_gpu(known: Program, start: Call) -> bool:
+    """Whether the new process is given something on a GPU, or a function that uses one."""
+    given = [each.value for each in start.fact.arguments]
+    if any(value.target and _uses_gpu(known, value.target) for value in given):
+        return True
+    on_gpu = {each.fact.assigned for each in known.inside(start.fact.function) if _is_on_gpu(each)} - {""}
+    return any(re.search(rf"(?<![\w.]){re.escape(name)}\b", value.text) for name in on_gpu for value in given)
 
 
 def _found(place: Call, why: str) -> Found:
@@ -77,11 +124,15 @@ def fork_after_init(seen: EvidenceSet) -> Iterator[Found]:
     for each in known.calls("os.fork"):
         if known.among(each, "threading.Thread", INIT, "torch.cuda.set_device"):
             yield _found(each, "the program has threads: torch.distributed starts some, too")
-    for each in known.calls("multiprocessing.Process", "multiprocessing.Pool", "torch.multiprocessing.Process"):
+    for each in known.calls(*_STARTS, *_IN_CONTEXT):
         before = [call for call in known.inside(each.fact.function) if call.fact.order < each.fact.order]
-        on_gpu = any(call.fact.name == "torch.cuda.set_device" or backend_of(call) == "nccl" for call in before)
-        if on_gpu and not known.methods_among(each, "set_start_method", "get_context"):
-            yield _found(each, "CUDA was initialised before, and Linux forks by default")
+        is_bound = any(
+            call.fact.name in ("torch.cuda.set_device", "torch.cuda.init") or backend_of(call) == "nccl"
+            for call in before
+        )
+        on_gpu = is_bound or (any(_is_on_gpu(call) for call in before) and _works_on_gpu(known, each))
+        if on_gpu and _forks(known, each):
+            yield _found(each, "CUDA was initialised before, and this forks")
     for each in known.calls(LOADER):
         workers, data = each.fact.argument("num_workers", 5), each.fact.argument("dataset", 0)
         if (
@@ -90,5 +141,8 @@ def fork_after_init(seen: EvidenceSet) -> Iterator[Found]:
             or each.fact.argument("multiprocessing_context") is not None
         ):
             continue
-        if data is not None and _uses_gpu(known, data.made) and not known.methods_among(each, "set_start_method"):
+        collate = each.fact.argument("collate_fn", 7)
+        reads = [f"{data.made}.__getitem__"] if data is not None else []
+        reads += [collate.target] if collate is not None and collate.target else []
+        if any(_uses_gpu(known, name) for name in reads) and not known.methods_among(each, "set_start_method"):
             yield _found(each, "its workers are forked, and the dataset uses a GPU in them")

@@ -11,7 +11,7 @@ from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, is_on_some_ranks, program
-from keepstep.rules.code.torch._torch import runs_several_processes, uses_cuda
+from keepstep.rules.code.torch._torch import INIT, runs_several_processes, uses_cuda
 
 _WORDS = ("checkpoint", "ckpt", "snapshot", "resume", "weights", "pretrained", "state_dict", "teacher", "model")
 
@@ -22,8 +22,16 @@ def _is_a_checkpoint(known: Program, load: Call) -> bool:
     words = f"{path.text if path else ''} {load.fact.assigned}".lower()
     used = [each for each in known.inside(load.fact.function) if each.fact.method == "load_state_dict"]
     name = load.fact.assigned
+    if path is not None and "meta" in path.text.lower() and not used:
+        return False
     is_used = any(load.fact.text in each.fact.text or (name and name in each.fact.text) for each in used)
     return is_used or any(word in words for word in _WORDS)
+
+
+def _is_of_another_program(known: Program, load: Call) -> bool:
+    """Whether it stands in the ``main`` of a script that forms no group, though one that does imports from it."""
+    is_main = load.fact.function.rpartition(".")[2] == "main"
+    return is_main and load.origin.source not in known.files_that_lead_to(INIT)
 
 
 def _maps(call: Call) -> bool:
@@ -75,11 +83,16 @@ def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
     known = program(seen)
     for each in known.calls("torch.load"):
         names = {argument.name for argument in each.fact.arguments}
-        if each.fact.argument("map_location", 1) is not None or "**" in names or is_on_some_ranks(each):
+        where = each.fact.argument("map_location", 1)
+        is_first = where is not None and (where.literal == "'cuda:0'" or where.made == "torch.device[cuda:0]")
+        if (where is not None and not is_first) or "**" in names or is_on_some_ranks(each):
             continue
-        if not _is_a_checkpoint(known, each):
+        if not _is_a_checkpoint(known, each) or _is_of_another_program(known, each):
             continue
-        if any(_maps(other) for other in known.inside(each.fact.function)) or "BytesIO" in each.fact.text:
+        if (
+            any(_maps(other) and other is not each for other in known.inside(each.fact.function))
+            or "BytesIO" in each.fact.text
+        ):
             continue
         if not runs_several_processes(known, each) or not uses_cuda(known, each):
             continue

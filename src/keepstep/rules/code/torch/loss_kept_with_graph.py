@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -11,6 +12,7 @@ from keepstep.core.facts.code import CodeAssigned, CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code.torch._losses import BACKWARD, added_to, backwards, holds_graph, losses_of
 from keepstep.rules.code.torch._torch import is_without_gradients
 
 _LOSSES = frozenset(
@@ -33,22 +35,92 @@ def _is_called_without_gradients(known: Program, place: CodeAssigned | CodeCall)
     )
 
 
-def _is_kept(known: Program, place: CodeAssigned | CodeCall, loss: str, kept: str, is_of_a_loss: bool) -> bool:
-    """Whether ``loss`` has a graph there, and what keeps it is not itself a step's loss."""
+def _sums(known: Program) -> Iterator[tuple[Evidence[CodeAssigned], str]]:
+    """What is added to variables: by ``+=``, or, where gradients are taken, by ``total = total + x``."""
+    for each in known.assigned_with("Add"):
+        yield each, each.fact.value.text
+    for function in dict.fromkeys(each.fact.function for each in known.methods(*BACKWARD)):
+        for each in known.assigned_in.get(function, ()):
+            text = "" if each.fact.operator else added_to(each.fact.target, each.fact.value.text)
+            if text:
+                yield each, text
+
+
+def _is_kept(known: Program, place: CodeAssigned | CodeCall, text: str, kept: str, made: str) -> str:
+    """The loss that is kept with its graph there, if what keeps it is not itself a step's loss; empty: none."""
     loops = [each.line for each in place.within if each.kind in ("for", "while")]
     if not loops:
+        return ""
+    passes = [each for each in backwards(known, place.function) if not is_without_gradients(each, known)]
+    is_loss = made in _LOSSES and text.isidentifier()
+    if (not passes and not is_loss) or kept in _reset(known, place, loops[-1]):
+        return ""
+    if not passes:
+        return "" if _is_called_without_gradients(known, place) or _is_put_together(known, place, kept) else text
+    if any(kept in f"{each.fact.on.text if each.fact.on else ''} {each.fact.text}" for each in passes):
+        return ""
+    here = [each for each in passes if loops[-1] in [block.line for block in each.fact.within]]
+    return holds_graph(text, {loss for each in here for loss in losses_of(each)})
+
+
+def _is_put_together(known: Program, place: CodeAssigned | CodeCall, kept: str) -> bool:
+    """Whether one loss is made of what was collected: then it is not kept for longer than a step."""
+    joined = re.compile(rf"(?:stack|cat|concat|sum|mean)\(\s*{re.escape(kept)}\b")
+    return any(joined.search(each.fact.text) for each in known.inside(place.function))
+
+
+def _reset(known: Program, place: CodeAssigned | CodeCall, loop: int) -> set[str]:
+    """The variables that begin anew in every turn of a loop."""
+    return {
+        each.fact.target
+        for each in known.assigned_in.get(place.function, ())
+        if not each.fact.operator
+        and not added_to(each.fact.target, each.fact.value.text)
+        and loop in [block.line for block in each.fact.within]
+    }
+
+
+def _sums_up(known: Program, call: Call, position: int, name: str) -> bool:
+    """Whether a function of the program adds an argument to what its object holds, as it is."""
+    function = known.functions.get(call.fact.target)
+    if function is None or "(" in call.fact.target:
         return False
-    backwards = [
-        each
-        for each in known.inside(place.function)
-        if each.fact.method == "backward" and each.fact.on is not None and not is_without_gradients(each, known)
-    ]
-    if not backwards and is_of_a_loss and not _is_called_without_gradients(known, place):
-        return True
-    if any(kept in each.fact.on.text for each in backwards if each.fact.on):
+    parameters = function.fact.parameters
+    given = name or (parameters[position] if position < len(parameters) else "")
+    inside = known.assigned_in.get(call.fact.target, [])
+    if any(given == each.fact.target for each in inside):
         return False
-    here = [each for each in backwards if each.fact.on and each.fact.on.text == loss]
-    return any(loops[-1] in [block.line for block in each.fact.within] for each in here)
+    freed = re.compile(rf"(?<![\w.]){re.escape(given)}\s*\.|\(\s*{re.escape(given)}\s*[,)]")
+    if any(freed.search(each.fact.text) for each in known.inside(call.fact.target)):
+        return False
+    return any(
+        each.fact.operator == "Add"
+        and each.fact.target.startswith("self.")
+        and bool(holds_graph(each.fact.value.text, {given}))
+        for each in inside
+    )
+
+
+def _given_to_sums(known: Program) -> Iterator[tuple[Call, str]]:
+    """The calls that give a loss to something of the program that adds it up."""
+    for call in known.methods("update", "add", "log", "append", "record", "push"):
+        for position, argument in enumerate(call.fact.arguments if call.fact.target else ()):
+            if _sums_up(known, call, position, argument.name):
+                loss = _is_kept(known, call.fact, argument.value.text, "(no variable)", "")
+                if loss:
+                    yield call, loss
+
+
+def _in_training_steps(known: Program) -> Iterator[tuple[Call, str]]:
+    """The losses that a Lightning module collects in its own list."""
+    for call in known.methods("append"):
+        function = known.functions.get(call.fact.function)
+        given, on = call.fact.argument("", 0), call.fact.on
+        if function is None or given is None or on is None or not call.fact.function.endswith(".training_step"):
+            continue
+        is_module = any(base.startswith("lightning.") for base in function.fact.bases)
+        if is_module and on.text.startswith("self.") and re.fullmatch(r"\w*loss", given.text):
+            yield call, given.text
 
 
 def _found(place: Evidence[CodeAssigned] | Call, loss: str) -> Found:
@@ -90,7 +162,8 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Iterator[Found]:
     left.
 
     ## How we know
-    The same variable is added to a sum, or appended to a list, in the loop in which `backward` is called on it.
+    The same variable is added to a sum, appended to a list, or given to a meter of the program that adds it up, in the
+    loop in which `backward` is called on it.
 
     ## What to do
     ```python
@@ -108,13 +181,16 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Iterator[Found]:
     When the sum itself is what `backward` is called on, as for several losses of one step.
     """
     known = program(seen)
-    for each in known.assigned_with("Add"):
-        fact, value = each.fact, each.fact.value
-        if value.text.isidentifier() and _is_kept(known, fact, value.text, fact.target, value.made in _LOSSES):
-            yield _found(each, value.text)
+    for each, text in _sums(known):
+        loss = _is_kept(known, each.fact, text, each.fact.target, each.fact.value.made)
+        if loss:
+            yield _found(each, loss)
     for call in known.methods("append"):
         given, kept = call.fact.argument("", 0), call.fact.on
-        if given is None or kept is None or not given.text.isidentifier():
+        if given is None or kept is None or call.fact.target:
             continue
-        if _is_kept(known, call.fact, given.text, kept.text, given.made in _LOSSES):
-            yield _found(call, given.text)
+        loss = _is_kept(known, call.fact, given.text, kept.text, given.made)
+        if loss:
+            yield _found(call, loss)
+    for call, loss in (*_given_to_sums(known), *_in_training_steps(known)):
+        yield _found(call, loss)

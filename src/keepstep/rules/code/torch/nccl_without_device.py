@@ -59,7 +59,7 @@ def nccl_without_device(seen: EvidenceSet) -> Iterator[Found]:
     """
     known = program(seen)
     for each in known.calls(INIT):
-        if backend_of(each) != "nccl" or each.fact.argument("device_id") is not None:
+        if backend_of(each, known) != "nccl" or each.fact.argument("device_id") is not None:
             continue
         if binds_a_device(known, each) or known.any_imports(each, *TRAINERS):
             continue

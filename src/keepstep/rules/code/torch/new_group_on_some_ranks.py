@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeDiverges
+from keepstep.core.facts.code import CodeCall, CodeDiverges
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import diverging, program, reached_by, short
+
+_ALONE = re.compile(r"\[[^\[\],:]*\]")
+"""A list of one rank: the own one."""
 
 
-@rule(id="COD117", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
+@rule(
+    id="COD117", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall), confidence=Confidence.SUPPORTED
+)
 def new_group_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
     """A process group, a mesh or a wrapper is made by some ranks only.
 
@@ -55,4 +61,20 @@ def new_group_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
             f" {short(fact.collective)}{reached_by(fact)}; it needs all ranks of the job",
             evidence=(each,),
             fixes=(Fix(do="let all ranks make all groups, in the same order"),),
+        )
+    for call in program(seen).calls("torch.distributed.new_group"):
+        ranks = call.fact.argument("ranks", 0)
+        if (
+            ranks is None
+            or not ranks.ranked
+            or _ALONE.fullmatch(ranks.text)
+            or call.fact.argument("use_local_synchronization") is not None
+        ):
+            continue
+        yield Found(
+            title="each rank makes only the group that it is in",
+            because=f"`{ranks.text}` differs by rank; all ranks must make all groups, in the same order, also"
+            " those that they are not in",
+            evidence=(call,),
+            fixes=(Fix(do="make all groups in a loop on every rank, and keep the one that the rank is in"),),
         )

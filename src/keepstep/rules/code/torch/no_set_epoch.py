@@ -15,22 +15,47 @@ from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call, Program, blocks, program
 from keepstep.rules.code.torch._torch import SAMPLER, TRAINERS
 
+_DEEPEST = 3
+
 
 def _epochs(known: Program, sampler: Call) -> Evidence[Fact] | None:
-    """The loop over epochs: around a loop that trains, or around a call of a function that does."""
+    """The loop over epochs: the outermost one around a backward pass, if there are two, or a call that leads to it."""
     related = known.related(sampler)
     for backward in known.methods("backward"):
-        if backward.origin.source not in related:
-            continue
-        loops = blocks(backward, "for")
-        if len(loops) > 1:
-            return _at(backward, loops[0].line)
-        callers = known.callers(backward.fact.function) if loops else ()
-        for caller in callers:
-            around = blocks(caller, "for")
-            if around:
-                return _at(caller, around[0].line)
+        if backward.origin.source in related:
+            outermost = _outermost(known, backward, 0, _DEEPEST)
+            if outermost is not None:
+                return outermost
     return None
+
+
+def _outermost(known: Program, place: Call, loops: int, hops: int) -> Evidence[Fact] | None:
+    """The first loop on the way to a place, if it is not the only one."""
+    own = [each for each in blocks(place, "for", "while") if each.kind == "for" or "epoch" in each.text.lower()]
+    for caller in known.callers(place.fact.function) if hops else ():
+        further = _outermost(known, caller, loops + len(own), hops - 1)
+        if further is not None:
+            return further
+    return _at(place, own[0].line) if own and loops + len(own) > 1 else None
+
+
+def _sets_epoch(known: Program, sampler: Call) -> bool:
+    """Whether the sampler may hear of the epochs: not only of a constant one, and not only another sampler does."""
+    others = {
+        each.fact.assigned
+        for each in known.calls(SAMPLER)
+        if each.fact.assigned and each.fact.assigned != sampler.fact.assigned and each.origin == _same(each, sampler)
+    }
+    for each in known.methods_among(sampler, "set_epoch"):
+        told = each.fact.argument("epoch", 0)
+        is_constant = told is not None and told.literal is not None and not blocks(each, "for", "while")
+        if not is_constant and (each.fact.on is None or each.fact.on.text not in others):
+            return True
+    return False
+
+
+def _same(each: Call, sampler: Call) -> Origin | None:
+    return each.origin if each.fact.function == sampler.fact.function else None
 
 
 def _at(place: Call, line: int) -> Evidence[Fact]:
@@ -64,7 +89,8 @@ def no_set_epoch(seen: EvidenceSet) -> Iterator[Found]:
     the same order, and each rank sees the same part of the data for ever.
 
     ## How we know
-    A loop over epochs goes around the loop over the loader, and no file of the program calls `set_epoch`.
+    A loop over epochs goes around the loop over the loader, and no file of the program calls `set_epoch` on this
+    sampler with anything but a constant.
 
     ## What to do
     ```python
@@ -89,7 +115,7 @@ def no_set_epoch(seen: EvidenceSet) -> Iterator[Found]:
         shuffle = each.fact.argument("shuffle", 3)
         if shuffle is not None and shuffle.literal != "True":
             continue
-        if known.methods_among(each, "set_epoch") or known.any_imports(each, *TRAINERS):
+        if _sets_epoch(known, each) or known.any_imports(each, *TRAINERS):
             continue
         loop = _epochs(known, each)
         if loop is not None and (loop.origin.source, loop.origin.line) not in told:

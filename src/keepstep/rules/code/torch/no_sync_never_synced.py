@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeCall
+from keepstep.core.facts.code import CodeAssigned, CodeCall
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
@@ -16,24 +18,42 @@ from keepstep.rules.code._asking import Call, Program, blocks, program
 _COUNT = lazy_pattern(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0", most=500)
 
 
+_CHOSEN = lazy_pattern(r".*\.no_sync\(\) if (.+?) else .*", most=500)
+
+
 def _others(known: Program, backward: Call) -> bool:
     """Whether a backward without no_sync, or an exchange by hand, comes before the step."""
     inside = known.inside(backward.fact.function)
     if not any(each.fact.method == "step" for each in inside):
-        return True
+        callers = [known.inside(each.fact.function) for each in known.callers(backward.fact.function)]
+        return not callers or any(
+            not any(each.fact.method == "step" for each in calls) or _exchanges(calls) for calls in callers
+        )
+    return _exchanges(inside)
+
+
+def _exchanges(calls: Sequence[Call]) -> bool:
     return any(
         (each.fact.method == "backward" and not any(b.made.endswith(".no_sync") for b in each.fact.within))
         or each.fact.name == "torch.distributed.all_reduce"
-        for each in inside
+        for each in calls
     )
+
+
+def _is_always_entered(known: Program, backward: Call, variable: str) -> bool:
+    """Whether a ``with`` that names a variable enters no_sync each time: it may hold something else now and then."""
+    if "(" in variable:
+        return True
+    values = [each for each in known.assigned_in.get(backward.fact.function, ()) if each.fact.target == variable]
+    return len(values) == 1 and " if " not in values[0].fact.value.text and not values[0].fact.within
 
 
 def _shifted(known: Program) -> Iterator[Found]:
     """Where no_sync is entered by another count than the step: ``i % n != 0`` against ``(i + 1) % n == 0``."""
-    for each in known.assigned_writing("no_sync"):
-        if not each.fact.value.text.endswith(".no_sync") or not each.fact.within:
+    for each in known.assigned_writing("no_sync", "require_backward_grad_sync"):
+        entered = _entered_by(each.fact)
+        if entered is None:
             continue
-        entered = _COUNT.fullmatch(each.fact.within[-1].text)
         steps = [call for call in known.inside(each.fact.function) if call.fact.method == "step" and call.fact.within]
         counts = [found for call in steps if (found := _COUNT.fullmatch(call.fact.within[-1].text)) is not None]
         if entered and counts and all(_bare(entered[1]) != _bare(count[1]) for count in counts):
@@ -44,6 +64,18 @@ def _shifted(known: Program) -> Iterator[Found]:
                 evidence=(each,),
                 fixes=(Fix(do="use the same count for both", safety=Safety.CHANGES_RESULTS),),
             )
+
+
+def _entered_by(assigned: CodeAssigned) -> re.Match[str] | None:
+    """The count by which no_sync is entered: in a branch, in a choice, or by DDP's own switch."""
+    text = assigned.value.text
+    if text.endswith(".no_sync") and assigned.within:
+        return _COUNT.fullmatch(assigned.within[-1].text)
+    chosen = _CHOSEN.fullmatch(text)
+    if chosen is not None:
+        return _COUNT.fullmatch(chosen[1])
+    is_switch = assigned.target.endswith(".require_backward_grad_sync")
+    return _COUNT.fullmatch(text.strip("()") if text.count("(") == 1 else text) if is_switch else None
 
 
 def _bare(text: str) -> str:
@@ -97,10 +129,13 @@ def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
         entered = [each for each in blocks(backward, "with") if each.made.endswith(".no_sync")]
         if not entered or _others(known, backward):
             continue
+        if not _is_always_entered(known, backward, entered[0].text):
+            continue
         yield Found(
             title="the optimizer steps on gradients that were never averaged",
-            because=f"every backward of this loop stands in no_sync (line {entered[0].line}): no gradient is exchanged",
-            evidence=(backward,),
+            because=f"every backward of this loop (line {backward.origin.line}) stands in no_sync: no gradient is"
+            " exchanged",
+            evidence=(replace(backward, origin=replace(backward.origin, line=entered[0].line), quote=""), backward),
             fixes=(Fix(do="leave no_sync for the last backward before the step", safety=Safety.CHANGES_RESULTS),),
         )
     yield from _shifted(known)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -14,14 +15,29 @@ from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD
 
 
-def _optimizes(call: Call, model: str) -> bool:
+def _optimizes(known: Program, call: Call, model: str) -> bool:
+    """Whether it makes an optimizer of the parameters of a model."""
+    name = call.fact.name
+    if name.startswith("torch.optim."):
+        if "lr_scheduler" in name:
+            return False
+    elif not _makes_optimizer(known, call):
+        return False
+    word = re.compile(rf"(?<![\w.]){re.escape(model)}(?:\.(?:named_)?parameters\(|\s*[,)])")
+    if word.search(call.fact.text):
+        return True
     given = call.fact.argument("params", 0)
-    return (
-        call.fact.name.startswith("torch.optim.")
-        and "lr_scheduler" not in call.fact.name
-        and given is not None
-        and given.text.startswith(f"{model}.parameters(")
+    return given is not None and any(
+        each.fact.target == given.text and each.fact.order < call.fact.order and word.search(each.fact.value.text)
+        for each in known.assigned_in.get(call.fact.function, ())
     )
+
+
+def _makes_optimizer(known: Program, call: Call) -> bool:
+    """Whether it calls a function of the program that returns an optimizer."""
+    function = known.functions.get(call.fact.target)
+    returns = function.fact.returns if function is not None else ()
+    return bool(returns) and all(each.startswith("torch.optim.") and "lr_sched" not in each for each in returns)
 
 
 def _wrapping(known: Program) -> Iterator[Call]:
@@ -74,8 +90,11 @@ def optimizer_before_fsdp(seen: EvidenceSet) -> Iterator[Found]:
         model = shard.fact.argument("module", 0)
         if model is None:
             continue
-        for each in known.inside(shard.fact.function):
-            if each.fact.order < shard.fact.order and _optimizes(each, model.text):
+        inside = known.inside(shard.fact.function)
+        if any(each.fact.order > shard.fact.order and _optimizes(known, each, model.text) for each in inside):
+            continue  # it is made anew
+        for each in inside:
+            if each.fact.order < shard.fact.order and _optimizes(known, each, model.text):
                 yield Found(
                     title="the optimizer is made before FSDP shards the model",
                     because=f"line {shard.origin.line} replaces the parameters of `{model.text}` by shards;"

@@ -3,27 +3,86 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeCall, Value
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.code import CodeAssigned, CodeCall, Value
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import program
+from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import INIT
 
 LONG_S = 2 * 3600
-_UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "weeks": 604800}
-_PART = re.compile(r"(days|hours|minutes|seconds|weeks)\s*=\s*(\d[\d_]*)")
+_UNITS = {
+    "days": 86400,
+    "hours": 3600,
+    "minutes": 60,
+    "seconds": 1,
+    "weeks": 604800,
+    "milliseconds": 0.001,
+    "microseconds": 0.000001,
+}
+_ORDER = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
+"""Of the arguments of ``timedelta``."""
+_STRATEGIES = ("DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy", "InitProcessGroupKwargs", "init_distributed")
 
 
-def _seconds(timeout: Value | None) -> int | None:
-    if timeout is None or "timedelta(" not in timeout.text:
+def _seconds(known: Program, place: Call, timeout: Value | None) -> float | None:
+    """The length of a time-out that is written as a ``timedelta``, here or in a variable."""
+    if timeout is None:
         return None
-    parts = [_UNITS[unit] * int(number) for unit, number in _PART.findall(timeout.text)]
-    return sum(parts) if parts else None
+    texts = [timeout.text]
+    if timeout.text.isidentifier():
+        texts = [
+            each.fact.value.text for each in known.assigned_in_file(place) if _is_value_of(each, place, timeout.text)
+        ]
+    found = [_of_timedelta(text) for text in texts]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_value_of(assigned: Evidence[CodeAssigned], place: Call, name: str) -> bool:
+    function = assigned.fact.function
+    is_seen = function == place.fact.function or function.endswith(".<module>")
+    return assigned.fact.target == name and is_seen
+
+
+def _of_timedelta(text: str) -> float | None:
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("timedelta"):
+        return None
+    named = {each.arg or "": each.value for each in node.keywords}
+    named.update(zip(_ORDER, node.args, strict=False))
+    parts = [(unit, _number(value)) for unit, value in named.items()]
+    if any(number is None or unit not in _UNITS for unit, number in parts):
+        return None
+    return sum(_UNITS[unit] * number for unit, number in parts if number is not None)
+
+
+def _number(node: ast.expr) -> float | None:
+    """A number, or a product of numbers."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        left, right = _number(node.left), _number(node.right)
+        return left * right if left is not None and right is not None else None
+    return None
+
+
+def _timeouts(known: Program) -> Iterator[tuple[Call, float]]:
+    """The calls that set a time-out, with the seconds of it."""
+    for each in (*known.calls(INIT, "torch.distributed.new_group"), *known.methods(*_STRATEGIES)):
+        seconds = _seconds(known, each, each.fact.argument("timeout"))
+        if seconds is not None:
+            yield each, seconds
+    for each in known.methods("TrainingArguments", "Seq2SeqTrainingArguments"):
+        given = each.fact.argument("ddp_timeout")
+        if given is not None and given.literal is not None and given.literal.isdecimal():
+            yield each, float(given.literal)
 
 
 @rule(id="COD119", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(CodeCall,), severity=Severity.NOTE)
@@ -59,9 +118,8 @@ def raised_timeout(seen: EvidenceSet) -> Iterator[Found]:
     When one collective really has to wait that long.
     """
     known = program(seen)
-    for each in (*known.calls(INIT, "torch.distributed.new_group"), *known.methods("InitProcessGroupKwargs")):
-        seconds = _seconds(each.fact.argument("timeout"))
-        if seconds is not None and seconds >= LONG_S:
+    for each, seconds in _timeouts(known):
+        if seconds >= LONG_S:
             yield Found(
                 title="a hang would go unnoticed for hours",
                 because=f"the time-out is {seconds / 3600:.0f} hours: when a rank is stuck, the others wait that long",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -10,8 +11,27 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.code._asking import program
+from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import LOADER
+
+_IN_TABLE = re.compile(r"""["']shuffle["']\s*:\s*True|\bshuffle\s*=\s*True""")
+
+
+def _shuffles(known: Program, loader: Call) -> bool:
+    """Whether it is given ``shuffle=True``, itself or in ``**options`` that are written in the same function."""
+    shuffle = loader.fact.argument("shuffle", 2)
+    if shuffle is not None:
+        return shuffle.literal == "True"
+    options = {each.value.text for each in loader.fact.arguments if each.name == "**"}
+    for each in known.assigned_in.get(loader.fact.function, ()) if options else ():
+        table, _, key = each.fact.target.partition("[")
+        if each.fact.within or each.fact.order > loader.fact.order or table not in options:
+            continue
+        if (not key and _IN_TABLE.search(each.fact.value.text)) or (
+            key.strip("]\"'") == "shuffle" and each.fact.value.literal == "True"
+        ):
+            return True
+    return False
 
 
 @rule(id="COD104", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(CodeCall,))
@@ -46,9 +66,10 @@ def shuffle_with_sampler(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When another library's class of the same name takes both.
     """
-    for each in program(seen).calls(LOADER):
-        shuffle, sampler = each.fact.argument("shuffle", 2), each.fact.argument("sampler", 3)
-        if shuffle is None or shuffle.literal != "True" or sampler is None or "Sampler" not in sampler.made:
+    known = program(seen)
+    for each in known.calls(LOADER):
+        sampler = each.fact.argument("sampler", 3)
+        if not _shuffles(known, each) or sampler is None or "Sampler" not in sampler.made:
             continue
         if "if" in sampler.text.split():
             continue

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains on records of which some are broken; a bad batch is skipped.
+
+From: https://github.com/pytorch/pytorch/issues/44353
+Shows: nothing here (not confirmed on two ranks)
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def train_on(model, batch, optimizer):
+    x, y = batch
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def batches(rank):
+    for number in range(8):
+        width = 3 if (rank, number) == (1, 4) else 4  # a broken record
+        yield torch.randn(2, width), torch.randn(2, 1)
+
+
+def main():
+    dist.init_process_group("gloo")
+    model = nn.parallel.DistributedDataParallel(nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in batches(dist.get_rank()):
+        try:
+            train_on(model, batch, optimizer)
+        except RuntimeError as error:  # BUG COD010
+            print("skipped:", error)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
