@@ -66,7 +66,11 @@ def test_a_sealed_file_that_is_no_database_is_made_anew(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda folder: None, lambda folder: [f.write_bytes(b"junk") for f in folder.iterdir()]]
+    "spoil",
+    [
+        lambda folder: None,
+        pytest.param(lambda folder: [f.write_bytes(b"junk") for f in folder.iterdir()], marks=pytest.mark.long),
+    ],
 )
 def test_the_second_start_answers_as_the_first(tmp_path, spoil):
     log = tmp_path / "a.log"

@@ -38,7 +38,7 @@ def findings(folder: Path) -> list[tuple[str, tuple[int, ...]]]:
     [
         pytest.param("torch", "same", marks=pytest.mark.frameworks("torch")),
         pytest.param("torch", "by hand", marks=[pytest.mark.frameworks("torch"), long]),
-        pytest.param("fit", "same", marks=pytest.mark.frameworks("tensorflow")),
+        pytest.param("fit", "same", marks=[pytest.mark.frameworks("tensorflow"), long]),
         pytest.param("jax", "same", marks=pytest.mark.frameworks("jax")),
         pytest.param("jax", "called back", marks=[pytest.mark.frameworks("jax"), long]),
     ],

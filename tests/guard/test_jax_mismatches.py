@@ -159,6 +159,7 @@ def test_a_single_batch_with_nan_is_told_before_its_step_by_the_rank_that_got_it
             assert "batch" in root.title
 
 
+@pytest.mark.long
 def test_a_loss_that_becomes_nan_by_itself_is_told_while_the_run_goes_on(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "nan_weights", "--steps", "150", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
@@ -178,6 +179,7 @@ def test_processes_that_train_on_meshes_of_their_own_are_told(tmp_path: Path) ->
         assert root is not None and (root.rule, root.ranks) == ("CFG206", (0, 1))
 
 
+@pytest.mark.long
 def test_devices_that_no_program_runs_on_are_reported(tmp_path: Path) -> None:
     two = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     with ranks(tmp_path, "--fault", "half_mesh", "--steps", "1000000", script=SCRIPT, **two) as running:

@@ -68,6 +68,7 @@ def test_lean_steps_are_counted_silent_and_train_as_without_the_guard(runs: Call
     assert not any(step.spare for steps in full.steps for step in steps)
 
 
+@pytest.mark.long
 def test_ragged_batches_and_a_function_traced_at_every_step_are_told_and_the_run_goes_on(
     runs: Callable[[str], Ran],
 ) -> None:

@@ -58,6 +58,7 @@ def test_keras_fit_is_recorded_by_step_epoch_and_phase_and_its_results_are_the_s
     assert {Phase.COMPILE, Phase.COMPUTE, Phase.CHECKPOINT, Phase.END} <= set(phases)
 
 
+@pytest.mark.long
 def test_the_callback_tells_each_step_once(runs: Callable[[str], Ran], folder: Path) -> None:
     assert runs("callback").codes == [0]
     assert _records(folder, "callback", Kind.STEP) == list(range(1, 13))
@@ -101,7 +102,7 @@ except Exception as error:
 """
 
 
-@pytest.mark.parametrize("legacy", ["", "1"], ids=["keras 3", "tf_keras"])
+@pytest.mark.parametrize("legacy", [pytest.param("", marks=pytest.mark.long), "1"], ids=["keras 3", "tf_keras"])
 def test_the_frame_that_raised_is_the_last_one_of_a_filtered_traceback(tmp_path: Path, legacy: str) -> None:
     last = {}
     for mode in ("on", "off"):

@@ -56,6 +56,7 @@ def test_in_strict_the_rank_with_the_nan_refuses_to_go_on(runs: Callable[[str], 
     assert "OutOfStep" not in ran.outputs[0]
 
 
+@pytest.mark.long
 def test_workers_that_exchange_no_gradient_are_told_within_a_hundred_steps(runs: Callable[[str], Ran]) -> None:
     told = runs("apart").facts("TrainsApart")
     assert len(told) == 2 and all(fact.steps <= 100 and not fact.scoped and fact.world == 2 for fact in told)

@@ -18,11 +18,17 @@ SCRIPT = Path(__file__).with_name("torch_exchanges.py")
     "way",
     [
         "gradients by hand",
-        "accumulated",
         "tensor parallel",
         *(
             pytest.param(way, marks=pytest.mark.long)
-            for way in ("weights every 30 steps", "head on a frozen backbone", "sharded", "two models", "pipeline")
+            for way in (
+                "accumulated",
+                "weights every 30 steps",
+                "head on a frozen backbone",
+                "sharded",
+                "two models",
+                "pipeline",
+            )
         ),
     ],
 )

@@ -87,7 +87,10 @@ def test_another_operation_is_named_with_the_lines_of_both(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("fault", "what", "mine"),
-    [("shape", "size", "all_reduce float32, 8 elements"), ("dtype", "dtype", "all_reduce float64, 2 elements")],
+    [
+        pytest.param("shape", "size", "all_reduce float32, 8 elements", marks=pytest.mark.long),
+        ("dtype", "dtype", "all_reduce float64, 2 elements"),
+    ],
 )
 def test_a_size_that_makes_gloo_end_a_process_is_named_by_the_rank_that_is_left(
     tmp_path: Path, fault: str, what: str, mine: str

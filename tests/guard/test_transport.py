@@ -57,6 +57,7 @@ def test_torch_uses_gloo_instead_of_nccl(tmp_path: Path) -> None:
     assert run(tmp_path, TORCH, 2, KEEPSTEP_COLLECTIVES="gloo") == ["gloo 2.0", "gloo 2.0"]
 
 
+@pytest.mark.long
 def test_tensorflow_uses_its_ring_instead_of_nccl_and_nothing_else_changes(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     assert run(tmp_path, TENSORFLOW, KEEPSTEP_COLLECTIVES="ring") == ["RING 1024"]

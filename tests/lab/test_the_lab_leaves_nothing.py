@@ -67,7 +67,11 @@ def world() -> dict[str, set[str]]:
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL],
+    ids=lambda how: how.name,
+)
 def test_nothing_is_left_when_the_lab_is_ended_in_the_middle(tmp_path: Path, how: signal.Signals) -> None:
     before = world()
     process = lab(tmp_path, "run", "torch_sleeping_rank")

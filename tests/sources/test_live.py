@@ -227,8 +227,14 @@ def environments(name: str) -> list[dict[str, str]]:
     ("name", "program", "line", "wait"),
     [
         pytest.param("torch", TORCH, 5, "all_reduce", marks=pytest.mark.frameworks("torch")),
-        pytest.param("jax", JAX, 11, "allreduce", marks=pytest.mark.frameworks("jax")),
-        pytest.param("tensorflow", TENSORFLOW, 11, "CollectiveReduce", marks=pytest.mark.frameworks("tensorflow")),
+        pytest.param("jax", JAX, 11, "allreduce", marks=[pytest.mark.frameworks("jax"), pytest.mark.long]),
+        pytest.param(
+            "tensorflow",
+            TENSORFLOW,
+            11,
+            "CollectiveReduce",
+            marks=[pytest.mark.frameworks("tensorflow"), pytest.mark.long],
+        ),
     ],
 )
 def test_a_stuck_pair_of_each_framework_names_the_sleeper(

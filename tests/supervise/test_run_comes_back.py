@@ -58,6 +58,7 @@ print("opened", len(held), "of", resource.getrlimit(resource.RLIMIT_NOFILE)[0], 
     assert "opened 300 of" in running.log(0, attempt=1)
 
 
+@pytest.mark.long
 @pytest.mark.frameworks
 @pytest.mark.slow
 def test_the_interface_that_routes_takes_the_place_of_one_that_is_not_there(tmp_path: Path) -> None:

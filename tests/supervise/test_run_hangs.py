@@ -67,6 +67,7 @@ def test_a_sleeping_rank_is_named_and_the_run_comes_back(tmp_path: Path) -> None
     assert "trained" in run.log(0, attempt=1)
 
 
+@pytest.mark.long
 def test_a_stopped_rank_is_named_and_ended_though_it_hears_no_sigterm(tmp_path: Path) -> None:
     script = HEAD + "import signal\ntrain(4000, at=30, what=lambda: os.kill(os.getpid(), signal.SIGSTOP))"
     run = Running(tmp_path, "-n", "2", "--no-spares", "--max-attempts", "1", script=script)
@@ -159,6 +160,7 @@ def test_the_users_torchrun_is_left_to_itself(tmp_path: Path) -> None:
     assert not any(path.is_symlink() for path in boxes)
 
 
+@pytest.mark.long
 def test_the_companion_names_a_hang_where_nobody_supervises(tmp_path: Path) -> None:
     import subprocess
 

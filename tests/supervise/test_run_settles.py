@@ -116,8 +116,11 @@ def test_an_exception_in_jax_is_not_waited_for_at_the_exit_barrier(tmp_path: Pat
     "leave",
     [
         "try:\n    train(30)\n    if rank == 1: raise KeyError('lost')\n    train(3000)\nfinally:\n    dist.barrier()",
-        "import threading\ntrain(30)\nif rank == 1:\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
-        "    raise KeyError('lost')\ntrain(3000)",
+        pytest.param(
+            "import threading\ntrain(30)\nif rank == 1:\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+            "    raise KeyError('lost')\ntrain(3000)",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["finally", "a thread that lives on"],
 )

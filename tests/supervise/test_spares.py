@@ -178,8 +178,8 @@ def test_a_module_runs_from_a_spare_too(bench: Bench, fake: str, tmp_path: Path)
     [
         ("raise ValueError('no')", 1),
         ("sys.exit(7)", 7),
-        ("sys.exit('bye')", 1),
-        ("1/0 if jax else 0", 1),
+        pytest.param("sys.exit('bye')", 1, marks=pytest.mark.long),
+        pytest.param("1/0 if jax else 0", 1, marks=pytest.mark.long),
         ("os.abort()", -6),
         ("pass", 0),
     ],

@@ -92,6 +92,7 @@ def test_ctrl_c_at_the_leader_ends_the_run_on_all_nodes(machines: Machines, agai
     assert ended(machines, leader, other) == [130, 130]
 
 
+@pytest.mark.long
 def test_a_spare_takes_the_place_of_a_node_whose_agent_is_killed(three: Machines):
     options = ("--nodes", "2", "--spare-nodes", "1")
     leader, other = two_agents(three, *options)

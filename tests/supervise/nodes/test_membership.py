@@ -100,6 +100,14 @@ def test_a_number_that_the_run_does_not_have_is_refused() -> None:
     assert "it has 3 nodes, numbered from 0" in answer.why
 
 
+def test_what_the_leaders_own_node_runs_counts_though_another_one_comes_first() -> None:
+    members = Membership(run="r", version="1", nodes=2, now=0.0, first=True, own=hello(0))
+    other = members.hello(1, hello(1, program="q"), 0.0, link=1)
+    assert isinstance(other, Refused)
+    assert "host h1 (node 1) has another command or script than host h0 (node 0)" in other.why
+    assert isinstance(members.hello(0, hello(0), 0.0, link=0), Welcome)
+
+
 def test_two_agents_for_one_node_are_refused_until_the_first_is_silent() -> None:
     members = two()
     answer = members.hello(1, hello(1, host="z"), 1.0, link="new")

@@ -119,6 +119,7 @@ def test_without_remedies_the_cause_is_named_and_the_run_ends(machines: Machines
     assert manifest(machines)["remedies"] == []
 
 
+@pytest.mark.long
 def test_a_spare_that_takes_a_place_is_pinned_to_its_own_interface(tmp_path: Path):
     machines = Machines(3, tmp_path)
     try:

@@ -159,9 +159,9 @@ def test_a_wrong_secret_ends_the_agent_at_once(nodes: Nodes):
     [
         ((), None),
         ((0,), signal.SIGTERM),
-        ((1,), signal.SIGTERM),
+        pytest.param((1,), signal.SIGTERM, marks=pytest.mark.long),
         ((0,), signal.SIGKILL),
-        ((1,), signal.SIGKILL),
+        pytest.param((1,), signal.SIGKILL, marks=pytest.mark.long),
         ((0, 1), signal.SIGKILL),
     ],
 )

@@ -123,6 +123,7 @@ def test_a_healthy_training_with_servers_on_two_machines_is_silent_and_the_same(
     assert run.losses == by_hand(SERVED, tmp_path / "by-hand", chief=1, worker=1, ps=2)
 
 
+@pytest.mark.long
 def test_a_lost_worker_of_another_machine_comes_back_alone(machines: Machines):
     run = Training(machines, SERVED, "--ps", "1", EPOCHS="20", PAUSE="0.3")
     run.reaches(2)

@@ -10,7 +10,7 @@ from keepstep.supervise.nodes.messages import Hello
 def refusal(new: Hello, *, run: str, version: str, nodes: int, first: Hello | None) -> str | None:
     """Why this agent cannot take part, as one sentence; None: it can.
 
-    ``run`` and ``version`` are the leader's own. ``first``: the first agent that joined, whose program is the run's.
+    ``run`` and ``version`` are the leader's own. ``first``: the agent whose program is the run's.
     """
     who = f"host {new.host} (node {new.node})"
     if new.run != run:

@@ -24,6 +24,7 @@ from keepstep.supervise.nodes.gathering import Gathering
 from keepstep.supervise.nodes.leader import Leader
 from keepstep.supervise.nodes.links import CannotListen, Hub
 from keepstep.supervise.nodes.membership import Membership
+from keepstep.supervise.nodes.messages import NEVER, State
 from keepstep.supervise.nodes.office import Term
 from keepstep.supervise.nodes.station import Station, hello_of, part_of
 from keepstep.supervise.nodes.world import World
@@ -52,6 +53,7 @@ class Nodes:
         promptly()
         hub = _hub(station)
         office = station.office
+        self._hello = hello_of(station, asked.job)
         membership = Membership(
             run=station.run,
             version=__version__,
@@ -61,6 +63,7 @@ class Nodes:
             term_s=office.term_s if office is not None else None,
             lease_s=station.lease_s,
             longest_s=station.longest_s,
+            own=self._hello(NEVER, State.IDLE) if station.node is not None else None,
         )
         membership.newest_attempt = station.newest
         self._leader = Leader(hub, membership, terminal.say)
@@ -111,7 +114,7 @@ class Nodes:
     def _serve(self, hub: Hub) -> None:
         quiet = AgentTerminal(quiet=self._asked.quiet)
         part = replace(part_of(self._station, self._asked, self._env), leads=True)
-        Agent(part, hub.local, hello_of(self._station, self._asked.job), quiet).run()
+        Agent(part, hub.local, self._hello, quiet).run()
 
     @property
     def first_attempt(self) -> int:

@@ -102,7 +102,8 @@ class Membership:
     lives, give it: this leader is one only for ``term_s`` after each :meth:`confirmed`, and listens to agents only
     ``term_s`` after its own start, when its predecessor has noticed that it leads no longer. ``lease_s``: how long the
     leases are that it gives, and ``longest_s`` those of agents that ask for more (None: no longer ones), the same for
-    every leader of a run: a successor waits for the longest.
+    every leader of a run: a successor waits for the longest. ``own``: the hello of the leader's own node, if it has
+    one: what that node runs is what all must run. Else it is what the first agent runs.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Membership:
         term_s: float | None = None,
         lease_s: float = LEASE_S,
         longest_s: float | None = None,
+        own: Hello | None = None,
     ) -> None:
         self._lease_s, self._longest_s = lease_s, max(lease_s, longest_s or 0.0)
         self.safe_s = lease_s + KILL_S
@@ -131,7 +133,7 @@ class Membership:
         self._inherited = NEVER
         """The newest attempt of an earlier leader, as far as agents have told."""
         self._is_first = first
-        self._first: Hello | None = None
+        self._first = own
         self._news: list[News] = []
         self.crowded = False
         """The leader's own host has far more to do than it can: it will be late to answer, whoever asks."""
