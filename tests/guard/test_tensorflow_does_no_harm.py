@@ -51,6 +51,7 @@ def test_a_guard_whose_every_part_fails_leaves_the_training_as_it_is(runs: Calla
     assert any("the training is not affected" in line for output in broken.outputs for line in output.splitlines())
 
 
+@pytest.mark.long
 def test_without_the_key_value_service_the_training_goes_on(runs: Callable[[str], Ran]) -> None:
     silent = runs("silent service")
     assert silent.codes == [0, 0]

@@ -15,7 +15,9 @@ pytest.importorskip("tensorflow")
 pytestmark = [pytest.mark.frameworks("tensorflow"), pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("wrong", "named"), [(["--wrong", "same data"], [(0, 1)]), ([], [])])
+@pytest.mark.parametrize(
+    ("wrong", "named"), [(["--wrong", "same data"], [(0, 1)]), pytest.param([], [], marks=pytest.mark.long)]
+)
 def test_workers_that_are_fed_the_same_records_are_named(
     wrong: list[str], named: list[tuple[int, ...]], tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_batch_with_a_nan_that_only_the_graph_sees_is_told_by_its_rank(runs: C
     assert any(line.startswith("keepstep: rank 1: a batch holds NaN or infinite values") for line in ran.spoken)
 
 
+@pytest.mark.long
 def test_a_loss_that_one_rank_makes_nan_is_told_with_that_rank(runs: Callable[[str], Ran]) -> None:
     ran = runs("loss")
     assert not ran.facts("BatchOdd")

@@ -18,11 +18,11 @@ SCRIPT = Path(__file__).with_name("torch_exchanges.py")
     "way",
     [
         "gradients by hand",
-        "tensor parallel",
         *(
             pytest.param(way, marks=pytest.mark.long)
             for way in (
                 "accumulated",
+                "tensor parallel",
                 "weights every 30 steps",
                 "head on a frozen backbone",
                 "sharded",
@@ -61,6 +61,7 @@ def test_a_training_that_is_over_before_the_guard_has_looked(tmp_path: Path) -> 
     assert (finding.cause.value, finding.ranks) == ("config.trains_alone", (0, 1))
 
 
+@pytest.mark.long
 def test_a_rank_that_skipped_a_step_finishes_first(tmp_path: Path) -> None:
     with ranks(tmp_path, "tensor parallel, one rank skips a step", script=SCRIPT) as run:
         assert run.ended() == [1, 0], run.logs()

@@ -101,6 +101,7 @@ def test_strict_mode_stops_the_rank_whose_loss_is_nan(tmp_path: Path) -> None:
         assert "OutOfStep" not in run.log(0)
 
 
+@pytest.mark.long
 def test_ranks_that_only_average_their_losses_are_told_to_train_alone(tmp_path: Path) -> None:
     with ranks(tmp_path, "no DDP", script=SCRIPT) as run:
         assert run.ended() == [0, 0], run.logs()

@@ -87,6 +87,7 @@ def test_every_bomb_is_said_to_be_cut_off(told: Said, place: Path) -> None:
     assert cut == {path.name for path in (place / "left").glob("bomb.log.*")}
 
 
+@pytest.mark.long
 def test_json_is_one_document_of_plain_ascii(place: Path) -> None:
     said = keepstep("why", "left", "--json", cwd=place)
     assert said.out.isascii() and not acting(said.out)

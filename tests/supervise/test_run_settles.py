@@ -216,6 +216,7 @@ train(30)
     assert "decision: restart" not in run.err and len(run.manifest["attempts"]) == 1
 
 
+@pytest.mark.long
 def test_a_collective_of_one_rank_ends_the_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     odd = "train(40)\nif rank == 0: dist.all_gather([torch.ones(3), torch.ones(3)], torch.ones(3))\ntrain(3000)"

@@ -58,6 +58,7 @@ def _webdataset(names: list[str], rank: int, ranks: int, batch: int, workers: in
         del os.environ["RANK"], os.environ["WORLD_SIZE"]
 
 
+@pytest.mark.long
 @many
 @given(sizes=nonempty_files, ranks=numbers_of_ranks, batch=batch_sizes, workers=few_workers, drop=st.booleans())
 def test_webdataset_feeds_what_the_plan_says(

@@ -57,6 +57,7 @@ def ended(machines: Machines, *agents: Agent) -> list[int]:
     return statuses
 
 
+@pytest.mark.long
 def test_a_cut_that_was_survived_is_not_blamed_for_what_comes_later(three: Machines):
     agents = [three.meet(host, "--nodes", "2:3") for host in range(3)]
     leader = agents[0]

@@ -79,6 +79,7 @@ def block_ports(machines: Machines, first: int = 15000, last: int = 32767) -> No
     machines.net.do(0, "iptables", "-A", "INPUT", *blocked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", ["torch_small", pytest.param("jax_small", marks=pytest.mark.long)])
 def test_a_run_on_the_wrong_interface_comes_back_on_the_one_that_routes(machines: Machines, job: str):
     add_dead_interface(machines)

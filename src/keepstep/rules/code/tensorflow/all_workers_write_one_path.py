@@ -10,11 +10,13 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.code import CodeCall, Value
 from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._saves import may_be_by_rank, saves
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, is_seen_from
 
+_COUNTED = lazy_pattern(r"\w*(epoch|step|iteration)\w*( \+ 1)?", most=150)
 _OWN = re.compile(r"rank|task|worker|chief|index|host|pid|uuid|te?mp|_id\b|write_(file)?path|local|resolver", re.I)
 
 
@@ -50,7 +52,7 @@ def _is_same_text(tf: Distributed, save: Call, path: Value) -> bool:
         if each.fact.value.literal is not None
         and is_seen_from(each.fact.function, save.fact.function, each.fact.target)
     }
-    return all(name in constant or re.fullmatch(r"\w*(epoch|step|iteration)\w*( \+ 1)?", name) for name in names)
+    return all(name in constant or _COUNTED.fullmatch(name) for name in names)
 
 
 def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
