@@ -69,7 +69,7 @@ def test_what_does_not_say_whether_it_changed_is_always_read(tmp_path: Path) -> 
     assert again.result(silent) is None
 
 
-def test_a_package_that_is_missing_is_named_and_nothing_is_called_healthy() -> None:
+def test_a_package_that_is_missing_is_named_and_nothing_is_called_healthy(tmp_path: Path) -> None:
     missing = [
         (url, name)
         for url, name in (("s3://bucket/x", "s3fs"), ("gs://bucket/x", "gcsfs"), ("abfs://c/x", "adlfs"))
@@ -81,6 +81,10 @@ def test_a_package_that_is_missing_is_named_and_nothing_is_called_healthy() -> N
     report = judge(look_at_data(DataRequest(paths=(url,), jobs=1)).collected)
     assert (report.exit_status, report.findings) == (3, ())
     assert any(each.what == url and name in each.why for each in report.coverage)
+    assert not report.is_partial, "nothing at all was read"
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n')
+    report = judge(look_at_data(DataRequest(paths=(url, str(tmp_path)), jobs=1)).collected)
+    assert (report.exit_status, report.is_partial) == (3, True)
 
 
 def test_an_unknown_protocol_and_a_missing_file_are_said(tmp_path: Path) -> None:

@@ -173,11 +173,12 @@ class Summary:
             why = "payload unprotected: no checksums in them; later changes are noticed by the manifest's hashes"
             what = f"the payload of {listing(_files(number, name) for name, number in self._unprotected.items())}"
             self._looked.coverage.append(Coverage(what=what, state=CoverageState.NOT_CHECKED, why=why))
+        left_out = self._looked.partly if self._folders else self._looked.unavailable  # nothing at all was read
         for (name, library), number in self._libraries.items():
-            self._looked.partly(_files(number, name), f"install {library}: {INSTALL}")
+            left_out(_files(number, name), f"install {library}: {INSTALL}")
         for (name, why), (number, path) in self._unread.items():
             what = path if number == 1 else f"{_files(number, name)}, such as {path}"
-            self._looked.partly(what, why)
+            left_out(what, why)
         if self._others:
             self._looked.coverage.append(
                 Coverage(
