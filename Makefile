@@ -48,7 +48,7 @@ help:
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml requirements/dev.txt
+$(VENV)/.ready: pyproject.toml src/keepstep.pth requirements/dev.txt
 	@./tools/debian-packages $(DEBIAN)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PINNED) requirements/dev.txt
@@ -101,7 +101,7 @@ fuzz: setup
 	KEEPSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/fuzz
 
 lowest: $(LOWEST)/.ready
-	$(LOWEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks' tests/parse tests/core tests/rules tests/analyze tests/sources tests/store tests/render tests/cli
+	$(LOWEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks' tests/parse tests/base tests/model tests/signals tests/story tests/rules tests/analyze tests/sources tests/store tests/render tests/cli
 
 dist-check: setup
 	$(BIN)/python -m tools.dist_check

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import keepstep
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 BEGIN = """
 import os, time

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 HERE = Path(__file__).parent
 NVRX = HERE.parent / ".venv-nvrx"

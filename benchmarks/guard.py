@@ -16,11 +16,11 @@ import timeit
 from pathlib import Path
 
 from benchmarks.hooks import HEADING, INSIDE, PAIRS, SETTLING, STEPS
-from keepstep.core.blackbox import Kind
-from keepstep.guard.box import Box
+from keepstep.guard.box_writer import Box
 from keepstep.guard.exchange import Folder
-from keepstep.guard.identity import Identity
+from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
+from keepstep.signals.blackbox import Kind
 
 FRAMEWORKS = ("torch", "tensorflow", "jax")
 PLANS = 50

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.in_turns import HEADING, Ranks, row
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 BLOCKS = 40
 STEPS = 20
@@ -34,7 +34,7 @@ def main(blocks: int = BLOCKS, device: str = "cuda") -> str:
 def train(device: str) -> None:
     """As many steps as each line of the input says."""
     if os.environ["KEEPSTEP"] == "on":  # there is no start-up hook where keepstep is not installed
-        from keepstep.guard.start import start
+        from keepstep.guard.startup_hook import start
 
         start()
     import torch

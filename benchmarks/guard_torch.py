@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.hooks import HEADING, PAIRS, row, serve
 from benchmarks.in_turns import Ranks
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 ITSELF = [sys.executable, "-m", "benchmarks.guard_torch"]
 BAR = 0.005

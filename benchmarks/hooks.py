@@ -22,7 +22,7 @@ from types import FunctionType
 from typing import Any
 
 from benchmarks.in_turns import Ranks, median_within
-from keepstep.guard.thrift import EVERY
+from keepstep.guard.hook_cost import EVERY
 
 PAIRS, STEPS = 200, EVERY
 """Each turn holds one of the steps that are recorded in full."""
@@ -49,7 +49,7 @@ class Hooks:
             registers = (optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks)
             self._registers = [(register, dict(register)) for register in registers]
         if framework == "jax":
-            from keepstep.guard.adapters.jax.posthook import PostHook
+            from keepstep.guard.adapters.jax.execution_hook import PostHook
 
             self._post = PostHook()
             self._ours = self._post.get()

@@ -15,10 +15,9 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from keepstep.supervise.layout import Layout, Seat
-from keepstep.supervise.nodes.hosts import next_world
-from keepstep.supervise.nodes.lease import BEAT_S, Lease
-from keepstep.supervise.nodes.membership import Membership, News, Silent, Vacant
+from keepstep.supervise.nodes.agent.lease import BEAT_S, Lease
+from keepstep.supervise.nodes.lead.hosts_left_out import next_world
+from keepstep.supervise.nodes.lead.membership import Membership, News, Silent, Vacant
 from keepstep.supervise.nodes.messages import (
     Beat,
     End,
@@ -32,6 +31,7 @@ from keepstep.supervise.nodes.messages import (
     decode,
     encode,
 )
+from keepstep.supervise.start.layout import Layout, Seat
 
 PER_NODE = 8
 TICK_S = 0.25

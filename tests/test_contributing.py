@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.network import NameUnresolved
-from keepstep.core.identity import Rank
-from keepstep.core.rule import HEADINGS, Rule
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.network import NameUnresolved
+from keepstep.model.identity import Rank
+from keepstep.model.rule import HEADINGS, Rule
+from keepstep.story.engine import diagnose
 
 GUIDE = Path(__file__).resolve().parents[1] / "CONTRIBUTING.md"
 

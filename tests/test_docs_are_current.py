@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import keepstep.rules
-from keepstep.core.rule import Rule, rules_in
+from keepstep.model.rule import Rule, rules_in
 from keepstep.render.rules_docs import page_name, pages, rule_page, write_pages
 from keepstep.render.rules_text import sections
 

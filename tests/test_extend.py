@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 import keepstep.rules
-from keepstep.core.cause import Cause
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.platform import SignatureMatched
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Safety, Severity
-from keepstep.core.rule import rules_in
 from keepstep.errors import UserError
 from keepstep.extend import Extensions, load_extensions
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.platform import SignatureMatched
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Safety, Severity
+from keepstep.model.rule import rules_in
+from keepstep.story.engine import diagnose
 
 SIGNATURE = """
 [[signature]]

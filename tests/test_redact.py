@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.process import ExceptionRaised, Frame
-from keepstep.core.finding import Confidence, Finding, Fix, Severity, Standing
-from keepstep.core.redact import MARK, redact, redacted
-from keepstep.core.report import Report, Verdict
+from keepstep.base.redact import MARK, redact, redacted
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.process import ExceptionRaised, Frame
+from keepstep.model.finding import Confidence, Finding, Fix, Severity, Standing
+from keepstep.model.report import Report, Verdict
 
 ALNUM = string.ascii_letters + string.digits
 BODY = "Zq7Rk2Xw9Tn4Vb8Lm3Pc6Yd1Hs5Gf0Ja"  # 32 characters that nobody would write by hand

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import keepstep.core.redact as redact_module
-from keepstep.core.lazy_pattern import LazyPattern
-from keepstep.core.redact import MARK, redact, redacted
-from keepstep.core.redaction import names, places, spanning, values
+import keepstep.base.redact as redact_module
+from keepstep.base.lazy_pattern import LazyPattern
+from keepstep.base.redact import MARK, redact, redacted
+from keepstep.base.redaction import multi_line_secrets, named_secrets, placed_secrets, secret_values
 from tests.planted_secrets import every_kind, planted, readable
 from tools.attack_strings import QUICK, attacks
 from tools.redaction_score import PAGE, RECORDINGS, changed_lines, leaking, page
@@ -153,7 +153,7 @@ def patterns() -> list[Asked]:
     rows = [pattern for row in redact_module._ROWS for pattern in (row.pattern, row.gate) if pattern is not None]
     single = [
         each
-        for module in (redact_module, names, places, spanning, values)
+        for module in (redact_module, named_secrets, placed_secrets, multi_line_secrets, secret_values)
         for each in vars(module).values()
         if isinstance(each, LazyPattern)
     ]

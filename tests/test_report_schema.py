@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.evidence import CoverageState
-from keepstep.core.finding import Confidence, Role, Safety, Severity
-from keepstep.core.report import SCHEMA, Verdict
+from keepstep.model.evidence import CoverageState
+from keepstep.model.finding import Confidence, Role, Safety, Severity
+from keepstep.model.report import SCHEMA, Verdict
 from keepstep.render.json import render_json
 from tools.report_schema import RECORDINGS, load
 

@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 
 import keepstep.rules
-from keepstep.core.cause import Cause
-from keepstep.core.rule import HEADINGS, Rule, rules_in
+from keepstep.model.cause import Cause
+from keepstep.model.rule import HEADINGS, Rule, rules_in
 
 RULES = rules_in(keepstep.rules)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.core.redact import redact
+from keepstep.base.redact import redact
 from tests.planted_secrets import KINDS, leaks, planted
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -33,7 +33,7 @@ from types import ModuleType
 from typing import Any
 
 import keepstep
-from keepstep.core.lazy_pattern import LazyPattern
+from keepstep.base.lazy_pattern import LazyPattern
 from keepstep.parse.scan.knowledge import tables
 from tools.attack_strings import QUICK, THOROUGH, Effort, attacks
 

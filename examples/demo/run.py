@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT / ".demo"

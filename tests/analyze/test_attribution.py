@@ -1,17 +1,17 @@
 """Ranks from prefixes, names and the text itself."""
 
 from keepstep.analyze.attribution import Scanned, attribute, with_guards_words
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.guard import RankRaised
-from keepstep.core.facts.members import RankKnownBy
-from keepstep.core.facts.network import AddressMap, PeerLost, PortTaken, ServerStarted
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
-from keepstep.core.facts.sync import CommMember
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.identity import Rank
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.guard import RankRaised
+from keepstep.model.facts.network import AddressMap, PeerLost, PortTaken, ServerStarted
+from keepstep.model.facts.process import ExceptionRaised, ProcessExited
+from keepstep.model.facts.rank_places import RankKnownBy
+from keepstep.model.facts.sync import CommMember
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.identity import Rank
+from keepstep.parse.scan.lines.writer import NOBODY, Writer
 from keepstep.parse.scan.sighting import Sighting
-from keepstep.parse.scan.writer import NOBODY, Writer
 
 
 def sighting(fact=None, writer=NOBODY, line=1, at=None, quote=""):

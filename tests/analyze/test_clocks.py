@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.report import Report
+from keepstep.model.report import Report
 from keepstep.render.json import render_json
 from keepstep.render.terminal import render_terminal
 from tests.analyze.clock_shift import shifted

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from keepstep.analyze.kernel_window import kernel_evidence
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.training import StreamEnded
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.training import StreamEnded
 
 HOUR = 3600.0
 

@@ -17,11 +17,11 @@ import pytest
 from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
-from keepstep.core.codec import from_dict
-from keepstep.core.facts.cluster import NameLookedUp
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report, Verdict
 from keepstep.lab import hosts
+from keepstep.model.codec import from_dict
+from keepstep.model.facts.cluster import NameLookedUp
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report, Verdict
 
 HERE = "127.0.0.1"
 WORKERS = [f"{HERE}:21801", f"{HERE}:21802"]
@@ -313,7 +313,7 @@ LOOK = """
 import json
 from keepstep.check.checkup import CheckRequest, place_of
 from keepstep.check.parts import look
-from keepstep.core.codec import to_dict
+from keepstep.model.codec import to_dict
 print(json.dumps([to_dict(each) for each in look(place_of(CheckRequest()), ["config"]).evidence]))
 """
 

@@ -14,10 +14,10 @@ from keepstep.check import resources
 from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
-from keepstep.cluster.model import Cluster, Task
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.cluster import AgreedSetting
-from keepstep.core.facts.host import (
+from keepstep.cluster.cluster_type import Cluster, Task
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.cluster import AgreedSetting
+from keepstep.model.facts.host import (
     CoresSeen,
     DiskSeen,
     GpuSeen,
@@ -27,12 +27,12 @@ from keepstep.core.facts.host import (
     SharedMemorySeen,
     TroubleBefore,
 )
-from keepstep.core.facts.software import ScriptCalls, SoftwareSeen
-from keepstep.core.finding import Severity
-from keepstep.core.identity import Rank
+from keepstep.model.facts.software import ScriptCalls, SoftwareSeen
+from keepstep.model.finding import Severity
+from keepstep.model.identity import Rank
 from keepstep.parse.formats.script import read_script
-from keepstep.sources import capacity, software
-from keepstep.store import history
+from keepstep.sources.host import capacity, software
+from keepstep.store import failed_hosts
 
 GB = 1 << 30
 USUAL = SoftwareSeen(
@@ -248,12 +248,12 @@ def test_variables_that_differ_by_nature_are_left_out() -> None:
 def test_the_history_is_small_and_survives_damage(tmp_path: Path) -> None:
     path = tmp_path / "state" / "hosts.jsonl"
     for index in range(80):
-        history.remember(f"node-{index % 2}", "network.mtu", 1.0 * index, path)
-    assert len(history.remembered(path)) == history.MOST
+        failed_hosts.remember(f"node-{index % 2}", "network.mtu", 1.0 * index, path)
+    assert len(failed_hosts.remembered(path)) == failed_hosts.MOST
     path.write_text("nonsense\n" + path.read_text() + '{"host": 3}\n')
-    assert all(host.startswith("node-") for host, _ in history.remembered(path))
+    assert all(host.startswith("node-") for host, _ in failed_hosts.remembered(path))
     os.chmod(path.parent, 0o500)
-    history.remember("node-9", "x", 1.0, Path("/proc/no/such/place"))
+    failed_hosts.remember("node-9", "x", 1.0, Path("/proc/no/such/place"))
     os.chmod(path.parent, 0o700)
 
 
@@ -265,7 +265,7 @@ def test_what_the_kernel_said_of_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_only_host_is_not_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "remembered", lambda: [("node-0", "network.mtu")] * 5)
+    monkeypatch.setattr(failed_hosts, "remembered", lambda: [("node-0", "network.mtu")] * 5)
 
     def told(*hosts: str) -> bool:
         tasks = tuple(Task(rank=n, index=n, host=host) for n, host in enumerate(hosts))

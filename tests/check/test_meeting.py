@@ -18,9 +18,9 @@ from keepstep.check.channel import GREETING, LARGEST, BadMessage, Channel, Stran
 from keepstep.check.meeting import Appointment, Attendee, Desk, arrange, join, open_desk
 from keepstep.check.network_probe import Contact
 from keepstep.check.place import Place
-from keepstep.cluster.model import Cluster, Task
-from keepstep.core.facts.link import Reached
+from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.errors import UserError
+from keepstep.model.facts.links import Reached
 from tests.check.conftest import free_port
 
 TOKEN = b"the token of this test"

@@ -22,9 +22,9 @@ from keepstep.check.tournament import (
     rounds,
     suspects,
 )
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.link import LinkProbed
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.links import LinkProbed
 
 FAST = 1e9
 

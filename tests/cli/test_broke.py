@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keepstep import cli
-from keepstep.cli import broke
+from keepstep.cli import own_crash
 
 SECRET = "hunter2-of-the-user"
 
@@ -77,7 +77,7 @@ def test_what_python_itself_says_stays_without_what_is_quoted() -> None:
         try:
             eval(statement)
         except Exception as error:
-            text = broke.report(error, ["why", "hunter2"])
+            text = own_crash.report(error, ["why", "hunter2"])
         assert f": {said}\n" in text and "hunter2" not in text, text
 
 
@@ -93,7 +93,7 @@ def test_a_deep_recursion_and_an_error_that_cannot_be_printed_are_reported() -> 
         try:
             fail()
         except Exception as error:
-            text = broke.report(error, [])
+            text = own_crash.report(error, [])
         assert len(text.splitlines()) < 120
 
 
@@ -109,9 +109,9 @@ def test_a_state_folder_that_cannot_be_written_is_no_second_crash(
 
 def test_old_reports_are_forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for _ in range(broke.MOST_REPORTS + 3):
-        assert broke._write("x") is not None
-    assert len(list((tmp_path / "keepstep" / "broke").iterdir())) == broke.MOST_REPORTS
+    for _ in range(own_crash.MOST_REPORTS + 3):
+        assert own_crash._write("x") is not None
+    assert len(list((tmp_path / "keepstep" / "broke").iterdir())) == own_crash.MOST_REPORTS
 
 
 def test_ctrl_c_and_a_reader_that_left_are_no_crash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.cli import broke
+from keepstep.cli import own_crash
 from keepstep.cli.completion import bash, fish, zsh
 from keepstep.cli.completion.commands import Command, Takes, command_of, suggestions
 from keepstep.cli.completion.manual import page
@@ -43,7 +43,7 @@ def test_the_verbs_are_those_of_the_parser() -> None:
     below = [" ".join(each.path) for verb in KEEPSTEP.commands for each in (verb, *verb.commands)]
     assert [each for each in below if each in VERBS] == list(VERBS)
     assert {each.path[0] for each in KEEPSTEP.commands} == {verb.split()[0] for verb in VERBS}
-    assert tuple(VERBS) == broke.VERBS
+    assert tuple(VERBS) == own_crash.VERBS
 
 
 def test_every_suggestion_has_its_place() -> None:

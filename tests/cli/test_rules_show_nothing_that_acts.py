@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.base.visible import visible
 from keepstep.cli.parser import run
-from keepstep.core.visible import visible
 
 
 def test_the_words_of_a_signature_are_spelled_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

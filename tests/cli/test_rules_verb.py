@@ -10,7 +10,7 @@ import pytest
 
 import keepstep.rules
 from keepstep.cli.parser import run
-from keepstep.core.rule import HEADINGS, rules_in
+from keepstep.model.rule import HEADINGS, rules_in
 
 RULES = rules_in(keepstep.rules)
 
@@ -39,7 +39,9 @@ def test_a_rule_is_shown_by_id_name_or_cause(name: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_reads_well_at_80_columns(rule: keepstep.core.rule.Rule, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_rule_reads_well_at_80_columns(
+    rule: keepstep.model.rule.Rule, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["rules", "show", rule.id]) == 0
     too_wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80 and " " in line.strip()]
     assert not too_wide

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.cli.parser import run as main
-from keepstep.store import runs
+from keepstep.store import run_folders
 
 RAISED = 'step 10 loss 2\nTraceback (most recent call last):\n  File "/a/train.py", line 9, in <module>\n    main()\n'
 OUT_OF_MEMORY = (
@@ -22,12 +22,12 @@ BROKEN = RAISED + "RuntimeError: PytorchStreamReader failed reading file data/12
 DONE = "step 10 loss 2\nstep 20 loss 1\ntraining finished\n"
 
 
-def run(root: Path, day: int, text: str, *, host: str = "gpu07", state: str = "failed") -> runs.RunFolder:
-    folder = runs.create(root, ["python", "train.py"], name=f"day{day}", ranks=4, version="1")
+def run(root: Path, day: int, text: str, *, host: str = "gpu07", state: str = "failed") -> run_folders.RunFolder:
+    folder = run_folders.create(root, ["python", "train.py"], name=f"day{day}", ranks=4, version="1")
     said = folder.manifest
     said.began = 1.79e9 + day * 86400
     said.ended, said.host, said.state, said.status = said.began + 3600, host, state, int(state != "finished")
-    said.attempts.append(runs.AttemptSaid(number=0, began=said.began, ended=said.ended, status=said.status))
+    said.attempts.append(run_folders.AttemptSaid(number=0, began=said.began, ended=said.ended, status=said.status))
     (folder.attempt(0) / "rank2.log").write_text(text)
     folder.save()
     return folder

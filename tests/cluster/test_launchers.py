@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keepstep
+from keepstep.base.launchers import LAUNCHERS, first_set
 from keepstep.cluster import all_said, torchrun, understand
 from keepstep.cluster.address import read_address
 from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.cluster.tf_config import read_tf_config, write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
-from keepstep.cluster.write import cluster_of, exports, with_ports
-from keepstep.core.launchers import LAUNCHERS, first_set
-from keepstep.sources.slurm_nodes import parse_nodes
+from keepstep.cluster.write_variables import cluster_of, exports, with_ports
+from keepstep.sources.schedulers.slurm_nodes import parse_nodes
 
 SLURM = {
     "SLURM_JOB_ID": "71",

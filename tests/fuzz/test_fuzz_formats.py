@@ -19,19 +19,21 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from keepstep.base import foreign_json
 from keepstep.check import channel
 from keepstep.check.packing import unpacked
-from keepstep.core import foreign_json
-from keepstep.core.evidence import Evidence
 from keepstep.errors import Unavailable
+from keepstep.model.evidence import Evidence
 from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp
-from keepstep.parse.scan.writer import identify
-from keepstep.sources import kernel_log, stacks, unpack
-from keepstep.sources.cores import read_core
-from keepstep.sources.job import Answer
-from keepstep.sources.kubernetes_job import read_kubernetes_job
-from keepstep.sources.slurm_job import read_slurm_job
-from keepstep.supervise.older_checkpoint import is_whole
+from keepstep.parse.scan.lines.writer import identify
+from keepstep.sources.files import unpack
+from keepstep.sources.host import kernel_log
+from keepstep.sources.schedulers.kubernetes_job import read_kubernetes_job
+from keepstep.sources.schedulers.scheduler_answer import Answer
+from keepstep.sources.schedulers.slurm_job import read_slurm_job
+from keepstep.sources.stacks import process_stacks
+from keepstep.sources.stacks.cores import read_core
+from keepstep.supervise.decide.older_checkpoint import is_whole
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.parse.test_elf_core import core
 
@@ -190,7 +192,7 @@ ANSWER = {
 
 @target(damaged(ANSWER).map(lambda found: as_json(found).encode(errors="replace")) | st.binary())
 def test_answers_of_the_child_that_reads_stacks(answer: bytes) -> None:
-    stacks._read(answer, ["remote", "1"], 5, 7, True, "nonsense")
+    process_stacks._read(answer, ["remote", "1"], 5, 7, True, "nonsense")
 
 
 @target(TEXTS, keep=[("rank²",), ("nccl_trace_rank_" + "9" * 400,), ("9" * 5000,)])

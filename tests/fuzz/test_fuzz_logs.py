@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from keepstep import cluster
 from keepstep.analyze.why import explain_paths
+from keepstep.base.redact import redacted
+from keepstep.base.visible import visible
 from keepstep.cluster.tf_config import read_tf_config
-from keepstep.core.redact import redacted
-from keepstep.core.report import Report
-from keepstep.core.visible import visible
 from keepstep.extend.toml_signatures import read_signatures
-from keepstep.parse.scan.rank_env import member
+from keepstep.model.report import Report
+from keepstep.parse.scan.lines.rank_variables import member
 from keepstep.render.bundle import write_bundle
 from keepstep.render.excerpt import surroundings
 from keepstep.render.html import render_html
 from keepstep.render.json import render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, Left
 from tests.fuzz.fuzzing import NUMBERS, SECONDS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.render.made_reports import out_of_memory
 

@@ -13,27 +13,27 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from keepstep.analyze.comeback import of_all_attempts
+from keepstep.analyze.report_on_attempts import of_all_attempts
+from keepstep.base.lazy_dataclass import complete
 from keepstep.cli.runs import _line
-from keepstep.core import blackbox
-from keepstep.core.codec import fact_types, from_dict, report_to_dict, to_dict
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.lazy_dataclass import complete
-from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
 from keepstep.feed.quarantine import SCHEMA, quarantined
 from keepstep.feed.shard import shard
+from keepstep.model.codec import fact_types, from_dict, report_to_dict, to_dict
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.report import Report, Verdict
 from keepstep.render.html import render_html
 from keepstep.render.json import dumps
 from keepstep.render.terminal import render_terminal
 from keepstep.rules import builtin_rules
-from keepstep.sources.arrivals import with_arrivals
-from keepstep.sources.boxes import read_own
-from keepstep.sources.files import FileKind, Left
-from keepstep.sources.memory_series import read_metrics
-from keepstep.store import history, runs
-from keepstep.supervise.told import Told
+from keepstep.signals import blackbox
+from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.recorded.line_arrivals import with_arrivals
+from keepstep.sources.recorded.memory_series import read_metrics
+from keepstep.sources.recorded.own_records import read_own
+from keepstep.store import failed_hosts, run_folders
+from keepstep.story.engine import diagnose
+from keepstep.supervise.watch.guard_reports import Told
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.hostile.folder import _box
 
@@ -209,19 +209,19 @@ def test_manifests(found: Any) -> None:
         run = Path(folder) / "run"
         for name in ("attempt-0", "attempt-1"):
             (run / name).mkdir(parents=True)
-        (run / runs.MANIFEST).write_text(as_json(found), errors="replace")
-        said = runs.read_manifest(run)
-        assert runs.manifest_problem(run) is None or said is None
-        assert runs.attempt_to_explain(run).is_relative_to(run)
-        folders = runs.attempts_to_explain(run)
+        (run / run_folders.MANIFEST).write_text(as_json(found), errors="replace")
+        said = run_folders.read_manifest(run)
+        assert run_folders.manifest_problem(run) is None or said is None
+        assert run_folders.attempt_to_explain(run).is_relative_to(run)
+        folders = run_folders.attempts_to_explain(run)
         if said is not None and folders:
             last = max(folders)
             empty = Report(verdict=Verdict.UNKNOWN)
             of_all_attempts(dict.fromkeys(folders, empty), [each for each in said.attempts if each.number <= last])
-        for listed in runs.runs(Path(folder)):
+        for listed in run_folders.runs(Path(folder)):
             _line(listed, 10)
-        runs.find("last", runs.runs(Path(folder)))
-        runs.prune(Path(folder), least=0, now=1e9)
+        run_folders.find("last", run_folders.runs(Path(folder)))
+        run_folders.prune(Path(folder), least=0, now=1e9)
 
 
 @target(st.lists(VALUES | damaged({"host": "a", "cause": "b", "at": 1}), max_size=4))
@@ -229,12 +229,12 @@ def test_the_memory_of_hosts(lines: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hosts.jsonl"
         path.write_text("".join(as_json(each) + "\n" for each in lines), errors="replace")
-        for host, cause in history.remembered(path):
+        for host, cause in failed_hosts.remembered(path):
             assert isinstance(host, str) and isinstance(cause, str)
-        history.remember("a", "b", 1.0, path)
+        failed_hosts.remember("a", "b", 1.0, path)
         path.write_bytes(b"\xff\xfe" + path.read_bytes())
-        history.remember("a", "b", 1.0, path)
-        assert history.remembered(path)
+        failed_hosts.remember("a", "b", 1.0, path)
+        assert failed_hosts.remembered(path)
 
 
 QUARANTINE: Any = {

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import HEADER_SIZE, RECORD, Kind, Phase
-from keepstep.guard.box import Box, in_memory, keep
+from keepstep.guard.box_writer import Box, in_memory, keep
+from keepstep.signals import blackbox
+from keepstep.signals.blackbox import HEADER_SIZE, RECORD, Kind, Phase
 
 
 @pytest.mark.parametrize("written", [0, 1, 2, 7, 99, 100, 101, 150, 200, 201, 1234])
@@ -33,7 +33,7 @@ def test_the_newest_records_are_kept_in_order(tmp_path: Path, written: int) -> N
 def test_a_killed_process_leaves_its_box(tmp_path: Path) -> None:
     path = tmp_path / "rank0.box"
     code = (
-        "import sys, time; from pathlib import Path; from keepstep.guard.box import Box\n"
+        "import sys, time; from pathlib import Path; from keepstep.guard.box_writer import Box\n"
         "box = Box(Path(sys.argv[1]), {'rank': 0})\n"
         "for n in range(1, 501): box.write(2, n, 1)\n"
         "print('written', flush=True); time.sleep(600)\n"
@@ -111,7 +111,7 @@ def test_a_full_disk_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_copy_takes_the_place_of_the_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstep.guard.box.MEMORY", tmp_path)
+    monkeypatch.setattr("keepstep.guard.box_writer.MEMORY", tmp_path)
     memory, link = in_memory("memory.box"), tmp_path / "rank0.box"
     assert memory is not None
     Box(memory, {"rank": 0}).write(Kind.STEP, 1)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.contracts import KEPT, UNKNOWN, WHERE, differences, lines
 from keepstep.errors import OutOfStep
-from keepstep.guard.contract import LEAST_S, MOST_S, PATIENCE_S, Patience
+from keepstep.guard.agree.contract import LEAST_S, MOST_S, PATIENCE_S, Patience
 from keepstep.guard.exchange import Folder
-from keepstep.guard.identity import Identity
+from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
+from keepstep.signals.contracts import KEPT, UNKNOWN, WHERE, differences, lines
 
 
 def guard_of(rank: int, world: int, folder: Path, **env: str) -> Session:
@@ -166,10 +166,10 @@ def test_an_exchange_that_fails_turns_contracts_off_and_nothing_else(
 def test_a_guard_that_cannot_write_lets_the_training_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
-    from keepstep.guard import box
+    from keepstep.guard import box_writer
 
     if broken in ("memory", "both"):
-        monkeypatch.setattr(box, "MEMORY", tmp_path / "no such folder")
+        monkeypatch.setattr(box_writer, "MEMORY", tmp_path / "no such folder")
     target = tmp_path
     if broken in ("folder", "both"):
         target = tmp_path / "a file"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.facts.guard import RankEnded
-from keepstep.core.report import Report
+from keepstep.model.facts.guard import RankEnded
+from keepstep.model.report import Report
 
 SCRIPT = """
 import os, signal, sys
-from keepstep.guard.identity import Identity
+from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 
 env = {{"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": {folder!r}}}

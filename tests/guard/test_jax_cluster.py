@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import pytest
 
-from keepstep.guard.adapters.jax import cluster as jax_cluster
-from keepstep.guard.adapters.jax.cluster import register
-from keepstep.sources.ports import free_ports
+from keepstep.guard.adapters.jax import detect_cluster as jax_cluster
+from keepstep.guard.adapters.jax.detect_cluster import register
+from keepstep.sources.host.ports import free_ports
 
 OLD = Path(__file__).parents[2] / ".venv-old" / "bin" / "python"
 SCRIPT = """

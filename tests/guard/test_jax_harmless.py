@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import LEAN, Kind, Phase
-from keepstep.guard.contract import LEAST_S
+from keepstep.guard.agree.contract import LEAST_S
+from keepstep.signals import blackbox
+from keepstep.signals.blackbox import LEAN, Kind, Phase
 from tests.guard.torch_ranks import Ranks, ranks
 
 pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]
@@ -68,10 +68,12 @@ def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path
 
 
 BROKEN = {
-    "every look at a program": "import keepstep.guard.adapters.jax.contracts as c\nc.Programs.look = lambda *a: 1 / 0",
-    "the record of executions": "import keepstep.guard.adapters.jax.runs as r\nr.Runs.ran = lambda *a: 1 / 0",
+    "every look at a program": (
+        "import keepstep.guard.adapters.jax.program_contracts as c\nc.Programs.look = lambda *a: 1 / 0"
+    ),
+    "the record of executions": "import keepstep.guard.adapters.jax.executions as r\nr.Runs.ran = lambda *a: 1 / 0",
     "the text of programs": (
-        "import keepstep.guard.adapters.jax.programs as p\np.read_module = p.lowered_words = lambda *a: 1 / 0"
+        "import keepstep.guard.adapters.jax.program_text as p\np.read_module = p.lowered_words = lambda *a: 1 / 0"
     ),
     "the input": "import keepstep.guard.adapters.jax.input as i\ni.Feed._came = i.Feed.before_step = lambda *a: 1 / 0",
     "the exchange": "import keepstep.guard.adapters.jax.world as w\nw.CoordinationService.put = lambda *a: 1 / 0",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.cause import Cause
-from keepstep.core.codec import from_dict
-from keepstep.core.evidence import Evidence
+from keepstep.model.cause import Cause
+from keepstep.model.codec import from_dict
+from keepstep.model.evidence import Evidence
 from tests.guard.torch_ranks import Ranks, ranks
 
 pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keepstep.guard.adapters.jax import programs as words
+from keepstep.guard.adapters.jax import program_text as words
 from keepstep.guard.adapters.jax.recompiles import are_of_one, changing
 
 NEW = """\

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from keepstep.core.blackbox import LEAN
+from keepstep.signals.blackbox import LEAN
 from tests.guard.tf_workers import Ran, Workers
 
 pytest.importorskip("tensorflow")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.blackbox import Kind, Phase, read
+from keepstep.signals.blackbox import Kind, Phase, read
 from tests.guard.tf_workers import Ran, Workers
 
 pytest.importorskip("tensorflow")

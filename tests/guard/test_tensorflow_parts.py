@@ -13,7 +13,7 @@ from keepstep.guard.adapters.tensorflow.counts import Shares
 from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
 from keepstep.guard.adapters.tensorflow.graphs import Seen, arguments, contract, read_graph, tensor_words
 from keepstep.guard.adapters.tensorflow.pace import late_rank
-from keepstep.guard.adapters.tensorflow.programs import Traced
+from keepstep.guard.adapters.tensorflow.traced_functions import Traced
 
 
 class DeadlineExceededError(Exception):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core import blackbox
+from keepstep.signals import blackbox
 from tests.guard.tf_workers import run
 
 pytest.importorskip("tensorflow")

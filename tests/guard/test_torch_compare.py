@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from keepstep.core.trails import Issued, packed, unpacked
 from keepstep.guard.adapters.torch.collectives import FORMS
-from keepstep.guard.adapters.torch.compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
+from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
 from keepstep.guard.adapters.torch.compiling import what_changes
 from keepstep.guard.adapters.torch.pace import Round, late_rank
+from keepstep.signals.collective_history import Issued, packed, unpacked
 
 
 def ops(*words: str, first: int = 1, gap: int = 1, running: bool = False) -> tuple[Op, ...]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import LEAN, Kind, Phase
-from keepstep.core.codec import from_dict
+from keepstep.model.codec import from_dict
+from keepstep.signals import blackbox
+from keepstep.signals.blackbox import LEAN, Kind, Phase
 from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.codec import from_dict
+from keepstep.model.codec import from_dict
 from tests.guard.torch_ranks import Ranks, ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.blackbox import Kind, Phase
-from keepstep.core.blackbox import read as read_box
 from keepstep.errors import UserError
 from keepstep.guard.adapters.torch import trainers
-from keepstep.guard.identity import Identity
+from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
+from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import read as read_box
 
 
 @pytest.fixture

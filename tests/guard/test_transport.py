@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 pytestmark = pytest.mark.frameworks
 TORCH = """

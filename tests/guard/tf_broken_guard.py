@@ -11,8 +11,9 @@ os.environ["KEEPSTEP"] = "on"
 import tensorflow as tf
 import tf_training
 
-from keepstep.guard import contract, start
-from keepstep.guard.adapters.tensorflow import batches, exchange, graphs, programs
+from keepstep.guard import startup_hook
+from keepstep.guard.adapters.tensorflow import batches, exchange, graphs, traced_functions
+from keepstep.guard.agree import contract
 
 
 def fails(*args: Any, **kwargs: Any) -> Any:
@@ -21,16 +22,16 @@ def fails(*args: Any, **kwargs: Any) -> Any:
 
 def main() -> None:
     if os.environ["BROKEN"] == "lean":
-        start.session().every = 5
+        startup_hook.session().every = 5
     elif os.environ["BROKEN"] == "all":
         tf.__version__ = "not a version"
-        programs.read_graph = graphs.read_graph = fails
+        traced_functions.read_graph = graphs.read_graph = fails
         batches.FunctionBatches.see = fails
         exchange.ConfigKeys.get = fails
     else:
         exchange.ConfigKeys.put = exchange.ConfigKeys.get = fails
     contract.PATIENCE_S = 1.0
-    start.start()
+    startup_hook.start()
     tf_training.main()
 
 

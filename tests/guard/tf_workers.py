@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import Kind, Record
-from keepstep.core.codec import from_dict
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.sources.ports import free_ports
+from keepstep.model.codec import from_dict
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.signals import blackbox
+from keepstep.signals.blackbox import Kind, Record
+from keepstep.sources.host.ports import free_ports
 
 HERE = Path(__file__).parent
 LIMIT_S = 240.0

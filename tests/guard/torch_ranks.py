@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
-from keepstep.sources.ports import free_ports
+from keepstep.model.finding import Finding
+from keepstep.sources.host.ports import free_ports
 
 SCRIPT = Path(__file__).with_name("torch_training.py")
 PATIENCE_S = 150.0

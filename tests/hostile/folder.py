@@ -15,7 +15,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox
+from keepstep.signals import blackbox
 
 ACTING = "\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[2J\x9b31m\x07\r\x08\u202egpj.exe\u2066\u200b\ufeff\x7f"
 """Title, clipboard, clear screen, a C1 sequence, bell, return, backspace, text turned around, no width, delete."""

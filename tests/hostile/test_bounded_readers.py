@@ -16,19 +16,20 @@ from typing import Any
 
 import pytest
 
-from keepstep.core import blackbox, foreign_json
-from keepstep.core.codec import from_dict, to_dict
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.sync import RecordedCollective
-from keepstep.core.identity import MOST_RANKS, everyone
+from keepstep.base import foreign_json
+from keepstep.model.codec import from_dict, to_dict
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.sync import RecordedCollective
+from keepstep.model.identity import MOST_RANKS, everyone
 from keepstep.parse.formats import flight_recorder, plain_pickle
-from keepstep.sources import unpack
-from keepstep.sources.boxes import read_own
-from keepstep.sources.files import Chunks, FileKind, Left
-from keepstep.sources.memory_series import read_metrics
-from keepstep.store import runs
+from keepstep.signals import blackbox
+from keepstep.sources.files import unpack
+from keepstep.sources.files.left_files import Chunks, FileKind, Left
+from keepstep.sources.recorded.memory_series import read_metrics
+from keepstep.sources.recorded.own_records import read_own
+from keepstep.store import run_folders
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def test_an_xz_that_wants_gigabytes_of_tables_is_refused() -> None:
 
 def test_a_bomb_is_never_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from keepstep.analyze.why import explain_paths
-    from keepstep.core.report import Verdict
+    from keepstep.model.report import Verdict
 
     monkeypatch.setattr(unpack, "ALWAYS", 1 << 20)
     (tmp_path / "rank0.log.gz").write_bytes(gzip.compress(b"step 1 loss 0.5\n" * 1_000_000))
@@ -213,7 +214,7 @@ WRONG: list[Any] = [
 def manifest(**wrong: Any) -> dict[str, Any]:
     attempts = [{"number": 0, "began": 1.0, "ended": 2.0, "status": 1}]
     return {
-        "schema": runs.SCHEMA,
+        "schema": run_folders.SCHEMA,
         "name": "a",
         "command": ["x"],
         "cwd": "/",
@@ -226,36 +227,36 @@ def manifest(**wrong: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda value: repr(value)[:12])
 def test_a_manifest_with_a_wrong_type_is_passed_over_or_sound(wrong: Any, tmp_path: Path) -> None:
-    fields = [*runs.Manifest.__dataclass_fields__, "schema"]
+    fields = [*run_folders.Manifest.__dataclass_fields__, "schema"]
     for field in fields:
-        (tmp_path / runs.MANIFEST).write_text(json.dumps(manifest(**{field: wrong})), errors="replace")
+        (tmp_path / run_folders.MANIFEST).write_text(json.dumps(manifest(**{field: wrong})), errors="replace")
         _is_sound(tmp_path)
-    for field in runs.AttemptSaid.__dataclass_fields__:
+    for field in run_folders.AttemptSaid.__dataclass_fields__:
         attempt = {"number": 0, "began": 1.0, field: wrong}
-        (tmp_path / runs.MANIFEST).write_text(json.dumps(manifest(attempts=[attempt])))
+        (tmp_path / run_folders.MANIFEST).write_text(json.dumps(manifest(attempts=[attempt])))
         _is_sound(tmp_path)
 
 
 def _is_sound(folder: Path) -> None:
-    said = runs.read_manifest(folder)
-    runs.attempt_to_explain(folder)
-    runs.attempts_to_explain(folder)
-    assert runs.manifest_problem(folder) is None or said is None
+    said = run_folders.read_manifest(folder)
+    run_folders.attempt_to_explain(folder)
+    run_folders.attempts_to_explain(folder)
+    assert run_folders.manifest_problem(folder) is None or said is None
     if said is not None:
         assert said.began + (said.ended or 0.0) >= 0 and said.ranks >= 0
         assert "".join([said.name, *said.command, *said.roles]).encode() is not None
 
 
 def test_a_damaged_manifest_is_said(tmp_path: Path) -> None:
-    (tmp_path / runs.MANIFEST).write_text(json.dumps(manifest(attempts={"a": 1})))
-    assert runs.read_manifest(tmp_path) is None
-    assert "damaged" in (runs.manifest_problem(tmp_path) or "")
-    (tmp_path / runs.MANIFEST).write_text(
+    (tmp_path / run_folders.MANIFEST).write_text(json.dumps(manifest(attempts={"a": 1})))
+    assert run_folders.read_manifest(tmp_path) is None
+    assert "damaged" in (run_folders.manifest_problem(tmp_path) or "")
+    (tmp_path / run_folders.MANIFEST).write_text(
         json.dumps(manifest(attempts=[{"number": 3, "began": 1.0}, {"number": 1, "began": 1.0}]))
     )
-    assert "numbered consecutively" in (runs.manifest_problem(tmp_path) or "")
-    (tmp_path / runs.MANIFEST).write_text('{"schema": "somebody.else/1"}')
-    assert runs.manifest_problem(tmp_path) is None
+    assert "numbered consecutively" in (run_folders.manifest_problem(tmp_path) or "")
+    (tmp_path / run_folders.MANIFEST).write_text('{"schema": "somebody.else/1"}')
+    assert run_folders.manifest_problem(tmp_path) is None
 
 
 def box(**wrong: Any) -> bytes:
@@ -357,7 +358,7 @@ def test_numbers_of_a_fact_that_nothing_can_be_done_with_are_refused() -> None:
 
 def test_a_packed_log_that_is_cut_off_is_never_healthy(tmp_path: Path) -> None:
     from keepstep.analyze.why import explain_paths
-    from keepstep.core.report import Verdict
+    from keepstep.model.report import Verdict
     from keepstep.render.html import render_html
     from keepstep.render.terminal import render_terminal
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.guard.companion import living
-from keepstep.supervise import reaper
+from keepstep.supervise.start import reaper
 from tests.supervise.starting import OURS, Running, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

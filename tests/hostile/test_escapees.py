@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise import control_group, reaper
+from keepstep.supervise.start import control_group, reaper
 from tests.supervise.starting import Running, wait_for
 from tests.supervise.test_run_ends import alive, pids_in
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core import private_files
-from keepstep.sources.search import find_files
-from keepstep.store import runs
-from keepstep.store.reserve import NAME, PIECE, Reserve
+from keepstep.base import safe_files
+from keepstep.sources.files.file_search import find_files
+from keepstep.store import run_folders
+from keepstep.store.reserved_space import NAME, PIECE, Reserve
 from tests.supervise.starting import Running, why
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
@@ -54,7 +54,7 @@ def test_a_failure_is_explained_although_the_disk_is_full(tmp_path: Path, small:
     (folder,) = (small / "runs").glob("2*")
     later = why(folder)
     assert run.out.endswith(later), "`keepstep why RUN` says what the run said"
-    (listed,) = runs.runs(small / "runs")
+    (listed,) = run_folders.runs(small / "runs")
     assert (listed.state, listed.manifest.status) == ("failed", 1), "and so does `keepstep runs`"
     assert not (folder / NAME).exists()
 
@@ -66,7 +66,7 @@ def test_a_run_that_ended_well_on_a_full_disk_is_not_called_healthy(tmp_path: Pa
     (folder,) = (small / "runs").glob("2*")
     later = why(folder)
     assert later.startswith("unknown  nothing wrong was found, but not everything could be checked")
-    (listed,) = runs.runs(small / "runs")
+    (listed,) = run_folders.runs(small / "runs")
     assert listed.state == "finished"
 
 
@@ -74,29 +74,29 @@ def test_what_matters_finds_room_when_nothing_else_does(small: Path) -> None:
     reserve = Reserve(small)
     fill(small)
     with pytest.raises(OSError, match="No space"):
-        private_files.append(small / "a", b"x" * 100)
-    reserve.used_for(lambda: private_files.append(small / "a", b"x" * 100))
+        safe_files.append(small / "a", b"x" * 100)
+    reserve.used_for(lambda: safe_files.append(small / "a", b"x" * 100))
     assert (small / "a").read_bytes() == b"x" * 100
     with pytest.raises(OSError, match="No space"):
-        reserve.used_for(lambda: private_files.append(small / "a", b"y" * (10 * PIECE)))
+        reserve.used_for(lambda: safe_files.append(small / "a", b"y" * (10 * PIECE)))
     assert (small / "a").read_bytes() == b"x" * 100, "all of it or nothing"
     reserve.close()
     assert not (small / NAME).exists()
 
 
 def test_the_manifest_is_written_even_into_a_disk_without_any_room(small: Path) -> None:
-    folder = runs.create(small / "runs", ["x"], name=None, ranks=1, version="1")
+    folder = run_folders.create(small / "runs", ["x"], name=None, ranks=1, version="1")
     assert folder.save()
     folder.reserve.close()
     fill(small)
     folder.manifest.state = "failed"
     assert folder.save()
     assert folder.full
-    (listed,) = runs.runs(small / "runs")
+    (listed,) = run_folders.runs(small / "runs")
     assert listed.state == "failed"
     folder.manifest.command = ["y" * 100_000]
     assert not folder.save()
-    (listed,) = runs.runs(small / "runs")
+    (listed,) = run_folders.runs(small / "runs")
     assert listed.manifest.command == ["x"], "what does not fit leaves the old one whole"
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.base.safe_files import NOT_REGULAR
 from keepstep.cli.parser import run
-from keepstep.core.evidence import CoverageState
-from keepstep.core.private_files import NOT_REGULAR
-from keepstep.guard.box import Box
-from keepstep.sources import inside
-from keepstep.sources.files import Chunks, FileKind
-from keepstep.sources.search import FoundFiles, find_files
-from keepstep.store import runs
+from keepstep.guard.box_writer import Box
+from keepstep.model.evidence import CoverageState
+from keepstep.sources.files import inside_given
+from keepstep.sources.files.file_search import FoundFiles, find_files
+from keepstep.sources.files.left_files import Chunks, FileKind
+from keepstep.store import run_folders
 from tests.hostile.folders import CRASH, deep, links_out, pipes_and_sockets
 
 CORE = b"\x7fELF\x02\x01\x01" + b"\x00" * 9 + b"\x04\x00" + b"\x00" * 100
@@ -95,10 +95,10 @@ def test_the_kernels_folders_hold_no_logs_even_when_named() -> None:
 
 def test_a_file_system_of_the_kernel_is_known_wherever_it_is_mounted() -> None:
     device = os.stat("/proc/self/status").st_dev
-    assert inside.is_kernels("/home/someone/chroot/proc/1/environ", device, ["/home/someone"])
-    assert not inside.is_kernels("/home/someone/a.log", os.stat("/").st_dev, ["/home/someone"])
-    assert inside.is_kernels("/dev/shm/a.log", -1, ["/home/someone"])
-    assert not inside.is_kernels("/dev/shm/logs/a.log", -1, ["/dev/shm/logs"])
+    assert inside_given.is_kernels("/home/someone/chroot/proc/1/environ", device, ["/home/someone"])
+    assert not inside_given.is_kernels("/home/someone/a.log", os.stat("/").st_dev, ["/home/someone"])
+    assert inside_given.is_kernels("/dev/shm/a.log", -1, ["/home/someone"])
+    assert not inside_given.is_kernels("/dev/shm/logs/a.log", -1, ["/dev/shm/logs"])
 
 
 @pytest.mark.parametrize("given", ["pipe", "/dev/stdin"])
@@ -201,7 +201,7 @@ def test_folders_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
     try:
         found = find_files([folder])
         assert [Path(name).name for name in names(found)] == ["rank0.log"]
-        listed = runs.Listed(folder, runs.Manifest(name="x", command=[], cwd="/", began=0.0, ranks=1))
+        listed = run_folders.Listed(folder, run_folders.Manifest(name="x", command=[], cwd="/", began=0.0, ranks=1))
         assert listed.size_bytes == len(CRASH)
     finally:
         subprocess.run(["rm", "-r", str(folder)], check=True)

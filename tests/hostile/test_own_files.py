@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.base import safe_files
 from keepstep.cli.parser import run
-from keepstep.core import private_files
-from keepstep.core.facts.base import Fact
-from keepstep.guard import arriving, box, settling
-from keepstep.guard.box import Box, keep
-from keepstep.guard.identity import Identity
-from keepstep.guard.notes import Notes
-from keepstep.store import evidence
-from keepstep.supervise import reaper, shadow
-from keepstep.supervise.vitals import Boxes
+from keepstep.guard import box_writer
+from keepstep.guard.agree import arrivals, run_folder
+from keepstep.guard.box_writer import Box, keep
+from keepstep.guard.own_rank import Identity
+from keepstep.guard.record.notes import Notes
+from keepstep.model.facts.base import Fact
+from keepstep.store import evidence_file
+from keepstep.supervise.start import reaper
+from keepstep.supervise.watch import companion
+from keepstep.supervise.watch.vitals import Boxes
 from tests.hostile.folders import CRASH
 from tests.supervise.starting import Running
 
@@ -31,7 +33,7 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fil
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place for boxes that is not the host's."""
     (tmp_path / "memory").mkdir()
-    monkeypatch.setattr(box, "MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(box_writer, "MEMORY", tmp_path / "memory")
     return tmp_path / "memory"
 
 
@@ -77,7 +79,7 @@ def test_a_guard_without_a_supervisor_writes_for_its_user_alone(tmp_path: Path) 
 
 
 def test_the_copy_of_a_box_is_as_private_as_the_box(tmp_path: Path, memory: Path) -> None:
-    path = box.in_memory("1-1.box")
+    path = box_writer.in_memory("1-1.box")
     assert path is not None
     Box(path, {"rank": 0, "pid": 1}, capacity=8)
     link = tmp_path / "rank0-1-0.box"
@@ -105,13 +107,13 @@ def test_what_a_link_leads_to_outside_of_our_memory_is_never_removed(
 
 
 def test_a_name_in_our_memory_that_means_another_file_by_now_stays(tmp_path: Path, memory: Path) -> None:
-    path = box.in_memory("1-1.box")
+    path = box_writer.in_memory("1-1.box")
     assert path is not None
     Box(path, {"rank": 0, "pid": 1}, capacity=8)
     kept = os.stat(path)
     path.rename(tmp_path / "moved")
     path.write_bytes(b"another")
-    box._free(path, kept)
+    box_writer._free(path, kept)
     assert path.exists()
 
 
@@ -121,7 +123,7 @@ def test_a_box_of_another_user_is_not_opened(tmp_path: Path) -> None:
     os.chown(tmp_path / "theirs", 4321, 4321)
     (tmp_path / "rank0-1-0.box").symlink_to(tmp_path / "theirs")
     with pytest.raises(PermissionError):
-        box.open_box(tmp_path / "rank0-1-0.box")
+        box_writer.open_box(tmp_path / "rank0-1-0.box")
 
 
 def test_a_pipe_called_a_box_does_not_stop_the_watching(tmp_path: Path) -> None:
@@ -134,8 +136,8 @@ def test_a_pipe_called_a_box_does_not_stop_the_watching(tmp_path: Path) -> None:
 def test_the_companion_does_not_empty_what_a_link_leads_to(tmp_path: Path) -> None:
     target = victim(tmp_path)
     (tmp_path / "guard").mkdir()
-    shadow.pid_file(tmp_path / "guard").symlink_to(target)
-    command = [sys.executable, "-m", "keepstep.supervise.shadow", str(tmp_path / "guard")]
+    companion.pid_file(tmp_path / "guard").symlink_to(target)
+    command = [sys.executable, "-m", "keepstep.supervise.watch.companion", str(tmp_path / "guard")]
     subprocess.run(command, timeout=60, capture_output=True)
     assert target.read_bytes() == b"precious\n"
 
@@ -147,9 +149,9 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     notes.add("GuardPart", {"part": "x", "why": "y"}, rank=0, quote="")
     writes = (
         notes.flush,
-        lambda: private_files.append(tmp_path / "link", b"x"),
-        lambda: evidence.append(tmp_path / "link", [_evidence()]),
-        lambda: private_files.open_private(tmp_path / "link", os.O_RDWR),
+        lambda: safe_files.append(tmp_path / "link", b"x"),
+        lambda: evidence_file.append(tmp_path / "link", [_evidence()]),
+        lambda: safe_files.open_private(tmp_path / "link", os.O_RDWR),
     )
     for write in writes:
         with pytest.raises(OSError):
@@ -159,16 +161,16 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     root.mkdir(parents=True)
     (root / ".turn").symlink_to(tmp_path / "made-by-a-link")
     with pytest.raises(OSError):
-        settling.claim(Identity(rank=0, world=1, attempt=0, job="alone"), {})
+        run_folder.claim(Identity(rank=0, world=1, attempt=0, job="alone"), {})
     assert not (tmp_path / "made-by-a-link").exists()
-    private_files.write_whole(tmp_path / "link", b"new")
+    safe_files.write_whole(tmp_path / "link", b"new")
     assert (tmp_path / "link").read_bytes() == b"new" and not (tmp_path / "link").is_symlink()
     assert target.read_bytes() == b"precious\n"
 
 
 def _evidence() -> object:
-    from keepstep.core.evidence import Evidence, Origin
-    from keepstep.core.facts.platform import SignatureMatched
+    from keepstep.model.evidence import Evidence, Origin
+    from keepstep.model.facts.platform import SignatureMatched
 
     fact: Fact = SignatureMatched(name="x")
     return Evidence(fact=fact, origin=Origin(source="x"))
@@ -177,28 +179,28 @@ def _evidence() -> object:
 def test_a_folder_with_a_name_that_all_know_is_ours_or_not_used(tmp_path: Path, memory: Path) -> None:
     folder = memory / f"keepstep-{os.geteuid()}"
     folder.mkdir(mode=0o777)
-    assert box.in_memory("1-1.box") is not None
+    assert box_writer.in_memory("1-1.box") is not None
     assert folder.stat().st_mode & 0o777 == 0o700, "ours, but open to all: closed"
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()
     folder.symlink_to(tmp_path / "elsewhere")
-    assert box.in_memory("1-1.box") is None
+    assert box_writer.in_memory("1-1.box") is None
     folder.unlink()
     if os.geteuid() == 0:
         folder.mkdir()
         os.chown(folder, 4321, 4321)
-        assert box.in_memory("1-1.box") is None
+        assert box_writer.in_memory("1-1.box") is None
 
 
 def test_those_who_arrive_meet_in_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arriving.os, "access", lambda *_: False)
-    monkeypatch.setattr(arriving.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = arriving._folder()
+    monkeypatch.setattr(arrivals.os, "access", lambda *_: False)
+    monkeypatch.setattr(arrivals.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = arrivals._folder()
     assert folder.parent == tmp_path and folder.stat().st_mode & 0o777 == 0o700
     folder.rmdir()
     folder.symlink_to("/")
     with pytest.raises(PermissionError):
-        arriving._folder()
+        arrivals._folder()
 
 
 def test_a_bundle_and_what_is_in_it_are_for_their_user_alone(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.store import runs
+from keepstep.store import run_folders
 from tests.hostile.runs import run_folder
 
 
@@ -17,26 +17,26 @@ def test_a_manifest_names_no_place_outside_of_the_run(tmp_path: Path, number: ob
     (tmp_path / "outside").mkdir()
     folder = run_folder(tmp_path / "runs", attempts=[{"number": number, "began": 1.0}])
     (folder / "attempt-0").mkdir()
-    assert runs.attempt_to_explain(folder) == folder
-    assert runs.attempts_to_explain(folder) == {}
+    assert run_folders.attempt_to_explain(folder) == folder
+    assert run_folders.attempts_to_explain(folder) == {}
 
 
 def test_an_attempt_that_is_a_link_is_none(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     folder = run_folder(tmp_path / "runs")
     (folder / "attempt-0").symlink_to(tmp_path / "outside")
-    assert runs.attempt_to_explain(folder) == folder
-    assert runs.attempts_to_explain(folder) == {}
+    assert run_folders.attempt_to_explain(folder) == folder
+    assert run_folders.attempts_to_explain(folder) == {}
 
 
 def test_a_manifest_that_is_a_pipe_or_a_link_is_not_opened(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "runs")
     (folder / "manifest.json").rename(tmp_path / "elsewhere.json")
     (folder / "manifest.json").symlink_to(tmp_path / "elsewhere.json")
-    assert runs.read_manifest(folder) is None
+    assert run_folders.read_manifest(folder) is None
     (folder / "manifest.json").unlink()
     os.mkfifo(folder / "manifest.json")
-    assert runs.read_manifest(folder) is None
+    assert run_folders.read_manifest(folder) is None
 
 
 def test_pruning_never_leaves_the_folder_of_runs(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_pruning_never_leaves_the_folder_of_runs(tmp_path: Path) -> None:
     root.mkdir()
     for number in range(8):
         (root / f"link-{number}").symlink_to(kept)
-    assert runs.prune(root, most_s=0.0, least=0) == []
+    assert run_folders.prune(root, most_s=0.0, least=0) == []
     assert (kept / "manifest.json").exists()
 
 
@@ -53,5 +53,5 @@ def test_the_file_for_version_control_is_not_written_through_a_link(tmp_path: Pa
     victim = tmp_path / "victim"
     (tmp_path / ".keepstep").mkdir()
     (tmp_path / ".keepstep" / ".gitignore").symlink_to(victim)
-    runs.create(tmp_path / ".keepstep" / "runs", ["x"], name=None, ranks=1, version="0")
+    run_folders.create(tmp_path / ".keepstep" / "runs", ["x"], name=None, ranks=1, version="0")
     assert not victim.exists()

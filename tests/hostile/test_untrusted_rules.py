@@ -14,7 +14,7 @@ import pytest
 from keepstep.cli.parser import run
 from keepstep.errors import UserError
 from keepstep.extend import Extensions, load_extensions
-from keepstep.extend.config import user_folder
+from keepstep.extend.rule_folders import user_folder
 from tests.hostile.rules import with_python_rules
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

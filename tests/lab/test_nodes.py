@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from keepstep.core.cause import Cause
 from keepstep.lab import hosts
 from keepstep.lab.nodes.scenario import NodeScenario
 from keepstep.lab.nodes.table import SCENARIOS
 from keepstep.lab.nodes.trial import TOLD, run_one
+from keepstep.model.cause import Cause
 
 needs_hosts = pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))
 ALL = [pytest.param(each, marks=() if each.quick else pytest.mark.long, id=each.name) for each in SCENARIOS.values()]

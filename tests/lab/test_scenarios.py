@@ -11,10 +11,10 @@ import sys
 
 import pytest
 
-from keepstep.core.cause import Cause
 from keepstep.lab import faults
 from keepstep.lab.scenario import FRAMEWORKS
 from keepstep.lab.scenarios import SCENARIOS
+from keepstep.model.cause import Cause
 
 FAULTS = sorted(module.name for module in pkgutil.iter_modules(faults.__path__) if not module.name.startswith("_"))
 FAILING = [s for s in SCENARIOS.values() if not s.healthy]

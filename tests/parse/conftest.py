@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from keepstep.core.facts.base import Fact
+from keepstep.model.facts.base import Fact
 from tests.parse import reading
 
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from types import ModuleType
 
-from keepstep.core.facts.base import Fact
+from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.signature import Signature
 
 

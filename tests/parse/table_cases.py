@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import keepstep.parse
-from keepstep.core.facts.base import Fact
+from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.bounded import narrowed
 from keepstep.parse.scan.knowledge import Knowledge, build, tables
 from keepstep.parse.scan.logscan import LogScan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keepstep.parse.scan.clock import Clock
+from keepstep.parse.scan.lines.line_times import Clock
 
 DAY = 1732752000.0  # 2024-11-28 00:00:00 UTC
 

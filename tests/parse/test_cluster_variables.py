@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import RankVariableMissing
+from keepstep.model.facts.config import RankVariableMissing
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.tools.programs import cluster_variables

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from keepstep.core.facts.sync import RanksMissing
+from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.tools.jax import coordination_service
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.process import FatalSignal, NativeAbort
+from keepstep.model.facts.process import FatalSignal, NativeAbort
 from keepstep.parse.formats.crash_report import BLOCKS, LAST_WORDS, SIGNATURES
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan

@@ -4,7 +4,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstep.parse.scan.digits import numberless, ones, zeros
+from keepstep.parse.scan.lines.digits import numberless, ones, zeros
 
 
 @given(st.text())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from keepstep.core.facts.process import FatalSignal, NativeAbort, StackDump
+from keepstep.model.facts.process import FatalSignal, NativeAbort, StackDump
 from keepstep.parse.formats.faulthandler import BLOCKS
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
+from keepstep.model.facts.sync import CollectiveProgress, RecordedCollective
 from keepstep.parse.formats.flight_recorder import LAST, NotADump, looks_like_dump, rank_of, read
 
 DATA = Path(__file__).parents[1] / "data" / "flight_recorder"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.facts.sync import CollectiveMismatch, NothingRecorded, RanksMissing, RecordedCollective
+from keepstep.model.facts.sync import CollectiveMismatch, NothingRecorded, RanksMissing, RecordedCollective
 from keepstep.parse.formats import fr_trace
 from tests.parse.reading import reader
 from tests.rules.explained import findings

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from keepstep.core.facts.process import FatalSignal
+from keepstep.model.facts.process import FatalSignal
 from keepstep.parse.formats.gdb_text import BLOCKS, believed, frames
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.contracts import Difference
 from keepstep.errors import OutOfStep
+from keepstep.signals.contracts import Difference
 
 DIFFERENCE = Difference("next", (("function named evaluate", (0, 2, 3)), ("one more call of next(dataset)", (1,))))
 

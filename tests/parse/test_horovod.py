@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.sync import CollectiveMismatch, RanksMissing
 from keepstep.parse.tools.trainers import horovod
 
 STALL = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.process import Loudness
+from keepstep.model.facts.process import Loudness
 from keepstep.parse.scan.last_errors import loudness, read_errors
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch
-from keepstep.core.facts.sync import ForkOrThread
+from keepstep.model.facts.config import RankVariableMissing, WorldSizeConflict
+from keepstep.model.facts.environment import CudaMismatch
+from keepstep.model.facts.sync import ForkOrThread
 from keepstep.parse.tools.trainers import lightning as table
 
 FURTHER = [

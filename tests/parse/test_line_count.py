@@ -2,7 +2,7 @@
 
 import pytest
 
-from keepstep.parse.scan import line_count
+from keepstep.parse.scan.lines import line_count
 
 
 def test_counts_a_part_of_the_bytes():

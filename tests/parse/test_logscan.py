@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.analyze.known import known
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised
-from keepstep.core.facts.training import StepSeen, StreamEnded
+from keepstep.analyze.load_tables import known
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.process import ErrorSaid, ExceptionRaised
+from keepstep.model.facts.training import StepSeen, StreamEnded
 from keepstep.parse.scan import logscan
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.knowledge import build
-from keepstep.parse.scan.log_lines import held
+from keepstep.parse.scan.lines.log_lines import held
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.signature import signature
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.analyze.known import known
+from keepstep.analyze.load_tables import known
 from keepstep.analyze.scan_logs import scan_logs
-from keepstep.core.evidence import CoverageState
-from keepstep.core.facts.network import PortTaken
-from keepstep.parse.scan.block_lines import LONGEST_LINE
+from keepstep.model.evidence import CoverageState
+from keepstep.model.facts.network import PortTaken
 from keepstep.parse.scan.knowledge import build, tables
+from keepstep.parse.scan.lines.block_lines import LONGEST_LINE
+from keepstep.parse.scan.lines.long_lines import NEAR
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.long_lines import NEAR
 from keepstep.parse.scan.patience import PER_LINE_S, Patience
 from keepstep.parse.scan.signature import signature
-from keepstep.sources.search import find_files
+from keepstep.sources.files.file_search import find_files
 from tools.slow_patterns import slower_than_usual
 
 MOST_S = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.resource import MemoryGrew
+from keepstep.model.facts.resource import MemoryGrew
 from keepstep.parse.tools.programs import memory_readings as table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.network import (
+from keepstep.model.facts.network import (
     TransportUsed,
 )
 from keepstep.parse.tools.nccl.messages import BLOCKS

@@ -46,12 +46,16 @@ def test_no_pattern_is_slow(shard: int, every: list[Asked]) -> None:
 def test_patterns_of_all_kinds_are_attacked(every: list[Asked]) -> None:
     by_place = {each.where: each for each in every}
     assert len(every) > 4000
-    assert {"tables", "keepstep.parse.scan.prefix._NCCL", "keepstep.parse.formats.gdb_text._SOURCE"} <= by_place.keys()
+    assert {
+        "tables",
+        "keepstep.parse.scan.lines.prefix._NCCL",
+        "keepstep.parse.formats.gdb_text._SOURCE",
+    } <= by_place.keys()
     assert {each.pattern for each in of_tables()} <= {each.pattern for each in every}
     assert any(where.startswith("keepstep.rules.") for where in by_place)
-    assert any(where.startswith("keepstep.core.redact") for where in by_place)
+    assert any(where.startswith("keepstep.base.redact") for where in by_place)
     assert by_place["keepstep.parse.formats.gdb_text._SOURCE"].uses == {"fullmatch"}
-    assert by_place["keepstep.core.stacks._HANDLERS"].most == 2000
+    assert by_place["keepstep.signals.stacks._HANDLERS"].most == 2000
 
 
 @pytest.mark.parametrize("pattern", SLOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.tools.torch import object_collectives
 from tests.parse.reading import reader
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.facts.process import ProcessExited
+from keepstep.model.facts.process import ProcessExited
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.tools.programs import process_ends

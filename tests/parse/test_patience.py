@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.scan_logs import scan_logs
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.report import Verdict
+from keepstep.model.evidence import Coverage, CoverageState, EvidenceSet
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.report import Verdict
 from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.lines.long_lines import NEAR
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.long_lines import NEAR
 from keepstep.parse.scan.patience import PER_LINE_S, Patience
 from keepstep.parse.scan.signature import signature
-from keepstep.sources.search import find_files
+from keepstep.sources.files.file_search import find_files
+from keepstep.story.engine import diagnose
 
 KNOWLEDGE = build(
     [signature(r"taken: port (?P<port>\d+)$", PortTaken), signature(r"^busy port (?P<port>\d+)", PortTaken)], ()

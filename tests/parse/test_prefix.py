@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstep.parse.scan import prefix
-from keepstep.parse.scan.headings import heading
-from keepstep.parse.scan.prefix import Prefixes
-from keepstep.parse.scan.writer import identify
+from keepstep.parse.scan.lines import prefix
+from keepstep.parse.scan.lines.headings import heading
+from keepstep.parse.scan.lines.prefix import Prefixes
+from keepstep.parse.scan.lines.writer import identify
 
 
 @pytest.mark.parametrize(

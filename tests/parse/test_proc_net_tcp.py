@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.network import ConnectionStuck
+from keepstep.model.facts.network import ConnectionStuck
 from keepstep.parse.formats.proc_net_tcp import stuck_connections
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

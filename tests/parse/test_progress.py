@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from keepstep.core.facts.training import StepSeen
+from keepstep.model.facts.training import StepSeen
 from keepstep.parse.tools.programs.progress import PROGRESS
 
 

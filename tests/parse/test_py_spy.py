@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.process import Frame, StackDump
-from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import WaitKind, waits_in
+from keepstep.model.facts.process import Frame, StackDump
 from keepstep.parse.formats.py_spy import BLOCKS
+from keepstep.signals.stacks import Whose, whose
+from keepstep.signals.waits import WaitKind, waits_in
 
 
 def read(text: str) -> list[StackDump]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.environment import SymbolMissing
+from keepstep.model.facts.environment import SymbolMissing
 from keepstep.parse.tools.python import imports as table
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from keepstep.parse.scan.rank_env import member
+from keepstep.parse.scan.lines.rank_variables import member
 
 
 def tf_config(kind: str, index: int, **cluster: int) -> str:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.training import CheckpointMismatch
 from keepstep.parse.tools.jax import reshape as table
 
 

@@ -6,9 +6,9 @@ import typing
 
 import pytest
 
-from keepstep.core.codec import fact_types
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.sync import RanksMissing
+from keepstep.model.codec import fact_types
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.scan.signature import converter, signature
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from keepstep.core.facts.sync import OutsideScope
+from keepstep.model.facts.sync import OutsideScope
 from keepstep.parse.tools.tensorflow import distribute as tf_distribute
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.platform import TpuInitFailed
+from keepstep.model.facts.platform import TpuInitFailed
 from keepstep.parse.tools.xla import torch_xla as table
 
 

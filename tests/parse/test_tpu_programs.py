@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
-from keepstep.core.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.model.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
 from keepstep.parse.tools.tpu import programs as table
 from tests.parse.reading import reader
 

@@ -1,6 +1,6 @@
 """Tracebacks in all the shapes in which they are printed."""
 
-from keepstep.core.facts.process import ExceptionRaised, TracebackCut
+from keepstep.model.facts.process import ExceptionRaised, TracebackCut
 from keepstep.parse.formats import traceback as module
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.logscan import LogScan

@@ -1,6 +1,6 @@
 """Lines that a terminal broke are joined; drawings and prose are left alone."""
 
-from keepstep.parse.scan.wrapping import Unwrapped
+from keepstep.parse.scan.lines.wrapping import Unwrapped
 
 
 def wrapped(text: str, width: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.environment import InternalFault
+from keepstep.model.facts.environment import InternalFault
 from keepstep.parse.tools.xla import programs as table
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.process import ExceptionRaised
+from keepstep.model.facts.process import ExceptionRaised
 from keepstep.parse.tools.xla import status as table
 
 SAID = "E xla/pjrt/pjrt_stream_executor_client.cc:2140] Execution of replica 0 failed: INVALID_ARGUMENT: Donation requested for invalid buffer"

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited
-from keepstep.core.facts.sync import CollectiveTimeout
-from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety, Severity, Standing
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report, RuleCrash, Verdict
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised, Frame, ProcessExited
+from keepstep.model.facts.sync import CollectiveTimeout
+from keepstep.model.finding import Confidence, Finding, Fix, Role, Safety, Severity, Standing
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report, RuleCrash, Verdict
 
 NOON = 1763208000.0  # 2025-11-15 12:00:00 UTC
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from made_reports import out_of_memory
 
-from keepstep.core.codec import from_dict
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.report import Report
 from keepstep.errors import UserError
+from keepstep.model.codec import from_dict
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.report import Report
 from keepstep.render.bundle import WHOLE, write_bundle
-from keepstep.sources.files import FileKind, Left
-from keepstep.sources.search import find_files
+from keepstep.sources.files.file_search import find_files
+from keepstep.sources.files.left_files import FileKind, Left
 
 SECRETS = ["hunter2x", "ghp_Zq7Rk2Xw9Tn4Vb8Lm3Pc6Yd1Hs5Gf0Ja", "MIIEowIBAAKCAQEA"]
 

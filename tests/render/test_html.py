@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_reports import NOON, finding, out_of_memory, piece
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Coverage, CoverageState
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.report import Report, Verdict
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Coverage, CoverageState
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.report import Report, Verdict
 from keepstep.render.html import render_html
 from keepstep.render.timeline import MOST_LANES, Axis, lay_out
 

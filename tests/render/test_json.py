@@ -7,7 +7,7 @@ import json
 
 from made_reports import out_of_memory
 
-from keepstep.core.report import Report, Verdict
+from keepstep.model.report import Report, Verdict
 from keepstep.render.json import render_json
 
 

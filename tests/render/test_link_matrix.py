@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.link import LinkProbed, Reached
-from keepstep.core.report import Report, Verdict
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.links import LinkProbed, Reached
+from keepstep.model.report import Report, Verdict
 from keepstep.render.html import render_preflight
 from keepstep.render.link_matrix import MOST_IN_HEAT_MAP, heat_map, lay_out_links, render_link_matrix
 

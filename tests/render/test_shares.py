@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.plan import ShareSeen
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.plan import ShareSeen
 from keepstep.render.html import render_preflight
-from keepstep.render.shares import MOST_RANKS, render_shares, shown
+from keepstep.render.rank_shares import MOST_RANKS, render_shares, shown
 from keepstep.rules import builtin_rules
+from keepstep.story.engine import diagnose
 
 
 def _share(rank: int, steps: int, cells: tuple[int, ...] = (100, 50, 1, 0), policy: str = "jax") -> ShareSeen:

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.arriving import RanksArriving
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import WorldFormed
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.process import StartedWith, TerminationRequested
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.arrivals import RanksArriving
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import WorldFormed
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.process import StartedWith, TerminationRequested
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report
 from keepstep.rules import builtin_rules
+from keepstep.story.engine import diagnose
 
 
 def note(index: int, at: float = 100.0, **more: Any) -> Evidence[Fact]:

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import CollectivesIssued, RankDoing, RankStopped
-from keepstep.core.identity import Rank
-from keepstep.core.wait_graph import GroupRecords, Reached
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import CollectivesIssued, RankDoing, RankStopped
+from keepstep.model.identity import Rank
 from keepstep.rules.sync._awaited import by_guards, by_steps
-from tests.core.test_wait_graph import Skipping, World, skipping, worlds
+from keepstep.story.wait_graph import GroupRecords, Reached
 from tests.rules.test_stacks import ALL_REDUCE, SLEEP, TRAIN, live, py, report
+from tests.story.test_wait_graph import Skipping, World, skipping, worlds
 
 
 def of(fact: Fact, rank: int) -> Evidence[Fact]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.cluster import ClusterSeen, HostSeen, PortPrivileged
-from keepstep.core.facts.config import (
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.cluster import ClusterSeen, HostSeen, PortPrivileged
+from keepstep.model.facts.config import (
     AddressIsLocal,
     DeviceShared,
     NotScheduled,
@@ -18,12 +18,12 @@ from keepstep.core.facts.config import (
     WorldSeen,
     WorldSizeConflict,
 )
-from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, ServerStarted, Why
-from keepstep.core.facts.platform import MemberRestarted
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Found
-from keepstep.core.identity import Rank
-from keepstep.core.rule import Rule
+from keepstep.model.facts.network import AddressMap, ConnectFailed, PeerAwaited, ServerStarted, Why
+from keepstep.model.facts.platform import MemberRestarted
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Found
+from keepstep.model.identity import Rank
+from keepstep.model.rule import Rule
 from keepstep.rules.config.announced_twice import announced_twice
 from keepstep.rules.config.cluster_spec import cluster_spec
 from keepstep.rules.config.localhost_address import localhost_address

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import (
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import (
     BatchNotDivisible,
     CorruptData,
     DataMissing,
@@ -13,12 +13,12 @@ from keepstep.core.facts.data import (
     LabelOutOfRange,
     ShapeMismatch,
 )
-from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited
-from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
-from keepstep.core.finding import Confidence, Found
-from keepstep.core.identity import Rank
-from keepstep.core.rule import Rule
+from keepstep.model.facts.process import ExceptionRaised, Frame, ProcessExited
+from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown
+from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
+from keepstep.model.finding import Confidence, Found
+from keepstep.model.identity import Rank
+from keepstep.model.rule import Rule
 from keepstep.rules.data.batch_not_divisible import batch_not_divisible
 from keepstep.rules.data.corrupt_or_truncated import corrupt_or_truncated
 from keepstep.rules.data.label_out_of_range import label_out_of_range

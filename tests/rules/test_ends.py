@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import CollectivesIssued, PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
-from keepstep.core.facts.network import ConnectFailed, PeerLost
-from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
-from keepstep.core.facts.resource import MemoryLow, OomKilled
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import CollectivesIssued, PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.model.facts.network import ConnectFailed, PeerLost
+from keepstep.model.facts.process import ProcessExited, StartedWith, TerminationRequested
+from keepstep.model.facts.resource import MemoryLow, OomKilled
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report
 from keepstep.rules import builtin_rules
+from keepstep.story.engine import diagnose
 
 
 def of(fact: Fact, rank: int | None = None, at: float | None = 100.0, source: str = "notes") -> Evidence[Fact]:

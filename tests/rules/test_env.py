@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
+from keepstep.model.finding import Finding
 
 
 def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:

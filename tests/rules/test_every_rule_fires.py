@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.codec import from_dict
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.report import Report
+from keepstep.model.codec import from_dict
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.report import Report
 from keepstep.rules import builtin_rules
+from keepstep.story.engine import diagnose
 
 if sys.version_info >= (3, 11):
     import tomllib

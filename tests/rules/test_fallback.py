@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
+from keepstep.model.finding import Finding
 
 
 def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:

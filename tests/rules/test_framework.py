@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
-from keepstep.core.facts.process import ExceptionRaised, Frame, NativeAbort
-from keepstep.core.facts.resource import AllocationAbsurd, HostAllocationFailed
-from keepstep.core.finding import Confidence, Found
-from keepstep.core.identity import Rank
-from keepstep.core.rule import Rule
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.model.facts.process import ExceptionRaised, Frame, NativeAbort
+from keepstep.model.facts.resource import AllocationAbsurd, HostAllocationFailed
+from keepstep.model.finding import Confidence, Found
+from keepstep.model.identity import Rank
+from keepstep.model.rule import Rule
 from keepstep.rules.framework.internal_fault import internal_fault
 from keepstep.rules.framework.segfault import segfault
 from keepstep.rules.framework.unsupported_combination import unsupported_combination

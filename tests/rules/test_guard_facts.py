@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from keepstep.core.codec import from_dict
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.report import Report
+from keepstep.model.codec import from_dict
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.report import Report
 from keepstep.rules import builtin_rules
+from keepstep.story.engine import diagnose
 
 
 def noted(fact: str, rank: int | None = 0, **fields: Any) -> Any:

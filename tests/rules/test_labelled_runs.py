@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from keepstep.core.finding import Confidence
+from keepstep.model.finding import Confidence
 from tests.rules.explained import findings
 
 if sys.version_info >= (3, 11):

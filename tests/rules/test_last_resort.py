@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
-from keepstep.core.finding import Confidence, Found, Standing
-from keepstep.core.report import Report, Verdict
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, Loudness
+from keepstep.model.finding import Confidence, Found, Standing
+from keepstep.model.report import Report, Verdict
 from keepstep.rules.last_resort.naming import named_by, named_in
 from keepstep.rules.last_resort.of_network import OF_NETWORK
 from keepstep.rules.last_resort.of_resources import OF_RESOURCES

@@ -10,11 +10,10 @@ import pytest
 
 import keepstep.rules
 from keepstep.check.checkup import side_by_side
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.cluster import ClusterSeen
-from keepstep.core.facts.link import (
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.cluster import ClusterSeen
+from keepstep.model.facts.links import (
     ClockCompared,
     GrpcExchanged,
     HostNotStarted,
@@ -26,8 +25,9 @@ from keepstep.core.facts.link import (
     MemberMissing,
     Reached,
 )
-from keepstep.core.finding import Finding, Severity
-from keepstep.core.rule import rules_in
+from keepstep.model.finding import Finding, Severity
+from keepstep.model.rule import rules_in
+from keepstep.story.engine import diagnose
 
 RULES = rules_in(keepstep.rules)
 FAST = 1.25e9

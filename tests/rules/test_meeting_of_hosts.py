@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
+from keepstep.model.finding import Finding
 
 CONNECTING = (
     "[2026-11-15 05:26:05,324] p{rank} jax._src.distributed INFO: Connecting to JAX distributed service on {at}:52521\n"

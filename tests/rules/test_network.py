@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.network import ConnectionStuck
-from keepstep.core.finding import Finding
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.network import ConnectionStuck
+from keepstep.model.finding import Finding
 from keepstep.rules.network.no_answer import no_answer
 
 

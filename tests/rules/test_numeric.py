@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.finding import Severity
+from keepstep.model.finding import Severity
 from tests.rules.explained import causes, findings
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.finding import Confidence, Finding
+from keepstep.model.finding import Confidence, Finding
 from tests.rules.explained import findings
 
 SITE = "/opt/venv/lib/python3.11/site-packages"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.cause import Cause
-from keepstep.core.finding import Confidence, Finding
+from keepstep.model.cause import Cause
+from keepstep.model.finding import Confidence, Finding
 from keepstep.parse.formats.flight_recorder import read
-from tests.core.test_wait_graph import World
 from tests.rules.recorder_formats import VERSIONS, Call, Group, dump
+from tests.story.test_wait_graph import World
 
 DUMPS = Path(__file__).parents[1] / "data" / "flight_recorder"
 WHOLE = Group("0", "default_pg", tuple(range(4)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.process import ProcessExited
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.process import ProcessExited
 from keepstep.rules.resource.killed_silently import killed_silently
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Confidence, Finding
+from keepstep.model.finding import Confidence, Finding
 
 
 def first(folder: Path, text: str) -> Finding | None:

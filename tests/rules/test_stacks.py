@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import keepstep.rules
-from keepstep.core.cause import Cause
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import (
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import (
     ExceptionRaised,
     FatalSignal,
     Frame,
@@ -21,14 +20,15 @@ from keepstep.core.facts.process import (
     ProcessSeen,
     StackDump,
 )
-from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
-from keepstep.core.finding import Confidence, Finding
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report, Verdict
-from keepstep.core.rule import rules_in
-from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import WaitKind, waits_in
-from keepstep.sources.dumps import read_flight_recorder
+from keepstep.model.facts.sync import NothingRecorded, RecordedCollective
+from keepstep.model.finding import Confidence, Finding
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report, Verdict
+from keepstep.model.rule import rules_in
+from keepstep.signals.stacks import Whose, whose
+from keepstep.signals.waits import WaitKind, waits_in
+from keepstep.sources.files.flight_recorder_dumps import read_flight_recorder
+from keepstep.story.engine import diagnose
 
 SITE = "/venv/lib/python3.11/site-packages"
 DUMPS = Path(__file__).parents[1] / "data" / "flight_recorder"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.sync import CollectiveProgress
-from keepstep.core.identity import Rank
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.sync import CollectiveProgress
+from keepstep.model.identity import Rank
 from keepstep.rules.sync._waiting import entered
-from tests.core.test_wait_graph import Skipping, World, skipping, worlds
 from tests.rules.explained import findings
+from tests.story.test_wait_graph import Skipping, World, skipping, worlds
 
 WATCHDOG = "[E1114 10:22:01.000 ProcessGroupNCCL.cpp:632]"
 

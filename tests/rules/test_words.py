@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.facts.process import ExceptionRaised, Frame
-from keepstep.core.finding import Confidence
+from keepstep.model.facts.process import ExceptionRaised, Frame
+from keepstep.model.finding import Confidence
 from keepstep.rules.last_resort.words import Subject, speaks_of
 
 LIBRARY = (Frame(function="check", file="/opt/venv/lib/python3.11/site-packages/megatron/core/check.py", line=3),)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.facts.process import ExceptionRaised, NativeAbort
-from keepstep.core.finding import Confidence, Severity
+from keepstep.model.facts.process import ExceptionRaised, NativeAbort
+from keepstep.model.finding import Confidence, Severity
 from keepstep.rules.last_resort.naming import named_by, words_of, words_of_abort
 
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Found
-from keepstep.core.identity import Rank
-from keepstep.core.rule import Rule
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Found
+from keepstep.model.identity import Rank
+from keepstep.model.rule import Rule
 from keepstep.rules.worker.parameter_server_lost import parameter_server_lost
 from keepstep.rules.worker.restarted_or_incarnation_mismatch import restarted_or_incarnation_mismatch
 from tests.rules.explained import causes, findings

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import CoverageState
-from keepstep.core.facts.process import CoreDump, FatalSignal, StackDump
-from keepstep.core.finding import Confidence
-from keepstep.core.stacks import innermost_user
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import CoverageState
+from keepstep.model.facts.process import CoreDump, FatalSignal, StackDump
+from keepstep.model.finding import Confidence
 from keepstep.parse.formats import elf_core
-from keepstep.sources import gdb, stacks
-from keepstep.sources.cores import is_core, read_core
+from keepstep.signals.stacks import innermost_user
+from keepstep.sources.stacks import gdb, process_stacks
+from keepstep.sources.stacks.cores import is_core, read_core
 
 CRASH = """\
 import ctypes, threading, time
@@ -84,7 +84,7 @@ def test_a_core_gives_signal_rank_and_the_users_line(core: Path) -> None:
     dump = next(e for e in evidence if isinstance(e.fact, CoreDump))
     assert dump.rank is not None and dump.rank.index == 3
     assert (dump.fact.signal, dump.fact.address) == ("SIGSEGV", 16)
-    if not stacks.have_pystack():
+    if not process_stacks.have_pystack():
         assert coverage.state is CoverageState.UNAVAILABLE and "pystack" in coverage.why
         return
     assert coverage.state is CoverageState.CHECKED
@@ -127,7 +127,7 @@ def test_a_signal_that_a_process_sent_itself_stays_a_crash(tmp_path: Path) -> No
 
 
 def test_without_pystack_and_gdb_the_notes_are_still_told(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    monkeypatch.setattr(process_stacks, "have_pystack", lambda: False)
     monkeypatch.setenv("PATH", "/nonexistent")
     evidence, (coverage,) = read_core(core, core.name, None)
     crash = next(e.fact for e in evidence if isinstance(e.fact, FatalSignal))
@@ -145,7 +145,7 @@ def test_without_pystack_gdb_gives_the_native_frames(
     which: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core: Path = request.getfixturevalue(which)
-    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    monkeypatch.setattr(process_stacks, "have_pystack", lambda: False)
     evidence, (coverage,) = read_core(core, core.name, None)
     struck = next(e.fact for e in evidence if isinstance(e.fact, StackDump))
     functions = [f.function for f in struck.frames]
@@ -172,7 +172,7 @@ def test_gdb_reads_only_those_libraries_in_which_a_frame_lies(tmp_path: Path) ->
 def test_native_frames_of_gdb_and_faulthandlers_python_line_establish_whose_crash_it_was(
     handled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    monkeypatch.setattr(process_stacks, "have_pystack", lambda: False)
     root = explain_paths([handled.parent]).report.root
     assert root is not None
     assert (root.cause, root.ranks, root.confidence) == (Cause.USER_NATIVE_CRASH, (3,), Confidence.ESTABLISHED)
@@ -182,14 +182,14 @@ def test_native_frames_of_gdb_and_faulthandlers_python_line_establish_whose_cras
 
 @needs_gdb
 def test_native_frames_of_gdb_alone_tell_of_a_call_through_ctypes(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    monkeypatch.setattr(process_stacks, "have_pystack", lambda: False)
     root = explain_paths([core]).report.root
     assert root is not None
     assert (root.cause, root.ranks, root.confidence) == (Cause.USER_NATIVE_CRASH, (3,), Confidence.HYPOTHESIS)
     assert "a call through ctypes" in root.title
 
 
-@pytest.mark.skipif(not stacks.have_pystack(), reason="pystack is not installed")
+@pytest.mark.skipif(not process_stacks.have_pystack(), reason="pystack is not installed")
 def test_a_note_that_patchelf_moved_does_not_make_a_core_unreadable(core: Path, tmp_path: Path) -> None:
     """A library's note seems to lie where another library's build id is: libdw then refuses the whole core."""
     data = bytearray(core.read_bytes())

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import time
 
-from keepstep.core.evidence import CoverageState
-from keepstep.sources import kernel_log
-from keepstep.sources.kernel_log import parse_record, read_kernel_log
+from keepstep.model.evidence import CoverageState
+from keepstep.sources.host import kernel_log
+from keepstep.sources.host.kernel_log import parse_record, read_kernel_log
 
 
 def test_a_record_has_a_time_since_boot_and_text() -> None:

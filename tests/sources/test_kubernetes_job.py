@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from keepstep.core.evidence import CoverageState
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import DiskFull, OomKilled
 from keepstep.errors import Unavailable, UserError
-from keepstep.sources.job import JobLeft
-from keepstep.sources.kubernetes_job import read_kubernetes_job
-from keepstep.sources.kubernetes_ranks import ranks_of
+from keepstep.model.evidence import CoverageState
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.platform import Preempted
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import DiskFull, OomKilled
+from keepstep.sources.schedulers.kubernetes_job import read_kubernetes_job
+from keepstep.sources.schedulers.kubernetes_ranks import ranks_of
+from keepstep.sources.schedulers.scheduler_answer import JobLeft
 
 KUBECTL = """#!{python}
 import json, pathlib, sys

@@ -18,16 +18,17 @@ import pytest
 
 import keepstep.rules
 from keepstep.analyze.live import look_at_live
-from keepstep.core.cause import Cause
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import CoverageState
-from keepstep.core.facts.process import ProcessSeen, StackDump
-from keepstep.core.report import Report, Verdict
-from keepstep.core.rule import rules_in
-from keepstep.sources import processes, stacks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import CoverageState
+from keepstep.model.facts.process import ProcessSeen, StackDump
+from keepstep.model.report import Report, Verdict
+from keepstep.model.rule import rules_in
+from keepstep.sources.host import processes
+from keepstep.sources.stacks import process_stacks
+from keepstep.story.engine import diagnose
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-needs_pystack = pytest.mark.skipif(not stacks.have_pystack(), reason="pystack is not installed")
+needs_pystack = pytest.mark.skipif(not process_stacks.have_pystack(), reason="pystack is not installed")
 
 # A collective as torch names it, made of a socket pair: hangs until a peer comes.
 COLLECTIVE = """\
@@ -118,7 +119,7 @@ def test_a_healthy_pair_is_left_in_peace(tmp_path: Path) -> None:
 
 
 def test_a_stopped_rank_is_found_also_without_pystack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    monkeypatch.setattr(process_stacks, "have_pystack", lambda: False)
     with running(*pair(tmp_path, hold=False)) as pids:
         os.kill(pids[1], signal.SIGSTOP)
         found = look(pids)
@@ -149,7 +150,7 @@ def test_stacks_of_one_process_have_its_main_thread_first() -> None:
     program = "import time\ndef wait():\n    time.sleep(60)\nprint('up', flush=True)\nwait()"
     with running(subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)) as pids:
         time.sleep(1.0)
-        evidence = stacks.stacks_of(pids[0])
+        evidence = process_stacks.stacks_of(pids[0])
     first = evidence[0].fact
     assert isinstance(first, StackDump) and first.current and first.living
     assert "wait" in [f.function for f in first.frames]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.sources import processes, pystack_child
-from keepstep.sources.pystack_servers import PystackServers
+from keepstep.sources.host import processes
+from keepstep.sources.stacks import pystack_child
+from keepstep.sources.stacks.pystack_servers import PystackServers
 
 pytest.importorskip("pystack")
 COMMAND = [sys.executable, "-I", str(Path(pystack_child.__file__)), "serve"]

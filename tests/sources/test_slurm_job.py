@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.evidence import CoverageState
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.core.facts.resource import OomKilled
 from keepstep.errors import Unavailable, UserError
-from keepstep.sources.job import Answer, Ask, JobLeft
-from keepstep.sources.slurm_job import read_slurm_job
+from keepstep.model.evidence import CoverageState
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.platform import MachineFault, Preempted
+from keepstep.model.facts.process import ProcessExited, TerminationRequested
+from keepstep.model.facts.resource import OomKilled
+from keepstep.sources.schedulers.scheduler_answer import Answer, Ask, JobLeft
+from keepstep.sources.schedulers.slurm_job import read_slurm_job
 
 CAPTURES = Path(__file__).parent / "captures" / "slurm-22.05"
 ABSENT = Answer(status=127, err="not on the PATH", found=False)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.sources.job import Answer
-from keepstep.sources.slurm_task import Task, look, read
+from keepstep.sources.schedulers.scheduler_answer import Answer
+from keepstep.sources.schedulers.slurm_task import Task, look, read
 
 HEADER = "PID      JOBID    STEPID   LOCALID GLOBALID\n"
 LIVES = "5472     12       0        0       0       \n"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise.vitals import Boxes, uses_grace
+from keepstep.supervise.watch.vitals import Boxes, uses_grace
 from tests.supervise.starting import Running, wait_for
 
 RANK = """
 import signal, sys, time
-from keepstep.core.blackbox import Phase
-from keepstep.guard.start import session
+from keepstep.signals.blackbox import Phase
+from keepstep.guard.startup_hook import session
 guard = session()
 guard.open()
 guard.step_done()

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.process import ProcessSeen
-from keepstep.core.finding import Confidence, Finding, Severity, Standing
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report, Verdict
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.process import ProcessSeen
+from keepstep.model.finding import Confidence, Finding, Severity, Standing
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report, Verdict
 from keepstep.rules.sync.odd_one_out import jobs
-from keepstep.supervise import hangs, looking
-from keepstep.supervise.hangs import Hangs
-from keepstep.supervise.looking import Looked
-from keepstep.supervise.records import Records
-from keepstep.supervise.stopped import Sign, Stop
+from keepstep.signals.blackbox import Phase
+from keepstep.supervise.watch import hangs, rank_stacks
+from keepstep.supervise.watch.hang_detector import Sign, Stop
+from keepstep.supervise.watch.hangs import Hangs
+from keepstep.supervise.watch.own_evidence import Records
+from keepstep.supervise.watch.rank_stacks import Looked
 
 
 def found(*ranks: int, still: bool | None = True, sure: bool = True) -> Looked:
@@ -47,7 +47,7 @@ class Scene:
             assert self.may_end.wait(60)
             return late
 
-        monkeypatch.setattr(looking, "look", look)
+        monkeypatch.setattr(rank_stacks, "look", look)
         self.folder = folder
         self.said: list[str] = []
         self.hangs = Hangs(Records(folder), ThreadPoolExecutor(max_workers=1), self.said.append, least_s=None)
@@ -142,12 +142,12 @@ def test_ranks_that_moved_while_a_look_gave_them_a_moment_are_not_told_to_be_sil
 )
 def test_a_look_gives_the_ranks_that_it_held_a_moment_to_move_where_nothing_is_proven(monkeypatch, looked, waits):
     slept: list[float] = []
-    monkeypatch.setattr(looking, "look_at_live", lambda pids, **how: looked.seen)
-    monkeypatch.setattr(looking, "_looked", lambda seen, ranks: looked)
-    monkeypatch.setattr(looking, "eagerly", lambda: None)
-    monkeypatch.setattr(looking.time, "sleep", slept.append)
-    assert looking.look([Sign(pid=100, rank=0, at=1.0)]) is looked
-    assert slept == ([looking.AFTERWARDS_S] if waits else [])
+    monkeypatch.setattr(rank_stacks, "look_at_live", lambda pids, **how: looked.seen)
+    monkeypatch.setattr(rank_stacks, "_looked", lambda seen, ranks: looked)
+    monkeypatch.setattr(rank_stacks, "eagerly", lambda: None)
+    monkeypatch.setattr(rank_stacks.time, "sleep", slept.append)
+    assert rank_stacks.look([Sign(pid=100, rank=0, at=1.0)]) is looked
+    assert slept == ([rank_stacks.AFTERWARDS_S] if waits else [])
 
 
 def test_what_is_named_early_is_redacted(tmp_path, monkeypatch):
@@ -169,9 +169,9 @@ def test_a_rank_on_a_warm_spare_belongs_to_the_same_job_as_one_that_was_started(
         Evidence(fact=started, origin=Origin(source="pid 100"), rank=Rank(index=0)),
         Evidence(fact=spare, origin=Origin(source="pid 101")),
     )
-    monkeypatch.setattr(looking, "look_at_live", lambda pids, **how: EvidenceSet(items=items))
-    monkeypatch.setattr(looking, "eagerly", lambda: None)
-    monkeypatch.setattr(looking.time, "sleep", lambda seconds: None)
-    looked = looking.look([Sign(pid=100, rank=0, at=1.0), Sign(pid=101, rank=1, at=1.0)])
+    monkeypatch.setattr(rank_stacks, "look_at_live", lambda pids, **how: EvidenceSet(items=items))
+    monkeypatch.setattr(rank_stacks, "eagerly", lambda: None)
+    monkeypatch.setattr(rank_stacks.time, "sleep", lambda seconds: None)
+    looked = rank_stacks.look([Sign(pid=100, rank=0, at=1.0), Sign(pid=101, rank=1, at=1.0)])
     (job,) = jobs(looked.seen)
     assert [each.rank for each in job] == [0, 1]

@@ -13,11 +13,11 @@ import pytest
 
 from keepstep.cluster import understand
 from keepstep.errors import UserError
-from keepstep.sources.ports import free_ports
-from keepstep.supervise import core_files
-from keepstep.supervise.core_files import CorePlace
-from keepstep.supervise.launch import Job, launcher_of, launches, plan, start
-from keepstep.supervise.spares import Launch
+from keepstep.sources.host.ports import free_ports
+from keepstep.supervise.start import core_files
+from keepstep.supervise.start.core_files import CorePlace
+from keepstep.supervise.start.launch import Job, launcher_of, launches, plan, start
+from keepstep.supervise.start.spares import Launch
 
 
 def started(job: Job, tmp_path: Path, **env: str) -> list[Launch]:

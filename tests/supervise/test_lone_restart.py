@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keepstep.supervise.ending import Exit
-from keepstep.supervise.lone_restart import LONG_S, MOST, LoneRestarts
-from keepstep.supervise.member import Member
+from keepstep.supervise.start.ending import Exit
+from keepstep.supervise.start.lone_restart import LONG_S, MOST, LoneRestarts
+from keepstep.supervise.start.started_process import Member
 from tests.supervise.starting import Running, wait_for
 
 CLUSTER = """

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Confidence, Finding, Severity, Standing
-from keepstep.core.report import Report, Verdict
-from keepstep.supervise.on_failure import tell
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Confidence, Finding, Severity, Standing
+from keepstep.model.report import Report, Verdict
+from keepstep.supervise.show.on_failure import tell
 
 SECRET = "ghp_" + "a1B2c3D4" * 5
 

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import ContractBroken, RankDoing
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
-from keepstep.core.finding import Confidence, Finding, Fix, Safety, Severity, Standing
-from keepstep.core.report import Report, Verdict
-from keepstep.supervise.decision import Action, Decision, Settings
-from keepstep.supervise.history import budget_used
-from keepstep.supervise.policy import decide
-from keepstep.supervise.progress import progress_of
-from keepstep.supervise.remedy import Remedy, RemedyMode
-from keepstep.supervise.returning import KNOWN, Returns
-from keepstep.supervise.situation import Happened, Situation
-from keepstep.supervise.waiting import LONGEST_S, backoff_s
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import ContractBroken, RankDoing
+from keepstep.model.facts.process import ExceptionRaised, ProcessExited
+from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.model.finding import Confidence, Finding, Fix, Safety, Severity, Standing
+from keepstep.model.report import Report, Verdict
+from keepstep.supervise.decide.attempt_history import budget_used
+from keepstep.supervise.decide.attempt_progress import progress_of
+from keepstep.supervise.decide.cause_recurs import KNOWN, Returns
+from keepstep.supervise.decide.decision import Action, Decision, Settings
+from keepstep.supervise.decide.hang_patience import LONGEST_S, backoff_s
+from keepstep.supervise.decide.policy import decide
+from keepstep.supervise.decide.remedy import Remedy, RemedyMode
+from keepstep.supervise.decide.situation import Happened, Situation
 
 RAISE = Remedy(name="raise RLIMIT_NOFILE", does="raise the limit on open files", limits=(("RLIMIT_NOFILE", 4096),))
 SMALLER = Remedy(name="batch", does="halve the batch", safety=Safety.CHANGES_RESULTS)

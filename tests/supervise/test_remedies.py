@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import InterfaceMissing
-from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached
-from keepstep.core.facts.training import CheckpointUnreadable
-from keepstep.core.finding import Confidence, Finding, Safety, Severity, Standing
-from keepstep.core.report import Report, Verdict
-from keepstep.supervise import remedy
-from keepstep.supervise.older_checkpoint import older_than, set_aside
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import InterfaceMissing
+from keepstep.model.facts.resource import DeviceMemoryExhausted, LimitReached
+from keepstep.model.facts.training import CheckpointUnreadable
+from keepstep.model.finding import Confidence, Finding, Safety, Severity, Standing
+from keepstep.model.report import Report, Verdict
+from keepstep.supervise.decide import remedy
+from keepstep.supervise.decide.older_checkpoint import older_than, set_aside
 
 
 def report(cause: Cause, fact: Fact, quote: str = "", confidence: Confidence = Confidence.ESTABLISHED) -> Report:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise.core_files import place
+from keepstep.supervise.start.core_files import place
 from tests.supervise.starting import Running, why
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.blackbox import Phase
+from keepstep.signals.blackbox import Phase
 from keepstep.supervise.attempt import kind_of
-from keepstep.supervise.stopped import Sign, Stop, Suspicion
+from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion
 
 
 def stop(kind: str, *phases: Phase) -> Stop:

@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 from keepstep.guard.spare import lasting, split_command
-from keepstep.sources import capacity
-from keepstep.supervise.spares import Launch, Pool
+from keepstep.sources.host import capacity
+from keepstep.supervise.start.spares import Launch, Pool
 
 PATIENCE_S = 120.0
 FAKE = """

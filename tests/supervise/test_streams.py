@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise.last_state import LONGEST, keep_of, last_state
+from keepstep.supervise.show.progress_bar import LONGEST, keep_of, last_state
 from tests.supervise.starting import LIMIT_S, OURS, Running, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

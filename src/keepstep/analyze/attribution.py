@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from keepstep.analyze.places import NAMING, SPAWNED, Places
-from keepstep.analyze.settling import How, with_tasks
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.guard import RankRaised
-from keepstep.core.facts.members import MemberPlaced
-from keepstep.core.facts.network import AddressMap, ServerStarted
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited, TaskNamed
-from keepstep.core.facts.sync import CommMember
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.identity import Rank
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.members import Known
+from keepstep.analyze.process_places import NAMING, SPAWNED, Places
+from keepstep.analyze.task_ranks import How, with_tasks
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.guard import RankRaised
+from keepstep.model.facts.network import AddressMap, ServerStarted
+from keepstep.model.facts.process import ExceptionRaised, ProcessExited, TaskNamed
+from keepstep.model.facts.rank_places import MemberPlaced
+from keepstep.model.facts.sync import CommMember
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.identity import Rank
+from keepstep.parse.scan.lines.writer import NOBODY, Writer, identify
 from keepstep.parse.scan.sighting import Sighting
-from keepstep.parse.scan.writer import NOBODY, Writer, identify
+from keepstep.story.who_is_who import Known
 
 OF_MANY = ("launcher.log", "command.log")
 """`keepstep run`'s name for the output of the user's own command. Many ranks may write to it."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from keepstep.core.culprits import Culprits, culprits
-from keepstep.core.finding import Finding, Severity
-from keepstep.core.report import Report
-from keepstep.core.wording import count, duration
-from keepstep.store.runs import Listed
+from keepstep.base.wording import count, duration
+from keepstep.model.finding import Finding, Severity
+from keepstep.model.report import Report
+from keepstep.store.run_folders import Listed
+from keepstep.story.blamed_parts import Culprits, culprits
 
 MOST = 8
 """How many runs, the newest ones, are compared."""

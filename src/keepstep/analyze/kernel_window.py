@@ -11,15 +11,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from keepstep.analyze.known import known
-from keepstep.core.evidence import Coverage, Evidence, EvidenceSet, Origin
-from keepstep.core.facts import platform
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import FatalSignal
-from keepstep.core.facts.resource import OomKilled
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.analyze.load_tables import known
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
+from keepstep.model.facts import platform
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import FatalSignal
+from keepstep.model.facts.resource import OomKilled
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.sources.kernel_log import read_kernel_log
+from keepstep.sources.host.kernel_log import read_kernel_log
 
 BEFORE_S = 60.0
 AFTER_S = 60.0

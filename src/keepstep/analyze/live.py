@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectionStuck
-from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
-from keepstep.core.identity import Rank
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import WaitKind, waits_in
-from keepstep.sources import processes, sockets, stacks
-from keepstep.sources.processes import ProcessReading, Training
-from keepstep.sources.stacks import Stacks
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectionStuck
+from keepstep.model.facts.process import Frame, ProcessSeen, StackDump
+from keepstep.model.identity import Rank
+from keepstep.signals.stacks import Whose, whose
+from keepstep.signals.waits import WaitKind, waits_in
+from keepstep.sources.host import processes, sockets
+from keepstep.sources.host.processes import ProcessReading, Training
+from keepstep.sources.stacks import process_stacks as stacks
+from keepstep.sources.stacks.process_stacks import Stacks
 
 MOST_HELPERS = 16
 MOST_CONNECTIONS = 4

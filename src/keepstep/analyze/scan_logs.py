@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from keepstep.analyze.attribution import Scanned
-from keepstep.analyze.known import known
-from keepstep.core.evidence import Coverage, CoverageState
-from keepstep.core.wording import count, size
-from keepstep.parse.scan.clock import UNDATED, Dates
+from keepstep.analyze.load_tables import known
+from keepstep.base.wording import count, size
+from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.parse.scan.knowledge import Knowledge
-from keepstep.parse.scan.line_count import LARGE, count_fast
+from keepstep.parse.scan.lines.line_count import LARGE, count_fast
+from keepstep.parse.scan.lines.line_times import UNDATED, Dates
 from keepstep.parse.scan.log_end import WHOLE
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, Patience
 from keepstep.parse.scan.sighting import Sighting
-from keepstep.sources.files import Chunks, Left
+from keepstep.sources.files.left_files import Chunks, Left
 
 WORTH_A_PROCESS = 16 << 20
 GROUP = 4 << 20

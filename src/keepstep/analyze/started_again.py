@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.lives import LifeBegan
-from keepstep.core.facts.training import StreamEnded
-from keepstep.core.lives import ends_a_run
-from keepstep.parse.scan.first_lines import come_again
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.restarts import LifeBegan
+from keepstep.model.facts.training import StreamEnded
+from keepstep.parse.scan.lines.first_lines import come_again
 from keepstep.parse.scan.sighting import QUOTE
-from keepstep.sources.files import Chunks, Left
+from keepstep.sources.files.left_files import Chunks, Left
+from keepstep.story.lives import ends_a_run
 
 LARGEST = 64 << 20
 """Of a larger log only what the launchers say counts."""

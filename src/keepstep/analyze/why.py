@@ -11,31 +11,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
-from keepstep.analyze.lives import by_lives
-from keepstep.analyze.pasted import with_places
+from keepstep.analyze.filled_commands import with_places
+from keepstep.analyze.report_by_life import by_lives
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.analyze.started_again import started_again
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import CollectivesIssued, RankDoing
-from keepstep.core.facts.process import ProcessSeen
-from keepstep.core.identity import Rank
-from keepstep.core.report import ClockOffset, Report
-from keepstep.core.rule import Rule
-from keepstep.core.wording import count, size
+from keepstep.base.wording import count, size
 from keepstep.errors import UserError
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import CollectivesIssued, RankDoing
+from keepstep.model.facts.process import ProcessSeen
+from keepstep.model.identity import Rank
+from keepstep.model.report import ClockOffset, Report
+from keepstep.model.rule import Rule
 from keepstep.parse.scan.anchors import accelerated
 from keepstep.parse.scan.knowledge import Knowledge
+from keepstep.parse.scan.lines.writer import identify
 from keepstep.parse.scan.patience import PER_FILE_S
-from keepstep.parse.scan.writer import identify
 from keepstep.rules import builtin_rules
-from keepstep.sources.arrivals import with_arrivals
-from keepstep.sources.boxes import read_own
-from keepstep.sources.files import FileKind, Left
-from keepstep.sources.memory_series import read_metrics
-from keepstep.sources.nodes import on_hosts, who_is_where, with_nodes
-from keepstep.sources.search import FoundFiles, find_files
+from keepstep.sources.files.file_search import FoundFiles, find_files
+from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.recorded.line_arrivals import with_arrivals
+from keepstep.sources.recorded.memory_series import read_metrics
+from keepstep.sources.recorded.node_folders import on_hosts, who_is_where, with_nodes
+from keepstep.sources.recorded.own_records import read_own
+from keepstep.story.engine import diagnose
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the total."""
@@ -118,8 +118,8 @@ def _by_one_clock(gathered: _Gathered) -> tuple[list[Evidence[Fact]], tuple[Cloc
     """The evidence with comparable times, and which clocks were corrected for that."""
     if len({(e.origin.source, e.origin.stream) for e in gathered.evidence if e.at is not None}) < 2:
         return gathered.evidence, ()
-    from keepstep.core.clocks import aligned, clock_coverage
-    from keepstep.core.untimed import with_times
+    from keepstep.story.clocks import aligned, clock_coverage
+    from keepstep.story.filled_times import with_times
 
     found = aligned(gathered.evidence)
     gathered.coverage += clock_coverage(found.clocks)
@@ -141,7 +141,7 @@ def _no_collecting() -> Iterator[None]:
 def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
     """Look at the running processes on this host and diagnose them."""
     from keepstep.analyze.live import look_at_live
-    from keepstep.sources.guards import left_by
+    from keepstep.sources.recorded.open_boxes import left_by
 
     seen = look_at_live(pids)
     running = [each.fact.pid for each in seen.all(ProcessSeen)]
@@ -182,11 +182,11 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
         named = identify(left.name.lower())
         rank = Rank(index=named.rank, role=named.role) if named.rank is not None else None
         if left.kind is FileKind.CORE:
-            from keepstep.sources.cores import read_core
+            from keepstep.sources.stacks.cores import read_core
 
             found, looked = read_core(left.path, left.name, rank, same=left.same)
         else:
-            from keepstep.sources.dumps import read_flight_recorder
+            from keepstep.sources.files.flight_recorder_dumps import read_flight_recorder
 
             found, looked = read_flight_recorder(left.path, left.name, rank, same=left.same)
         gathered.evidence += found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.core.report import Report
+from keepstep.model.report import Report
 
 
 def check(*parts: str, **settings: Any) -> Report | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from keepstep.base.wording import duration
 from keepstep.check.channel import Channel
 from keepstep.check.meeting import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.network import Duty, own_addresses, reach
@@ -16,12 +17,11 @@ from keepstep.check.network_rounds import conduct
 from keepstep.check.packing import packed, unpacked
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.cluster import NameLookedUp
-from keepstep.core.facts.link import MeetingFailed, MeetingPortsTaken, MemberLeft, MemberMissing, Reached
-from keepstep.core.identity import Rank
-from keepstep.core.wording import duration
-from keepstep.sources import host as this_host
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.cluster import NameLookedUp
+from keepstep.model.facts.links import MeetingFailed, MeetingPortsTaken, MemberLeft, MemberMissing, Reached
+from keepstep.model.identity import Rank
+from keepstep.sources.host import this_host as this_host
 
 TELL_S = 120.0
 """The longest a process may take to look around on its host."""

@@ -22,8 +22,8 @@ import time
 import zlib
 from typing import Any
 
-from keepstep.core import foreign_json
-from keepstep.sources.network import unacknowledged
+from keepstep.base import foreign_json
+from keepstep.sources.host.interfaces import unacknowledged
 
 GREETING = b"keepstep.check/1"
 NONCE = 32

@@ -18,11 +18,11 @@ from keepstep.check.place import Collected, Place
 from keepstep.check.slurm_hosts import reachable
 from keepstep.check.started import started_by
 from keepstep.cluster import understand
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.finding import Confidence, Finding, Severity
-from keepstep.core.identity import Rank
-from keepstep.core.report import Report
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.finding import Confidence, Finding, Severity
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report
+from keepstep.story.engine import diagnose
 
 WAIT_S = 30.0
 NO_MEETING = "rank 0's address is unknown: give --meet HOST:PORT"

@@ -10,9 +10,9 @@ from keepstep.check.place import Collected, Place
 from keepstep.check.script import look_at_script
 from keepstep.cluster import all_said
 from keepstep.cluster.address import is_loopback
-from keepstep.cluster.model import Cluster
+from keepstep.cluster.cluster_type import Cluster
 from keepstep.cluster.tf_config import rpc_layer
-from keepstep.core.facts.cluster import (
+from keepstep.model.facts.cluster import (
     AgreedSetting,
     ClusterSeen,
     HostSeen,
@@ -21,8 +21,8 @@ from keepstep.core.facts.cluster import (
     PortPrivileged,
     ProxySet,
 )
-from keepstep.core.facts.network import PortTaken
-from keepstep.sources import host
+from keepstep.model.facts.network import PortTaken
+from keepstep.sources.host import this_host
 
 INTERFACE_VARIABLES = (
     "NCCL_SOCKET_IFNAME",
@@ -111,13 +111,13 @@ def _quote(cluster: Cluster) -> str:
 
 
 def _host(place: Place) -> HostSeen:
-    found = [each for each in host.interfaces() if each.up]
+    found = [each for each in this_host.interfaces() if each.up]
     return HostSeen(
         name=place.host,
-        machine=host.identity(),
+        machine=this_host.identity(),
         addresses=tuple(address for each in found for address in each.addresses),
         interfaces=tuple(each.name for each in found),
-        accelerators=host.accelerators(),
+        accelerators=this_host.accelerators(),
     )
 
 
@@ -125,7 +125,7 @@ def _names(place: Place, clusters: list[Cluster]) -> Collected:
     """What the host names resolve to here. Slurm's node names need not resolve."""
     looked = Collected()
     names = list(dict.fromkeys(name for cluster in clusters for name in cluster.hosts if not _is_address(name)))
-    for name, (addresses, error) in host.resolve(names[:MOST_NAMES]).items():
+    for name, (addresses, error) in this_host.resolve(names[:MOST_NAMES]).items():
         quote = f"{name} -> {', '.join(addresses) or error}"
         looked.add(place.saw(NameLookedUp(name=name, addresses=addresses, error=error), "the resolver", quote))
     if len(names) > MOST_NAMES:
@@ -142,12 +142,12 @@ def _port(place: Place, cluster: Cluster) -> Collected:
     port, variable = (own.port, cluster.said_by) if own else (None, cluster.said_by)
     if port is None:
         return looked
-    free = host.port_is_free(port)
+    free = this_host.port_is_free(port)
     if free is None:
         looked.add(place.saw(PortPrivileged(port=port, variable=variable), variable, f"port {port}"))
     elif not free:
-        holder = host.holder_of(port)
-        if holder is None or not host.is_ancestor(holder[0]):
+        holder = this_host.holder_of(port)
+        if holder is None or not this_host.is_ancestor(holder[0]):
             who = f"{holder[1]} (pid {holder[0]})" if holder else "another process"
             looked.add(place.saw(PortTaken(port=port), "listening sockets", f"{who} listens on port {port}"))
     return looked
@@ -192,7 +192,7 @@ def _covers(pattern: str, name: str) -> bool:
 
 def _interfaces(place: Place) -> Collected:
     looked = Collected()
-    found = [each for each in host.interfaces() if each.up and each.addresses]
+    found = [each for each in this_host.interfaces() if each.up and each.addresses]
     for variable in INTERFACE_VARIABLES:
         if value := place.env.get(variable, "").strip():
             matches = [each for each in found if _chosen(value, each.name)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from keepstep.check.place import Collected, Place
 from keepstep.check.script import look_at_script
-from keepstep.core.facts.software import Pairs, SoftwareSeen
-from keepstep.sources import software
+from keepstep.model.facts.software import Pairs, SoftwareSeen
+from keepstep.sources.host import software
 
 
 def look(place: Place) -> Collected:

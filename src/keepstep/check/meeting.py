@@ -26,15 +26,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from keepstep.base.launchers import LAUNCHERS
 from keepstep.check.channel import Channel, answer, call
 from keepstep.check.network_answers import listen
 from keepstep.check.network_probe import Contact, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
-from keepstep.core.facts.link import Reached
-from keepstep.core.launchers import LAUNCHERS
 from keepstep.errors import UserError
-from keepstep.sources import host as this_host
+from keepstep.model.facts.links import Reached
+from keepstep.sources.host import this_host as this_host
 
 FIRST_PORT, PORTS = 23_400, 1000
 """Below the ports that kernels hand out, and used by no framework."""

@@ -22,13 +22,13 @@ from keepstep.check.network_paths import MOST_PORTS as MOST_TRIED
 from keepstep.check.network_paths import chosen, interfaces_here, try_addresses, try_ports
 from keepstep.check.network_probe import CONNECT_S, Contact, connect, probe
 from keepstep.check.place import Collected, Place
-from keepstep.core.codec import to_dict
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.cluster import NameLookedUp
-from keepstep.core.facts.link import ClockCompared, GrpcExchanged, InterfaceCounters, LinkProbed, Reached
-from keepstep.sources import host
-from keepstep.sources.network import Counted, counters
+from keepstep.model.codec import to_dict
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.cluster import NameLookedUp
+from keepstep.model.facts.links import ClockCompared, GrpcExchanged, InterfaceCounters, LinkProbed, Reached
+from keepstep.sources.host import this_host as host
+from keepstep.sources.host.interfaces import Counted, counters
 
 MOST_PORTS = 16
 HURRIED_S = 0.6

@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from keepstep.check.channel import Channel, answer
-from keepstep.sources.network import waited_for_processor
+from keepstep.sources.host.interfaces import waited_for_processor
 
 MOST_ECHOES = 100
 LARGEST_PACKET = 70_000

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from keepstep.base.wording import listing
 from keepstep.check.network_probe import BULK_S
 from keepstep.check.place import Collected
 from keepstep.check.tournament import Pair, hold, measured_again, rounds
-from keepstep.core.codec import from_dict
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.link import LinkProbed
-from keepstep.core.wording import listing
+from keepstep.model.codec import from_dict
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.links import LinkProbed
 
 BULK_AGAIN_S = 0.25
 BULK_OF_MANY_S, MANY = 0.03, 16

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from keepstep.check.network_probe import Contact, probe
-from keepstep.core.facts.link import Reached
-from keepstep.core.facts.paths import AddressChosen, AddressTried, PortsTried
-from keepstep.sources import host
+from keepstep.model.facts.links import Reached
+from keepstep.model.facts.paths import AddressChosen, AddressTried, PortsTried
+from keepstep.sources.host import this_host
 
 MOST_ADDRESSES = 8
 MOST_PORTS = 64
@@ -26,7 +26,7 @@ T = TypeVar("T")
 def interfaces_here() -> dict[str, str]:
     """The interface of each address at which others could reach this host."""
     found = {}
-    for each in host.interfaces():
+    for each in this_host.interfaces():
         for address in each.addresses if each.up else ():
             read = ipaddress.ip_address(address)
             if not read.is_loopback and not read.is_link_local:
@@ -37,14 +37,14 @@ def interfaces_here() -> dict[str, str]:
 def chosen(name: str, env: Mapping[str, str]) -> AddressChosen | None:
     """The address that gloo gives out on this host; None if it cannot be said."""
     if wanted := env.get(GLOO, "").partition(",")[0].strip():
-        own = next((each for each in host.interfaces() if each.name == wanted and each.addresses), None)
+        own = next((each for each in this_host.interfaces() if each.name == wanted and each.addresses), None)
         if own is None:
             return None
         by = f"{GLOO}={wanted}"
         return AddressChosen(host=name, address=own.addresses[0], by=by, interface=wanted, loopback=own.loopback)
     known = socket.gethostname()
-    here, _ = host.resolve([known])[known]
-    names = {address: each.name for each in host.interfaces() for address in each.addresses}
+    here, _ = this_host.resolve([known])[known]
+    names = {address: each.name for each in this_host.interfaces() for address in each.addresses}
     for address in here:
         loopback = ipaddress.ip_address(address.partition("%")[0]).is_loopback
         if loopback or address in names:

@@ -15,8 +15,8 @@ from statistics import median
 
 from keepstep.check.channel import Channel, Stranger, call
 from keepstep.check.network_answers import ECHO
-from keepstep.core.facts.link import Reached
-from keepstep.sources.network import tcp_state, waited_for_processor
+from keepstep.model.facts.links import Reached
+from keepstep.sources.host.interfaces import tcp_state, waited_for_processor
 
 CONNECT_S = 1.5
 """The first SYN is sent again after one second; losing two by chance is rare."""

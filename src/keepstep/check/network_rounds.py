@@ -12,8 +12,8 @@ from keepstep.check.network_conductor import Ask, Conductor, Player, Request, to
 from keepstep.check.place import Collected, Place
 from keepstep.check.tournament import how_many
 from keepstep.cluster.address import is_loopback
-from keepstep.core.facts.link import LinkProbed
-from keepstep.sources import host as this_host
+from keepstep.model.facts.links import LinkProbed
+from keepstep.sources.host import this_host as this_host
 
 GRPC_ROUNDS = 3
 """With more than four hosts, each calls three others: what breaks only gRPC lies in hosts rather than links."""

@@ -27,11 +27,11 @@ from keepstep.check.meeting import FIRST_PORT, PORTS
 from keepstep.check.packing import SCHEMA, unpacked
 from keepstep.check.place import Collected
 from keepstep.cluster.address import joined
-from keepstep.cluster.model import Cluster, Task
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.link import HostNotStarted
+from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.errors import UserError
-from keepstep.sources.ssh import SSH
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.links import HostNotStarted
+from keepstep.sources.host.ssh import SSH
 
 MOST_OUTPUT = 256 << 20
 MOST_WORDS = 4000

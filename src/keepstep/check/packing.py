@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from keepstep.check.place import Collected
-from keepstep.core.codec import from_dict, to_dict
-from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.model.codec import from_dict, to_dict
+from keepstep.model.evidence import Coverage, CoverageState
 
 SCHEMA = "keepstep.evidence/1"
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keepstep.cluster.model import Cluster
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.identity import Rank
+from keepstep.cluster.cluster_type import Cluster
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.identity import Rank
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from keepstep.base.wording import size
 from keepstep.check.place import Collected, Place
-from keepstep.core.facts.host import TroubleBefore
-from keepstep.core.wording import size
+from keepstep.model.facts.host import TroubleBefore
 from keepstep.parse.tools.cuda import xid
-from keepstep.sources import capacity
-from keepstep.sources.kernel_log import read_kernel_log
-from keepstep.store import history
+from keepstep.sources.host import capacity
+from keepstep.sources.host.kernel_log import read_kernel_log
+from keepstep.store import failed_hosts
 
 HISTORY_S = 86_400.0
 GPU_WORDS = ("NVRM", "Xid", "nvlink", "GPU")
@@ -76,7 +76,7 @@ def _trouble(place: Place) -> TroubleBefore | None:
     """Only for a job on several hosts: with one host, there is none to leave out."""
     if place.cluster is None or len({task.host for task in place.cluster.tasks}) < 2:
         return None
-    failures = history.remembered()
+    failures = failed_hosts.remembered()
     mine = [cause for name, cause in failures if name == place.host]
     if not mine:
         return None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from keepstep.core.launchers import LAUNCHERS
-from keepstep.core.numbers import whole
+from keepstep.base.launchers import LAUNCHERS
+from keepstep.base.whole_numbers import whole
 
 
 def started_by(env: Mapping[str, str]) -> str | None:

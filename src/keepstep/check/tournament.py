@@ -31,9 +31,9 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.link import LinkProbed, usual_rate
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.links import LinkProbed, usual_rate
 
 Pair = tuple[int, int]
 Play = Callable[[Sequence[Pair], bool], list[Evidence[Fact]]]

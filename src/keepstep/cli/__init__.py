@@ -29,7 +29,7 @@ def main() -> None:
         print("interrupted", file=sys.stderr)
         status = 130
     except Exception as error:
-        from keepstep.cli.broke import broke
+        from keepstep.cli.own_crash import broke
 
         status = broke(error, sys.argv[1:])
     sys.exit(status)

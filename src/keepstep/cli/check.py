@@ -15,9 +15,9 @@ from keepstep.check.over_ssh import end_with_standard_input, over_ssh
 from keepstep.check.packing import packed
 from keepstep.check.parts import PARTS, TAKES_PATHS
 from keepstep.check.place import Collected
-from keepstep.core.facts.link import LinkProbed
 from keepstep.errors import UserError
-from keepstep.sources.ssh import hosts_of
+from keepstep.model.facts.links import LinkProbed
+from keepstep.sources.host.ssh import hosts_of
 
 
 def check_verb(asked: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def check_verb(asked: argparse.Namespace) -> int:
     if asked.sample is not None and asked.sample < 1:
         raise UserError("--sample must be at least 1", hint=f"it is {asked.sample}; give a number of rounds")
     if asked.html:
-        from keepstep.cli.output import refuse_to_overwrite
+        from keepstep.cli.print_report import refuse_to_overwrite
 
         refuse_to_overwrite(asked.html, asked.force)
     if asked.hosts and asked.member is None:
@@ -49,8 +49,8 @@ def _tell(asked: argparse.Namespace, checked: Checked) -> None:
         print(json.dumps(packed(Collected(list(checked.seen.items), list(checked.seen.coverage)))), flush=True)
         return
     # only the process that prints needs these: hundreds may start at once on one machine
-    from keepstep.cli.output import print_report, write_page
-    from keepstep.core.redact import redacted
+    from keepstep.base.redact import redacted
+    from keepstep.cli.print_report import print_report, write_page
     from keepstep.render.link_matrix import render_link_matrix
 
     assert checked.report is not None
@@ -102,7 +102,7 @@ def _write(asked: argparse.Namespace) -> int:
     """Print the variables of this rank, or of all ranks if no launcher says which one this is."""
     from keepstep.check.slurm_hosts import reachable
     from keepstep.cluster import understand
-    from keepstep.cluster.write import cluster_of, exports, with_ports
+    from keepstep.cluster.write_variables import cluster_of, exports, with_ports
 
     if asked.hosts:
         cluster = cluster_of(

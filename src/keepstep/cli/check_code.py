@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keepstep import __version__
-from keepstep.check.code.look import CodeChecked, CodeRequest, check_code
-from keepstep.check.code.settings import settings_near
-from keepstep.core.redact import redacted
+from keepstep.base.redact import redacted
+from keepstep.check.code.check_code import CodeChecked, CodeRequest, check_code
+from keepstep.check.code.project_settings import settings_near
 from keepstep.errors import UserError
 from keepstep.rules import code_rules
 
@@ -60,7 +60,7 @@ def _print(checked: CodeChecked, form: str) -> None:
 
         print(render_sarif(checked.report, code_rules(), __version__), end="")
     else:
-        from keepstep.render.code import render_code, render_github
+        from keepstep.render.code_findings import render_code, render_github
 
         report = redacted(checked.report)
         if form == "github":

@@ -8,6 +8,7 @@ import shutil
 from difflib import get_close_matches
 from pathlib import Path
 
+from keepstep.base.redact import redacted
 from keepstep.check.checkup import judge
 from keepstep.check.data.labels import labels_from
 from keepstep.check.data.look import DataRequest, DataSeen, look_at_data
@@ -16,8 +17,7 @@ from keepstep.check.data.plan import POLICIES, FileRecords, Plan, plan
 from keepstep.check.data.plan_evidence import evidence_of
 from keepstep.check.data.plan_picture import picture, shares_seen
 from keepstep.check.data.units import Asked
-from keepstep.cli.output import print_report, refuse_to_overwrite, say, write_page
-from keepstep.core.redact import redacted
+from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError
 
 INTERRUPTED = 130

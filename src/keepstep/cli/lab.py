@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from keepstep.analyze.why import Explained
-from keepstep.cli.output import print_report
-from keepstep.core.redact import redacted
+from keepstep.base.redact import redacted
+from keepstep.cli.print_report import print_report
 from keepstep.errors import UserError
 from keepstep.lab import before, faults, guarded, score, supervised, table
 from keepstep.lab.judge import Outcome, Status

@@ -12,9 +12,9 @@ import importlib
 import sys
 
 from keepstep import __version__
+from keepstep.base.visible import visible
 from keepstep.cli.arguments import check, check_code, check_data, completion, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
-from keepstep.core.visible import visible
 from keepstep.errors import KeepstepError
 
 _EPILOG = """\

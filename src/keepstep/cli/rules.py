@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import keepstep.rules
-from keepstep.core.cause import Cause
-from keepstep.core.rule import Rule, rules_in
-from keepstep.core.visible import visible
-from keepstep.core.wording import count
+from keepstep.base.visible import visible
+from keepstep.base.wording import count
 from keepstep.errors import UserError
 from keepstep.extend import load_extensions
+from keepstep.model.cause import Cause
+from keepstep.model.rule import Rule, rules_in
 from keepstep.render.json import dumps
 from keepstep.render.rules_text import SEVERITIES, STANDINGS, sections, summary, wrapped
 
@@ -28,7 +28,7 @@ WIDTH = 80
 def rules(asked: argparse.Namespace) -> int:
     """Do what was asked; returns the exit status."""
     if asked.ask == "trust":
-        from keepstep.cli.trust import trust_verb
+        from keepstep.cli.rules_trust import trust_verb
 
         return trust_verb(asked)
     known = all_rules(Path(asked.config) if asked.config else None, [Path(each) for each in asked.rules])

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keepstep.errors import UserError
-from keepstep.supervise.asked import Asked
+from keepstep.supervise.decide.remedy import RemedyMode
 from keepstep.supervise.engines.choose import station_of
-from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.launch import Job, plan
-from keepstep.supervise.nodes.seating import Roles
-from keepstep.supervise.remedy import RemedyMode
+from keepstep.supervise.engines.nodes_asked_for import Wanted
+from keepstep.supervise.nodes.lead.placement import Roles
+from keepstep.supervise.options import Asked
+from keepstep.supervise.start.launch import Job, plan
 
 if TYPE_CHECKING:
-    from keepstep.supervise.nodes.station import Station
+    from keepstep.supervise.nodes.node_settings import Station
 
 
 def run_verb(asked: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def run_verb(asked: argparse.Namespace) -> int:
         job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
         return Supervisor(_asked(asked, job)).run()
     job = replace(_plan(asked, command, station), nodes=station.most)
-    from keepstep.supervise.nodes.run import run_on_nodes
+    from keepstep.supervise.nodes.run_on_nodes import run_on_nodes
 
     return run_on_nodes(station, _asked(asked, job), os.environ)
 

@@ -10,23 +10,23 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from keepstep.core.visible import visible
-from keepstep.core.wording import count, duration, shorten, size
-from keepstep.store import hosts, runs, shelter
+from keepstep.base.visible import visible
+from keepstep.base.wording import count, duration, shorten, size
+from keepstep.store import fallback_folder, host_failures, run_folders
 
 
 def runs_verb(asked: argparse.Namespace) -> int:
     """List, or prune."""
-    root = Path(asked.run_dir) if asked.run_dir else runs.DEFAULT
+    root = Path(asked.run_dir) if asked.run_dir else run_folders.DEFAULT
     if asked.prune:
-        removed = runs.prune(
+        removed = run_folders.prune(
             root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep
         )
         print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in removed))
         return 0
     if asked.hosts:
         return _hosts(asked.json)
-    listed = shelter.all_runs(root)
+    listed = fallback_folder.all_runs(root)
     if asked.json:
         rows = [
             {"path": str(run.path), **asdict(run.manifest), "state": run.state, "size_bytes": run.size_bytes}
@@ -50,7 +50,7 @@ def runs_verb(asked: argparse.Namespace) -> int:
 
 def _hosts(as_json: bool) -> int:
     """The hosts of runs on several nodes, the ones with most failures first."""
-    found = sorted(hosts.remembered(), key=lambda each: (-each.failures, each.host))
+    found = sorted(host_failures.remembered(), key=lambda each: (-each.failures, each.host))
     if as_json:
         print(json.dumps([asdict(each) for each in found], indent=1))
         return 0
@@ -68,7 +68,7 @@ def _hosts(as_json: bool) -> int:
     return 0
 
 
-def _line(run: runs.Listed, name: int) -> tuple[str, str]:
+def _line(run: run_folders.Listed, name: int) -> tuple[str, str]:
     """How it went, and why."""
     said = run.manifest
     took = duration((said.ended or time.time()) - said.began) if run.state != "killed" else "?"
@@ -78,7 +78,7 @@ def _line(run: runs.Listed, name: int) -> tuple[str, str]:
     return f"{line}  {size(run.size_bytes)}{attempts}", _why(run)
 
 
-def _why(run: runs.Listed) -> str:
+def _why(run: run_folders.Listed) -> str:
     """Why the run ended; if it was restarted, why each attempt ended."""
     said = run.manifest.attempts
     if len(said) < 2:

@@ -11,20 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keepstep.analyze.known import known_with
+from keepstep.analyze.load_tables import known_with
 from keepstep.analyze.why import Explained, explain_live, explain_paths
-from keepstep.cli.output import print_report, refuse_to_overwrite, say, write_page
-from keepstep.core.evidence import Coverage, CoverageState
-from keepstep.core.finding import Confidence, Severity
-from keepstep.core.redact import redacted
-from keepstep.core.report import Report
+from keepstep.base.redact import redacted
+from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError
 from keepstep.extend import load_extensions
+from keepstep.model.evidence import Coverage, CoverageState
+from keepstep.model.finding import Confidence, Severity
+from keepstep.model.report import Report
 from keepstep.rules import builtin_rules
-from keepstep.sources.files import Left, read_standard_input
-from keepstep.sources.job import JobLeft
-from keepstep.store import runs, shelter
-from keepstep.store.history import remember
+from keepstep.sources.files.left_files import Left, read_standard_input
+from keepstep.sources.schedulers.scheduler_answer import JobLeft
+from keepstep.store import fallback_folder, run_folders
+from keepstep.store.failed_hosts import remember
 
 
 def why(asked: argparse.Namespace) -> int:
@@ -103,11 +103,11 @@ def _explain(asked: argparse.Namespace) -> Explained:
                 print("reading from standard input; end with Ctrl-D", file=sys.stderr)
             more.append(read_standard_input())
         elif path.startswith("slurm:"):
-            from keepstep.sources.slurm_job import read_slurm_job
+            from keepstep.sources.schedulers.slurm_job import read_slurm_job
 
             jobs.append(read_slurm_job(path.removeprefix("slurm:")))
         elif path.startswith("k8s:"):
-            from keepstep.sources.kubernetes_job import read_kubernetes_job
+            from keepstep.sources.schedulers.kubernetes_job import read_kubernetes_job
 
             jobs.append(read_kubernetes_job(path.removeprefix("k8s:")))
         else:
@@ -134,36 +134,36 @@ def _explain(asked: argparse.Namespace) -> Explained:
 
 def _run_or_path(text: str) -> Path:
     """The last attempt of a run of `keepstep run`, named by folder or name; any other path as it is."""
-    return runs.attempt_to_explain(_run(text))
+    return run_folders.attempt_to_explain(_run(text))
 
 
 def _run(text: str) -> Path:
     path = Path(text)
     if not path.exists() and "/" not in text:
-        found = runs.find(text, shelter.all_runs())
+        found = run_folders.find(text, fallback_folder.all_runs())
         if found is None and text == "last":
             raise UserError(
-                f"there is no run here yet: no run folder in {runs.DEFAULT.absolute()}",
+                f"there is no run here yet: no run folder in {run_folders.DEFAULT.absolute()}",
                 hint="start one with `keepstep run -- CMD`, or give the folder or files that a run wrote",
             )
         path = found or path
-    return shelter.of(path) or path
+    return fallback_folder.of(path) or path
 
 
 def _damaged_manifests(paths: list[str]) -> Iterator[Coverage]:
     for path in paths:
-        why = runs.manifest_problem(_run(path))
+        why = run_folders.manifest_problem(_run(path))
         if why is not None:
-            yield Coverage(what=str(_run(path) / runs.MANIFEST), state=CoverageState.UNAVAILABLE, why=why)
+            yield Coverage(what=str(_run(path) / run_folders.MANIFEST), state=CoverageState.UNAVAILABLE, why=why)
 
 
 def _earlier_attempts(asked: argparse.Namespace) -> Callable[[Report], Report] | None:
     """For a run of several attempts: a function that turns the report on the last one into a report on all."""
     run = _run(asked.paths[0])
-    manifest, folders = runs.read_manifest(run), runs.attempts_to_explain(run)
+    manifest, folders = run_folders.read_manifest(run), run_folders.attempts_to_explain(run)
     if manifest is None or not folders:
         return None
-    from keepstep.analyze.comeback import of_all_attempts
+    from keepstep.analyze.report_on_attempts import of_all_attempts
 
     last = max(folders)
     reports = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launchers' variables say about a run, as one type: the table of names is `core/launchers.py`."""
+"""What launchers' variables say about a run, as one type: the table of names is `base/launchers.py`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from keepstep.cluster.model import Cluster
-from keepstep.cluster.said import Said
-from keepstep.core.launchers import LAUNCHERS
+from keepstep.base.launchers import LAUNCHERS
+from keepstep.cluster.cluster_type import Cluster
+from keepstep.cluster.launcher_answer import Said
 
 _READERS: tuple[Callable[[Mapping[str, str]], Said], ...] = tuple(
     importlib.import_module(f"{__name__}.{reader}").read

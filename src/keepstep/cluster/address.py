@@ -7,7 +7,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from keepstep.core.facts.cluster import Fault
+from keepstep.model.facts.cluster import Fault
 
 LONGEST = 300
 DEFAULT_PORT = 2222

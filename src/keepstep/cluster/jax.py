@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keepstep.base.launchers import JAX, JAX_SCRIPTS, first_set
 from keepstep.cluster.address import joined
-from keepstep.cluster.model import Cluster
-from keepstep.cluster.said import Said, Variables, evenly
-from keepstep.core.launchers import JAX, JAX_SCRIPTS, first_set
+from keepstep.cluster.cluster_type import Cluster
+from keepstep.cluster.launcher_answer import Said, Variables, evenly
 
 
 def read(env: Mapping[str, str]) -> Said:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keepstep.cluster.model import Cluster, Task
-from keepstep.cluster.said import Said, Variables
-from keepstep.core.launchers import JAX_SCRIPTS, KUBERNETES, TORCHRUN
-from keepstep.core.numbers import whole
+from keepstep.base.launchers import JAX_SCRIPTS, KUBERNETES, TORCHRUN
+from keepstep.base.whole_numbers import whole
+from keepstep.cluster.cluster_type import Cluster, Task
+from keepstep.cluster.launcher_answer import Said, Variables
 
 COUNTS = ("NUM_PODS", "REPLICAS", *TORCHRUN.size, *JAX_SCRIPTS.size, "JOB_PARALLELISM")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keepstep.cluster.model import Cluster
-from keepstep.cluster.said import Said, Variables, evenly
-from keepstep.core.launchers import HOROVOD, MVAPICH, OPEN_MPI, PMI, PMIX, first_set
+from keepstep.base.launchers import HOROVOD, MVAPICH, OPEN_MPI, PMI, PMIX, first_set
+from keepstep.cluster.cluster_type import Cluster
+from keepstep.cluster.launcher_answer import Said, Variables, evenly
 
 DIALECTS = (OPEN_MPI, HOROVOD, MVAPICH, PMI)
 _JOBS = OPEN_MPI.job + PMIX.job + PMI.job

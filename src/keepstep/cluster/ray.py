@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keepstep.cluster.address import read_address
-from keepstep.cluster.said import Said, Variables
-from keepstep.core.facts.cluster import Fault
+from keepstep.cluster.launcher_answer import Said, Variables
+from keepstep.model.facts.cluster import Fault
 
 BY_NAME = ("auto", "local")
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from keepstep.cluster.model import Cluster, Task
-from keepstep.cluster.said import MOST_TASKS, Said, Variables
-from keepstep.core.facts.cluster import Fault
-from keepstep.core.launchers import SLURM
+from keepstep.base.launchers import SLURM
+from keepstep.cluster.cluster_type import Cluster, Task
+from keepstep.cluster.launcher_answer import MOST_TASKS, Said, Variables
+from keepstep.model.facts.cluster import Fault
 
 LONGEST = 1_000_000
 MOST_BRACKETS = 8

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from keepstep.base.launchers import TF_CONFIG
+from keepstep.base.whole_numbers import whole
 from keepstep.cluster.address import DEFAULT_PORT, joined, read_address
-from keepstep.cluster.model import Cluster, Task
-from keepstep.cluster.said import Said
-from keepstep.core.facts.cluster import Fault, VariableFaulty
-from keepstep.core.launchers import TF_CONFIG
-from keepstep.core.numbers import whole
+from keepstep.cluster.cluster_type import Cluster, Task
+from keepstep.cluster.launcher_answer import Said
+from keepstep.model.facts.cluster import Fault, VariableFaulty
 
 NAME = TF_CONFIG.rank[0]
 LARGEST = 4_000_000

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from keepstep.base.launchers import OPEN_MPI, PMI, PMIX, SLURM, TORCHRUN
 from keepstep.cluster.address import joined
-from keepstep.cluster.model import Cluster
-from keepstep.cluster.said import Said, Variables, evenly
-from keepstep.core.launchers import OPEN_MPI, PMI, PMIX, SLURM, TORCHRUN
+from keepstep.cluster.cluster_type import Cluster
+from keepstep.cluster.launcher_answer import Said, Variables, evenly
 
 (RANK,), (SIZE,), (LOCAL_RANK,), (LOCAL_SIZE,) = TORCHRUN.rank, TORCHRUN.size, TORCHRUN.local_rank, TORCHRUN.local_size
 HOST, PORT = TORCHRUN.meeting

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keepstep.base.launchers import TPU
 from keepstep.cluster.address import read_address
-from keepstep.cluster.model import Cluster, Task
-from keepstep.cluster.said import Said, Variables
-from keepstep.core.facts.cluster import Fault
-from keepstep.core.launchers import TPU
+from keepstep.cluster.cluster_type import Cluster, Task
+from keepstep.cluster.launcher_answer import Said, Variables
+from keepstep.model.facts.cluster import Fault
 
 PORT = 8476
 """Where JAX's coordinator listens on Cloud TPU."""

@@ -10,6 +10,6 @@ What is broken or untrusted is left out and listed as coverage, with its file an
 
 from __future__ import annotations
 
-from keepstep.extend.load import Extensions, load_extensions
+from keepstep.extend.load_extensions import Extensions, load_extensions
 
 __all__ = ["Extensions", "load_extensions"]

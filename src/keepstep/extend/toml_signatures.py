@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import SignatureMatched
-from keepstep.core.finding import Fix, Found, Safety, Severity
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
-from keepstep.core.rule import Rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
 from keepstep.extend.repeats import repeats_a_repeat
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.platform import SignatureMatched
+from keepstep.model.finding import Fix, Found, Safety, Severity
+from keepstep.model.rule import Rule
 from keepstep.parse.scan.signature import Signature, signature
 
 MOST_FOUND = 20

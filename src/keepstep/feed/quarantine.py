@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from keepstep.core import foreign_json
-from keepstep.core.private_files import open_regular
+from keepstep.base import foreign_json
+from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
 
 SCHEMA = "keepstep.quarantine/1"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from keepstep.feed.order import Order, Quarantine
-from keepstep.feed.whoami import whoami
+from keepstep.feed.epoch_order import Order, Quarantine
+from keepstep.feed.own_rank import whoami
 
 REMAINDERS = ("pad", "drop", "carry")
 STATE = 1

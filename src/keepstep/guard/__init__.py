@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keepstep.guard.surface import Guard
+    from keepstep.guard.api import Guard
 
 
 def attach(**settings: Any) -> Guard:
     """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`."""
-    from keepstep.guard import surface  # loaded when asked for: the start-up hook imports this package in every Python
+    from keepstep.guard import api  # loaded when asked for: the start-up hook imports this package in every Python
 
-    return surface.attach(**settings)
+    return api.attach(**settings)

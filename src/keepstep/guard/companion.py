@@ -18,8 +18,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from keepstep.core.numbers import whole
-from keepstep.guard.leave import let_look, needs_leave
+from keepstep.base.whole_numbers import whole
+from keepstep.guard.ending.allow_tracing import let_look, needs_leave
 
 STARTS_S = 30.0
 NOT_FOR_IT = ("KEEPSTEP", "KEEPSTEP_SUPERVISOR", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONFAULTHANDLER", "LD_PRELOAD")
@@ -63,7 +63,7 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
         except OSError:
             words = stack.enter_context(open(os.devnull, "ab", buffering=0))
         started = subprocess.Popen(
-            [sys.executable, "-m", "keepstep.supervise.shadow", str(folder)],
+            [sys.executable, "-m", "keepstep.supervise.watch.companion", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=words,
@@ -82,7 +82,7 @@ def living(folder: Path) -> int | None:
     """The process id of the companion that watches this folder on this host."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((folder / f".companion-{_host()}").read_text())
-        if b"keepstep.supervise.shadow" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"keepstep.supervise.watch.companion" in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
     return None
 

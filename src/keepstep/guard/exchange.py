@@ -11,7 +11,7 @@ import contextlib
 from pathlib import Path
 from typing import Protocol
 
-from keepstep.core.private_files import write_whole
+from keepstep.base.safe_files import write_whole
 
 LONGEST = 256 << 10
 

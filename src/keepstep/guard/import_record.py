@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Follows
+    from keepstep.guard.protocols import Follows
 
 VARIABLE = "KEEPSTEP_WARM"
 FAMILY = ("torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib")

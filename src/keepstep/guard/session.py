@@ -19,28 +19,29 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
-from keepstep.core.exit_file import exit_file
+from keepstep.base.exit_file import exit_file
 from keepstep.errors import OutOfStep
-from keepstep.guard import box as boxes
-from keepstep.guard import identity, mode, settling
-from keepstep.guard.batches import Batches
+from keepstep.guard import box_writer as boxes
+from keepstep.guard import mode, own_rank
+from keepstep.guard.agree import run_folder
+from keepstep.guard.agree.formed_world import InWorld
+from keepstep.guard.batches.batch_contract import Batches
 from keepstep.guard.companion import Watched
+from keepstep.guard.ending.exit_status import ExitStatus
+from keepstep.guard.ending.goodbye import Ending, Listener
+from keepstep.guard.ending.last_reaper import Orphan
+from keepstep.guard.ending.uncaught import LastWords
 from keepstep.guard.exchange import Folder
-from keepstep.guard.exit_status import ExitStatus
-from keepstep.guard.goodbye import Ending, Listener
-from keepstep.guard.held import Held
-from keepstep.guard.last_words import LastWords
-from keepstep.guard.notes import Notes
-from keepstep.guard.orphan import Orphan
-from keepstep.guard.past import OwnPast
-from keepstep.guard.pauses import Pauses
-from keepstep.guard.pulse import Pulse
-from keepstep.guard.thrift import Thrift
-from keepstep.guard.world import InWorld
+from keepstep.guard.hook_cost import Thrift
+from keepstep.guard.own_thread import Pulse
+from keepstep.guard.record.named_pauses import Pauses
+from keepstep.guard.record.notes import Notes
+from keepstep.guard.record.own_pace import OwnPast
+from keepstep.guard.record.processor_wait import Held
+from keepstep.signals.blackbox import LEAN_STEP, Kind, Phase, Record
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Values, Waits
+    from keepstep.guard.protocols import Values, Waits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Session(InWorld):
     )  # fmt: skip
     """What every step touches, side by side: after a step has emptied the caches, every cache line counts."""
 
-    def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, who: own_rank.Identity, env: Mapping[str, str] = os.environ) -> None:
         super().__init__(who, env)
         self.strict = mode.mode(env) == mode.STRICT
         self.silenced = mode.mode(env) == mode.OFF
@@ -141,11 +142,11 @@ class Session(InWorld):
             self.pulse.start()
 
     def _open_files(self) -> None:
-        self.folder = settling.claim(self.who, self._env)
-        name = settling.file_name(self.who)
+        self.folder = run_folder.claim(self.who, self._env)
+        name = run_folder.file_name(self.who)
         self._notes = Notes(self.folder / f"{name}.notes.jsonl")
         self._link = self.folder / f"{name}.box"
-        who = identity.of_process(self.who)
+        who = own_rank.of_process(self.who)
         self._hears_term = who["hears_term"]
         memory = boxes.in_memory(f"{os.getpid()}-{time.time_ns()}.box")
         if memory is not None:
@@ -165,14 +166,14 @@ class Session(InWorld):
 
     def _tell_anew(self) -> None:
         """A script may start to handle SIGTERM later on."""
-        if identity.hears_term() != self._hears_term:
+        if own_rank.hears_term() != self._hears_term:
             self.tell_who()
 
     def tell_who(self) -> None:
         """Write into the box what this process is known to be by now."""
         if self._box is None:
             return
-        who = identity.of_process(self.who)
+        who = own_rank.of_process(self.who)
         with self._lock:
             self._hears_term = who["hears_term"]
             self._box.tell({**who, "framework": self.framework} if self.framework else who)
@@ -213,7 +214,7 @@ class Session(InWorld):
         }
         fields |= {
             "phase": Phase(self.phase_now).name.lower(),
-            "killed_as": identity.killed_as(self.who),
+            "killed_as": own_rank.killed_as(self.who),
             "world": self.who.world,
         }
         with contextlib.suppress(Exception):
@@ -373,7 +374,7 @@ class Session(InWorld):
     # --- what was learned (cold)
 
     def note(self, fact: str, fields: dict[str, Any], quote: str) -> None:
-        """Write a fact down, by the name of its class in keepstep.core.facts, for `keepstep why` and the supervisor."""
+        """Write a fact down, by the name of its class in `model/facts`, for `keepstep why` and the supervisor."""
         if self._notes is not None:
             line = self._notes.add(fact, fields, rank=self.who.rank, quote=quote)
             if self._gathering is not None:
@@ -394,7 +395,7 @@ class Session(InWorld):
             return
         name = f"rank {self.who.rank}: " if self.who.rank is not None else ""
         with contextlib.suppress(Exception):
-            from keepstep.core.visible import visible
+            from keepstep.base.visible import visible
 
             sys.stderr.write(f"keepstep: {name}{visible(text)}\n")
             sys.stderr.flush()

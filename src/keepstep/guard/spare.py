@@ -146,7 +146,7 @@ def _import(record: dict[str, Any], start: dict[str, str]) -> dict[str, dict[str
 def _import_guard(frameworks: Mapping[str, Any]) -> None:
     """Load what the rank's guard will need: its own modules, which do nothing until they are called."""
     from keepstep import cluster  # noqa: F401
-    from keepstep.core import redact  # noqa: F401
+    from keepstep.base import redact  # noqa: F401
     from keepstep.guard import adapters, import_record, session  # noqa: F401
 
     for each in pkgutil.walk_packages(adapters.__path__, f"{adapters.__name__}."):
@@ -246,7 +246,7 @@ def _run(order: dict[str, Any], record: dict[str, Any], modules: dict[str, Modul
     _set_path(words, Path(order["cwd"]))
     sys.orig_argv[:] = order["argv"]
     sys.meta_path.insert(0, _Shelf(modules, record, order))
-    from keepstep.guard import start
+    from keepstep.guard import startup_hook as start
 
     start.start()
     if words[0] == "-m":

@@ -11,12 +11,12 @@ from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.plan import FileRecords, plan
 from keepstep.check.data.plan_evidence import evidence_of
 from keepstep.check.data.units import Asked
-from keepstep.core.finding import Finding, Severity
-from keepstep.core.report import Report
 from keepstep.lab import faults
 from keepstep.lab.judge import Outcome, Status
 from keepstep.lab.run import Run, Unproven
 from keepstep.lab.scenario import Scenario
+from keepstep.model.finding import Finding, Severity
+from keepstep.model.report import Report
 
 CLASSES = 10
 CORRUPT = ("data.corrupt_or_truncated",)

@@ -9,12 +9,12 @@ from enum import Enum
 from typing import Any
 
 from keepstep.analyze.why import Explained, explain_live, explain_paths
-from keepstep.core.finding import Confidence, Finding, Role
-from keepstep.core.report import Report, Verdict
 from keepstep.lab import faults, supervised
 from keepstep.lab.guarded import guard_folder
 from keepstep.lab.run import Run, Unproven
 from keepstep.lab.scenario import Scenario
+from keepstep.model.finding import Confidence, Finding, Role
+from keepstep.model.report import Report, Verdict
 
 
 class Status(Enum):

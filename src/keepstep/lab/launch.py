@@ -22,7 +22,7 @@ from pathlib import Path
 from keepstep.lab import data, faults, guarded, home, hosts, supervised, sweeper
 from keepstep.lab.run import PAUSE_S, Run
 from keepstep.lab.scenario import Scenario
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 HERE = Path(__file__).parent
 INHERITED = ("PATH", "HOME", "LANG", "VIRTUAL_ENV")

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.analyze.why import Explained, explain_paths
-from keepstep.core.codec import from_dict, to_dict
-from keepstep.core.engine import diagnose
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import StackDump
-from keepstep.core.redact import redact
-from keepstep.core.report import Report
+from keepstep.base.redact import redact
 from keepstep.lab.run import Run
+from keepstep.model.codec import from_dict, to_dict
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import StackDump
+from keepstep.model.report import Report
 from keepstep.rules import builtin_rules
+from keepstep.story.engine import diagnose
 
 LARGEST = 200_000
 HEAD = 120_000

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from keepstep.analyze.why import Explained, explain_paths
-from keepstep.core.launchers import JAX_SCRIPTS, TF_CONFIG, TORCHRUN
+from keepstep.base.launchers import JAX_SCRIPTS, TF_CONFIG, TORCHRUN
 from keepstep.lab.run import NotForRun, Run, Unproven
 from keepstep.lab.scenario import Scenario
-from keepstep.store import runs
+from keepstep.store import run_folders
 
 OF_A_RANK = (
     *(name for each in (TF_CONFIG, TORCHRUN, JAX_SCRIPTS) for name in (*each.of_one_rank, *each.size)),
@@ -117,7 +117,7 @@ def folder_of(run: Run) -> Path:
 
 def explain(run: Run) -> tuple[Explained, float | None]:
     """What `keepstep why RUN` says, and when the supervisor had said it."""
-    attempt = runs.attempt_to_explain(folder_of(run))
+    attempt = run_folders.attempt_to_explain(folder_of(run))
     explained = explain_paths([attempt], kernel_log=True)
     told, root = told_at(run), explained.report.root
     named = named_at(attempt, root.ranks) if root is not None else None
@@ -127,7 +127,7 @@ def explain(run: Run) -> tuple[Explained, float | None]:
 def told_at(run: Run) -> float | None:
     """When the supervisor first said what is wrong; None: it has not."""
     with contextlib.suppress(Unproven, OSError, ValueError, KeyError, IndexError):
-        told = json.loads((folder_of(run) / runs.MANIFEST).read_text())["attempts"][0]["told"]
+        told = json.loads((folder_of(run) / run_folders.MANIFEST).read_text())["attempts"][0]["told"]
         return float(told) if told is not None else None
     return None
 

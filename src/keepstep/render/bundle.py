@@ -22,19 +22,19 @@ from pathlib import Path
 from typing import Any
 
 from keepstep import __version__
-from keepstep.core.codec import to_dict
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.redact import MARK, redact, redacted, taken_out
-from keepstep.core.report import SCHEMA, Report
-from keepstep.core.visible import visible
-from keepstep.core.wording import count, size
+from keepstep.base.redact import MARK, redact, redacted, taken_out
+from keepstep.base.visible import visible
+from keepstep.base.wording import count, size
 from keepstep.errors import UserError
+from keepstep.model.codec import to_dict
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.report import SCHEMA, Report
 from keepstep.render.excerpt import surroundings, text_lines
 from keepstep.render.html import render_html
 from keepstep.render.json import dumps, render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, Left
 
 WHOLE = 512 << 10
 """Logs up to this size go in as they are."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from keepstep.core.codec import representative
-from keepstep.core.redact import MARK, redact
-from keepstep.core.report import Report
-from keepstep.sources.files import Chunks, FileKind, Left
+from keepstep.base.redact import MARK, redact
+from keepstep.model.codec import representative
+from keepstep.model.report import Report
+from keepstep.sources.files.left_files import Chunks, FileKind, Left
 
 AROUND = 3
 LARGEST = 64 << 20

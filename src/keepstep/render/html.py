@@ -11,18 +11,18 @@ import hashlib
 from collections.abc import Iterable
 
 from keepstep import __version__
-from keepstep.core.codec import moment, representative
-from keepstep.core.evidence import CoverageState, Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.plan import ShareSeen
-from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety, Severity
-from keepstep.core.redact import redacted
-from keepstep.core.report import SCHEMA, Report, Verdict
-from keepstep.core.wording import count, ranks_with_hosts
+from keepstep.base.redact import redacted
+from keepstep.base.wording import count, ranks_with_hosts
+from keepstep.model.codec import moment, representative
+from keepstep.model.evidence import CoverageState, Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.plan import ShareSeen
+from keepstep.model.finding import Confidence, Finding, Fix, Role, Safety, Severity
+from keepstep.model.report import SCHEMA, Report, Verdict
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
 from keepstep.render.nothing_found import said_without_findings
-from keepstep.render.shares import shares_markup
+from keepstep.render.rank_shares import shares_markup
 from keepstep.render.templating import Markup, asset, fill, join, prose
 from keepstep.render.timeline import Event, Lane, Timeline, lay_out
 

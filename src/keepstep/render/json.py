@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keepstep.core.codec import report_to_dict
-from keepstep.core.redact import redacted
-from keepstep.core.report import Report
+from keepstep.base.redact import redacted
+from keepstep.model.codec import report_to_dict
+from keepstep.model.report import Report
 
 DELETE = "\x7f"
 """The one control character that ``json`` writes as it is."""

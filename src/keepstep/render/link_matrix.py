@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.link import LinkProbed, Reached, usual_rate
-from keepstep.core.visible import visible
-from keepstep.core.wording import count
+from keepstep.base.visible import visible
+from keepstep.base.wording import count
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.links import LinkProbed, Reached, usual_rate
 from keepstep.render.templating import Markup, fill, join
 
 MOST_IN_HEAT_MAP = 64

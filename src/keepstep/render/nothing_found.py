@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.report import Report, Verdict
+from keepstep.model.report import Report, Verdict
 
 
 def said_without_findings(report: Report) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import keepstep.rules
-from keepstep.core.rule import Rule, rules_in
+from keepstep.model.rule import Rule, rules_in
 from keepstep.render.rules_text import SEVERITIES, STANDINGS, sections, summary
 from keepstep.render.templating import asset
 

@@ -8,8 +8,8 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from keepstep.core.finding import Severity, Standing
-from keepstep.core.rule import Rule
+from keepstep.model.finding import Severity, Standing
+from keepstep.model.rule import Rule
 
 STANDINGS = {
     Standing.MECHANISM: "a mechanism: explains what follows it",

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from keepstep.core.evidence import CoverageState, Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.finding import Finding, Severity
-from keepstep.core.redact import redacted
-from keepstep.core.report import Report
-from keepstep.core.rule import Rule
+from keepstep.base.redact import redacted
+from keepstep.model.evidence import CoverageState, Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.finding import Finding, Severity
+from keepstep.model.report import Report
+from keepstep.model.rule import Rule
 from keepstep.render.json import dumps
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -8,8 +8,8 @@ from functools import cache
 from importlib import resources
 from string import Template
 
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.visible import visible
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.visible import visible
 
 
 class Markup(str):

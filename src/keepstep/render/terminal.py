@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.core.evidence import CoverageState, Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
-from keepstep.core.report import OF_A_CLOCK, Report, Verdict
-from keepstep.core.visible import visible
-from keepstep.core.wording import count, listing, ranks, ranks_with_hosts, shorten
+from keepstep.base.visible import visible
+from keepstep.base.wording import count, listing, ranks, ranks_with_hosts, shorten
+from keepstep.model.evidence import CoverageState, Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.finding import Confidence, Finding, Role, Safety, Severity
+from keepstep.model.report import OF_A_CLOCK, Report, Verdict
 from keepstep.render.nothing_found import said_without_findings
 
 MOST_QUOTES = 4

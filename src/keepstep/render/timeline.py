@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
 
-from keepstep.core.codec import representative
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.finding import Role
-from keepstep.core.report import Report
+from keepstep.model.codec import representative
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.finding import Role
+from keepstep.model.report import Report
 
 MOST_LANES = 128
 MOST_FINDINGS = 40

@@ -10,7 +10,7 @@ import importlib
 import sys
 from functools import cache
 
-from keepstep.core.rule import Rule, rules_in
+from keepstep.model.rule import Rule, rules_in
 
 CODE = "keepstep.rules.code"
 

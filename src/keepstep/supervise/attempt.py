@@ -12,22 +12,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.base import Fact
-from keepstep.core.report import Report
-from keepstep.store.shelter import FindRoom
-from keepstep.supervise.ending import end
-from keepstep.supervise.members import Members
-from keepstep.supervise.progress import Progress
-from keepstep.supervise.records import Records
-from keepstep.supervise.remedy import Remedy, offered
-from keepstep.supervise.situation import Happened, Situation
-from keepstep.supervise.spares import Launch
-from keepstep.supervise.started import Means, Outcome, Started
-from keepstep.supervise.stopped import Stop
-from keepstep.supervise.transports import other_transport
-from keepstep.supervise.waiting import IN_STEPS
-from keepstep.supervise.watching import Watching
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.report import Report
+from keepstep.store.fallback_folder import FindRoom
+from keepstep.supervise.attempt_context import Means, Outcome, Started
+from keepstep.supervise.attempt_processes import Members
+from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.hang_patience import IN_STEPS
+from keepstep.supervise.decide.remedy import Remedy, offered
+from keepstep.supervise.decide.situation import Happened, Situation
+from keepstep.supervise.decide.transport import other_transport
+from keepstep.supervise.start.ending import end
+from keepstep.supervise.start.spares import Launch
+from keepstep.supervise.watch.hang_detector import Stop
+from keepstep.supervise.watch.own_evidence import Records
+from keepstep.supervise.watch_attempt import Watching
 
 TICK_S, BARE_TICK_S = 0.25, 0.5
 """With black boxes, and without: then only idleness of many seconds counts."""

@@ -14,25 +14,25 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from keepstep import __version__
-from keepstep.core.cause import Cause
-from keepstep.core.report import Report, Verdict
 from keepstep.errors import UserError
-from keepstep.store import runs
-from keepstep.store.runs import RunFolder
-from keepstep.supervise import policy
-from keepstep.supervise import remedy as remedies
-from keepstep.supervise.account import LARGEST_LOGS, Account
-from keepstep.supervise.asked import Asked
-from keepstep.supervise.code_look import CodeLook, script_of
-from keepstep.supervise.crew import Applied, Crew, Overtaken, Superseded, ThisMachine, Trial
-from keepstep.supervise.decision import REFUSED, Action, Decision, Settings
-from keepstep.supervise.interrupts import Interrupts
-from keepstep.supervise.progress import Progress
-from keepstep.supervise.remedy import Remedy
-from keepstep.supervise.situation import Happened, Situation
-from keepstep.supervise.started import Outcome
-from keepstep.supervise.statuses import AS_IT_IS, Statuses
-from keepstep.supervise.terminal import Terminal
+from keepstep.model.cause import Cause
+from keepstep.model.report import Report, Verdict
+from keepstep.store import run_folders
+from keepstep.store.run_folders import RunFolder
+from keepstep.supervise.attempt_context import Outcome
+from keepstep.supervise.decide import policy
+from keepstep.supervise.decide import remedy as remedies
+from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.decision import REFUSED, Action, Decision, Settings
+from keepstep.supervise.decide.final_status import AS_IT_IS, Statuses
+from keepstep.supervise.decide.remedy import Remedy
+from keepstep.supervise.decide.situation import Happened, Situation
+from keepstep.supervise.executor import Applied, Crew, Overtaken, Superseded, ThisMachine, Trial
+from keepstep.supervise.options import Asked
+from keepstep.supervise.show.journal import LARGEST_LOGS, Account
+from keepstep.supervise.show.run_terminal import Terminal
+from keepstep.supervise.start.interrupts import Interrupts
+from keepstep.supervise.start.script_check import CodeLook, script_of
 
 MakeCrew = Callable[[Asked, Mapping[str, str], Terminal, Interrupts], Crew]
 
@@ -86,9 +86,11 @@ class Supervisor:
     # --- before
 
     def _make_folder(self) -> RunFolder:
-        job, root = self._asked.job, self._asked.run_dir or runs.DEFAULT
+        job, root = self._asked.job, self._asked.run_dir or run_folders.DEFAULT
         try:
-            folder = runs.create(root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__)
+            folder = run_folders.create(
+                root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__
+            )
         except OSError as error:
             raise UserError(
                 f"cannot make a run folder under {root}: {error.strerror}",
@@ -96,13 +98,13 @@ class Supervisor:
             ) from error
         folder.manifest.roles = [member.role for member in job.members]
         folder.save()
-        threading.Thread(target=runs.prune, args=(root,), daemon=True).start()
+        threading.Thread(target=run_folders.prune, args=(root,), daemon=True).start()
         self._terminal.say(f"run {folder.path}: {job.words}")
         return folder
 
     def _check(self, folder: Path) -> bool:
         """The fast parts of the check. False where something would surely kill the run."""
-        from keepstep.supervise.preflight import preflight, would_end_it
+        from keepstep.supervise.start.preflight import preflight, would_end_it
 
         script = script_of(self._asked.job.command, self._asked.job.cwd)
         words, fatal = would_end_it(preflight(self._asked.job, folder, self._env, script))

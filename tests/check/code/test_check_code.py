@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from keepstep.check.code import cache
+from keepstep.check.code.check_code import CodeRequest, check_code
 from keepstep.check.code.files import find
-from keepstep.check.code.look import CodeRequest, check_code
-from keepstep.store.kept import Kept
+from keepstep.store.user_cache import Kept
 
 ROOT = Path(__file__).parents[3]
 ALONE = """\
@@ -183,7 +183,7 @@ def test_a_second_check_believes_only_what_has_not_changed(tmp_path: Path, monke
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
     first = rules_in(project)
     assert len(first) == cache.FROM_FILES
-    monkeypatch.setattr("keepstep.check.code.look.read_all", _read_nothing)
+    monkeypatch.setattr("keepstep.check.code.check_code.read_all", _read_nothing)
     assert rules_in(project) == first
     monkeypatch.undo()
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.code.look import CodeRequest, check_code
-from keepstep.core.rule import Rule
+from keepstep.check.code.check_code import CodeRequest, check_code
+from keepstep.model.rule import Rule
 from keepstep.rules import code_rules
 
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.S)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.code.look import CodeRequest, check_code
+from keepstep.check.code.check_code import CodeRequest, check_code
 
 START = "import os\nimport jax\nimport jax.numpy as jnp\nimport numpy as np\n"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.code.look import CodeRequest, check_code
+from keepstep.check.code.check_code import CodeRequest, check_code
 from keepstep.rules import code_rules
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from keepstep.check.code import asking
-from keepstep.check.code.asking import answered
+from keepstep.check.code import ask_rules
+from keepstep.check.code.ask_rules import answered
+from keepstep.check.code.check_code import CodeRequest, check_code
 from keepstep.check.code.facts import evidence_of
-from keepstep.check.code.look import CodeRequest, check_code
-from keepstep.check.code.packing import BROKEN, packed, unpacked
 from keepstep.check.code.project import Project
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeAssigned, CodeCall
-from keepstep.core.finding import Found
+from keepstep.check.code.unit_bytes import BROKEN, packed, unpacked
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import CodeAssigned, CodeCall
+from keepstep.model.finding import Found
 from keepstep.parse.code.read import read_program
 from keepstep.parse.code.unit import Unit
 from keepstep.rules import code_rules
@@ -75,7 +75,7 @@ def test_two_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.Mo
     asked = CodeRequest(paths=(tmp_path,), preview=True)
     found = []
     for least in (10**6, 1):
-        monkeypatch.setattr(asking, "FROM_FILES", least)
+        monkeypatch.setattr(ask_rules, "FROM_FILES", least)
         report = check_code(asked).report
         found.append((report.findings, report.crashed, report.verdict))
     assert found[0] == found[1]
@@ -89,7 +89,7 @@ def test_a_rule_that_fails_is_left_to_be_asked_as_usual() -> None:
 
     first, second, *_ = code_rules()
     failing = replace(first, find=fails)
-    ready = answered([failing, second], seen(), asking.FROM_FILES)
+    ready = answered([failing, second], seen(), ask_rules.FROM_FILES)
     assert ready[0] is failing
     assert ready[1].id == second.id and ready[1] is not second
 

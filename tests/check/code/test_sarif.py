@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from keepstep.check.code.look import CodeRequest, check_code
-from keepstep.core.report import Report
+from keepstep.check.code.check_code import CodeRequest, check_code
+from keepstep.model.report import Report
 from keepstep.render.sarif import render_sarif
 from keepstep.rules import code_rules
 from tests.render.sarif_fields import LOG

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.code.look import CodeRequest, check_code
+from keepstep.check.code.check_code import CodeRequest, check_code
 
 STEP = """
 import tensorflow as tf

@@ -10,7 +10,7 @@ from keepstep.check.checkup import judge
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.units import Asked, Looked, Unit
-from keepstep.core.report import Report
+from keepstep.model.report import Report
 
 
 def looked(path: Path, kind: str = "", **asked: object) -> Looked:

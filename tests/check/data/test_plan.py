@@ -13,7 +13,7 @@ from keepstep.check.data.plan import POLICIES, FileRecords, plan
 from keepstep.check.data.plan_evidence import evidence_of
 from keepstep.check.data.plan_picture import picture, shares_seen
 from keepstep.check.data.plan_runs import between, count, every, head, meets
-from keepstep.core.facts.plan import (
+from keepstep.model.facts.plan import (
     BatchesUneven,
     LabelsSkewed,
     LoaderRefuses,
@@ -24,7 +24,7 @@ from keepstep.core.facts.plan import (
     StepsUneven,
     WorkersIdle,
 )
-from keepstep.render.shares import shares_markup
+from keepstep.render.rank_shares import shares_markup
 from tests.check.data.fed import assert_totals, batch_sizes, named, numbers_of_ranks, planned, sizes_of_files
 
 many = settings(max_examples=60, deadline=None)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keepstep.core.facts.plan import LoaderRefuses
+from keepstep.model.facts.plan import LoaderRefuses
 from tests.check.data.fed import assert_fed_as_planned, batch_sizes, nonempty_files, numbers_of_ranks, planned
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.filterwarnings("ignore")]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keepstep.core.facts.plan import LoaderRefuses
+from keepstep.model.facts.plan import LoaderRefuses
 from tests.check.data.fed import (
     assert_fed_as_planned,
     batch_sizes,

@@ -159,7 +159,7 @@ def test_an_empty_file_among_good_ones_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_packed_bomb_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstep.sources.unpack.ALWAYS", 1 << 20)
+    monkeypatch.setattr("keepstep.sources.files.unpack.ALWAYS", 1 << 20)
     for name in ("a.jsonl.gz", "b.csv.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b'{"a": "' + b" " * (300 << 20)))
         found = looked(tmp_path / name)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keepstep
-from keepstep.core.report import Report
+from keepstep.model.report import Report
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks("tensorflow")

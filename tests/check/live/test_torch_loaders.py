@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import keepstep
-from keepstep.core.report import Report
 from keepstep.errors import UserError
+from keepstep.model.report import Report
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.frameworks("torch")

@@ -12,9 +12,9 @@ import pytest
 from keepstep.errors import UserError
 from keepstep.supervise.engines import ray_cluster
 from keepstep.supervise.engines.choose import station_of
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.ray_agent import read_brief
 from keepstep.supervise.engines.ray_cluster import RayNode, first_line, fitting, resources_of
-from keepstep.supervise.engines.wanted import Wanted
 
 has_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 ASKED = Wanted(on="ray", nodes="2", per_node=1, again=("--grace", "10", "--", "python", "train.py"))

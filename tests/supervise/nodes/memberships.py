@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from keepstep.supervise.layout import Layout
-from keepstep.supervise.nodes.lease import KILL_S, LEASE_S
-from keepstep.supervise.nodes.membership import Membership
+from keepstep.supervise.nodes.agent.lease import KILL_S, LEASE_S
+from keepstep.supervise.nodes.lead.membership import Membership
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Start, State, Welcome
+from keepstep.supervise.start.layout import Layout
 
 SAFE_S = LEASE_S + KILL_S
 HELLO = Hello(

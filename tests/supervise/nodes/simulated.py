@@ -11,9 +11,8 @@ import heapq
 import random
 from collections.abc import Callable
 
-from keepstep.supervise.layout import Layout
-from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, KILL_S, LEASE_S, Lease
-from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
+from keepstep.supervise.nodes.agent.lease import BEAT_S, CONNECT_S, KILL_S, LEASE_S, Lease
+from keepstep.supervise.nodes.lead.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import (
     NEVER,
     Beat,
@@ -30,6 +29,7 @@ from keepstep.supervise.nodes.messages import (
     decode,
     encode,
 )
+from keepstep.supervise.start.layout import Layout
 from tests.supervise.nodes.simulated_parts import Agent, Cut, Leader, Link, Ranks
 
 LOOK_S = 0.1

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from keepstep.supervise.nodes.lease import Lease
-from keepstep.supervise.nodes.membership import Membership
+from keepstep.supervise.nodes.agent.lease import Lease
+from keepstep.supervise.nodes.lead.membership import Membership
 from keepstep.supervise.nodes.messages import State
 
 

@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import SLOT_HEAD, SLOT_SIZE, SLOTS
+from keepstep.signals import blackbox
+from keepstep.signals.blackbox import SLOT_HEAD, SLOT_SIZE, SLOTS
 
 SAME = 4711
 """The process number of every rank."""

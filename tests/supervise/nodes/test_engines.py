@@ -5,7 +5,7 @@ import pytest
 from keepstep.cli.arguments.run import DESCRIPTION
 from keepstep.errors import UserError
 from keepstep.supervise.engines.choose import FOR_USERS, engine_of, station_of
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 
 SECRET = {"KEEPSTEP_SECRET": "0123456789abcdef0123456789abcdef"}
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise.diagnosis import explain
-from keepstep.supervise.nodes.parcels import write_node
-from keepstep.supervise.nodes.relay import Relay, audience
+from keepstep.supervise.nodes.evidence.parcels import write_node
+from keepstep.supervise.nodes.evidence.relay import Relay, audience
+from keepstep.supervise.show.diagnosis import explain
 from tests.supervise.starting import OURS
 
 pytestmark = pytest.mark.frameworks("torch")

@@ -8,8 +8,8 @@ import itertools
 
 import pytest
 
-from keepstep.supervise.nodes.lease import BEAT_S, KILL_S, LEASE_S, LONGEST_S, SILENT_S, Lease
-from keepstep.supervise.nodes.membership import Membership, Silent, Vacant
+from keepstep.supervise.nodes.agent.lease import BEAT_S, KILL_S, LEASE_S, LONGEST_S, SILENT_S, Lease
+from keepstep.supervise.nodes.lead.membership import Membership, Silent, Vacant
 from keepstep.supervise.nodes.messages import Heard, State
 from tests.supervise.nodes.memberships import SAFE_S, beat, hello, two
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise.layout import Layout
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.contact import now
+from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.hub import Hub
-from keepstep.supervise.nodes.leader import LAST_S, Leader
+from keepstep.supervise.nodes.lead.leader import LAST_S, Leader
+from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, Silent
+from keepstep.supervise.nodes.lead.node_news import Told
 from keepstep.supervise.nodes.link import Link
-from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent
-from keepstep.supervise.nodes.news import Told
+from keepstep.supervise.start.layout import Layout
 
 SOON_S = 20.0
 

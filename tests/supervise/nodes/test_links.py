@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from keepstep.supervise.layout import Layout, Seat
 from keepstep.supervise.nodes import link as link_module
 from keepstep.supervise.nodes import links, messages, queues
 from keepstep.supervise.nodes.wire import Lines
+from keepstep.supervise.start.layout import Layout, Seat
 from tests.supervise.nodes.linking import (
     KINDS,
     SOON_S,

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.supervise.nodes.lease import Lease
-from keepstep.supervise.nodes.membership import Membership, Vacant
+from keepstep.supervise.nodes.agent.lease import Lease
+from keepstep.supervise.nodes.lead.membership import Membership, Vacant
 from keepstep.supervise.nodes.messages import Heard, State, Welcome
 from tests.supervise.nodes.memberships import SAFE_S, beat, hello, start
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.supervise.nodes.lease import BEAT_S, CONNECT_S, DEAF_S, KILL_S, LEASE_S, SILENT_S, Lease
-from keepstep.supervise.nodes.membership import Expired, Membership, Returned, Silent, Vacant
+from keepstep.supervise.nodes.agent.lease import BEAT_S, CONNECT_S, DEAF_S, KILL_S, LEASE_S, SILENT_S, Lease
+from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, Silent, Vacant
 from keepstep.supervise.nodes.messages import NEVER, Heard, Refused, State, Welcome
 from tests.supervise.nodes.memberships import SAFE_S, beat, hello, start, two
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from keepstep.supervise.nodes.lease import KILL_S, LEASE_S, LONGEST_S
+from keepstep.supervise.nodes.agent.lease import KILL_S, LEASE_S, LONGEST_S
 from tests.supervise.nodes.simulated import TICK_S, Simulation
 
 DRAWS = int(os.environ.get("KEEPSTEP_DRAWS", "30"))

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from keepstep.core.redact import redact
-from keepstep.supervise.nodes import parcels, sent_log
+from keepstep.base.redact import redact
+from keepstep.supervise.nodes.evidence import parcels, sent_log
+from keepstep.supervise.nodes.evidence.parcels import MOST, PIECE, Receiver, Sender
 from keepstep.supervise.nodes.messages import BadMessage, Parcel, decode, encode
-from keepstep.supervise.nodes.parcels import MOST, PIECE, Receiver, Sender
 
 PLENTY = 64 << 20
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2

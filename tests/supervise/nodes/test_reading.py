@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from keepstep.core.cause import Cause
-from keepstep.core.identity import HostPid
-from keepstep.core.report import Report, Verdict
+from keepstep.model.cause import Cause
+from keepstep.model.identity import HostPid
+from keepstep.model.report import Report, Verdict
 from keepstep.render.json import render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources import nodes
-from keepstep.supervise.diagnosis import explain
-from keepstep.supervise.nodes.parcels import Receiver, Sender, write_node
+from keepstep.sources.recorded import node_folders
+from keepstep.supervise.nodes.evidence.parcels import Receiver, Sender, write_node
+from keepstep.supervise.show.diagnosis import explain
 from tests.supervise.nodes.splitting import HOSTS, SAME, split
 
 RECORDED = sorted(path.name.removesuffix(".tar.xz") for path in (Path(__file__).parent / "attempts").iterdir())
@@ -97,7 +97,7 @@ def test_equal_process_numbers_of_two_hosts_are_kept_apart(tmp_path: Path, monke
     assert one not in [SAME] and SAME not in [one] and f"{one}" == json.dumps(other) == str(SAME)
     split(unpacked("torch-asleep", tmp_path / "whole"), tmp_path / "split")
     kept_apart = told(explain(tmp_path / "split")[0])
-    monkeypatch.setattr(nodes, "HostPid", lambda number, host: number)
+    monkeypatch.setattr(node_folders, "HostPid", lambda number, host: number)
     assert told(explain(tmp_path / "split")[0]) != kept_apart
 
 

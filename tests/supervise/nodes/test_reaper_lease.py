@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise import reaper as module
-from keepstep.supervise.ending import Reaper
-from keepstep.supervise.nodes.lease import KILL_S
-from keepstep.supervise.reaper import VARIABLE
-from keepstep.supervise.spares import Launch
+from keepstep.supervise.nodes.agent.lease import KILL_S
+from keepstep.supervise.start import reaper as module
+from keepstep.supervise.start.ending import Reaper
+from keepstep.supervise.start.reaper import VARIABLE
+from keepstep.supervise.start.spares import Launch
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_the_reaper_spares_an_agent_that_starts_a_rank_just_when_the_lease_ends(
         "import os, sys, time, secrets\n"
         "from pathlib import Path\n"
         "from keepstep.supervise import reaper as module\n"
-        "from keepstep.supervise.ending import Reaper\n"
+        "from keepstep.supervise.start.ending import Reaper\n"
         "reaper = Reaper(secrets.token_hex(12))\n"
         "group = Path(sys.argv[1]); reaper._afterwards(f'group {group}')\n"
         "(group / 'cgroup.procs').write_text(f'{os.getpid()}\\n')\n"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.guard.contract import PATIENCE_S, PROMPT_S, Contracts, Open, Patience, Verdict
+from keepstep.guard.agree.contract import PATIENCE_S, PROMPT_S, Contracts, Open, Patience, Verdict
 from keepstep.guard.exchange import Folder
+from keepstep.supervise.nodes.evidence.relay import AT_ONCE, Relay, audience
 from keepstep.supervise.nodes.messages import BadMessage, Put, decode, encode
-from keepstep.supervise.nodes.relay import AT_ONCE, Relay, audience
 
 KEY = "keepstep+0+model+0+r1"
 

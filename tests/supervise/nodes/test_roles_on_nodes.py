@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.lab.machines import wait_for
-from keepstep.sources.ports import free_ports
-from keepstep.supervise.lone_restart import MOST
+from keepstep.sources.host.ports import free_ports
+from keepstep.supervise.start.lone_restart import MOST
 
 ROLE = """
 import json, os, pathlib, sys, time

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 RANK = """
 import os, sys, time

@@ -13,7 +13,7 @@ import pytest
 
 from keepstep.lab import hosts as lab
 from keepstep.lab.machines import PORT, Agent, Machines
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 pytestmark = [
     pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing())),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import keepstep.parse.code
 from keepstep.check.code.files import ProgramFile
-from keepstep.check.code.reading import NotRead, bytes_of
-from keepstep.store.kept import Kept, user_folder
+from keepstep.check.code.read_program import NotRead, bytes_of
+from keepstep.store.user_cache import Kept, user_folder
 
 FROM_FILES = 50
 """Fewer are read faster than a cache is."""

@@ -10,9 +10,9 @@ from typing import Any
 from keepstep.check.code.differences import Divergence
 from keepstep.check.code.project import Project
 from keepstep.check.code.traces import Tracer
-from keepstep.core.evidence import Coverage, Evidence, EvidenceSet, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.code import (
+from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.code import (
     Argument,
     Block,
     CodeAssigned,
@@ -23,7 +23,7 @@ from keepstep.core.facts.code import (
     CodeHandler,
     Value,
 )
-from keepstep.core.made_later import Columns, MadeLater, MadeTogether
+from keepstep.model.lazy_evidence import Columns, MadeLater, MadeTogether
 from keepstep.parse.code.conditions import is_ranked
 from keepstep.parse.code.text import cut
 from keepstep.parse.code.unit import AssignedSeen, CallSeen, Span, Unit, ValueSeen, Within

@@ -7,11 +7,11 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from keepstep.base.wording import listing, size
 from keepstep.check.data.units import HASH_ONLY, Looked, Unit
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.shards import ShardsAlike
-from keepstep.core.wording import listing, size
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.shards import ShardsAlike
 
 SMALLEST = 64
 """Files below this many bytes are alike by chance."""

@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from keepstep.base.safe_files import open_private
+from keepstep.base.wording import count
 from keepstep.check.data.rescue import Broken
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Looked, Unit
-from keepstep.core.private_files import open_private
-from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 BY_RANGES = {"tfrecord", "jsonl", "csv"}
 """Formats whose records stand side by side: leaving out the bytes of some leaves a good file."""

@@ -8,11 +8,11 @@ import selectors
 from collections.abc import Callable
 from typing import Any
 
+from keepstep.base.wording import duration
 from keepstep.check.data.mounts import MOST_SILENT, is_below, mount_of, mounts
 from keepstep.check.data.process import LOOK_EVERY_S, WAIT_S, Worker, start
 from keepstep.check.data.spool import Units
 from keepstep.check.data.walk import Left
-from keepstep.core.wording import duration
 from keepstep.errors import Unavailable
 
 

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from keepstep.base import foreign_json
+from keepstep.base.safe_files import open_regular
 from keepstep.check.data.units import Unit
-from keepstep.core import foreign_json
-from keepstep.core.private_files import open_regular
 
 LARGEST_INDEX = 512 << 20
 MOST_SHARDS = 2_000_000

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.base.wording import count
 from keepstep.check.data.alike import Alike
 from keepstep.check.data.finding import find_units
 from keepstep.check.data.manifest import Manifest
@@ -20,7 +21,6 @@ from keepstep.check.data.spool import Broken, Units
 from keepstep.check.data.summary import Summary
 from keepstep.check.data.units import Asked, Looked, Unit
 from keepstep.check.place import Collected
-from keepstep.core.wording import count
 from keepstep.errors import UserError
 
 MOST_LABELS = 128 << 20

@@ -13,12 +13,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from keepstep.base import foreign_json
+from keepstep.base.safe_files import append, open_private, open_regular, private_folder, write_whole
 from keepstep.check.data.source import is_remote
 from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain
-from keepstep.core import foreign_json
-from keepstep.core.private_files import append, open_private, open_regular, private_folder, write_whole
 from keepstep.errors import UserError
-from keepstep.store.kept import user_folder
+from keepstep.store.user_cache import user_folder
 
 SCHEMA = "keepstep.data-manifest/1"
 LONGEST_LINE = 4 << 20

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from keepstep.base.wording import size as say_size
 from keepstep.check.data.source import Source, packed_how
 from keepstep.check.data.units import Looked
-from keepstep.core.wording import size as say_size
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 LARGEST_SHARD = 1 << 30
 """A packed shard is unpacked into memory; one beyond this is not."""

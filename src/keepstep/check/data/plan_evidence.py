@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from keepstep.base.wording import count
 from keepstep.check.data.plan_picture import shares_seen
 from keepstep.check.data.plan_types import Plan
 from keepstep.check.place import Collected
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
-from keepstep.core.wording import count
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 
 MOST_QUOTED = 16
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from keepstep.check.data.plan_types import Plan, Share
-from keepstep.core.facts.plan import ShareSeen
-from keepstep.render.shares import FULL, LITTLE, NONE, beside, render_shares
+from keepstep.model.facts.plan import ShareSeen
+from keepstep.render.rank_shares import FULL, LITTLE, NONE, beside, render_shares
 
 CELLS = 48
 LEAST_CELLS = 12

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from keepstep.check.data.labels import Labels, joined
 from keepstep.check.data.plan_types import AtEnd, Parts, Plan, Share
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.plan import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.plan import (
     BatchesUneven,
     LabelsSkewed,
     LoaderRefuses,

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from keepstep.check.data.labels import Labels
 from keepstep.check.data.plan_runs import Stream, count, meets
-from keepstep.core.facts.base import Fact
+from keepstep.model.facts.base import Fact
 
 
 @dataclass(frozen=True, slots=True)

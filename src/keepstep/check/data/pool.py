@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from keepstep.base.wording import duration, size
 from keepstep.check.data.mounts import Silent
 from keepstep.check.data.process import LOOK_EVERY_S, WAIT_S, Worker, start
 from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain, unit_to_list
-from keepstep.core.wording import duration, size
 from keepstep.parse.formats.data.bad import Bad
 
 MOST_MEMORY = 3 << 30

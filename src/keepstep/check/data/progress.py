@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TextIO
 
-from keepstep.core.wording import count, duration, size
+from keepstep.base.wording import count, duration, size
 
 DRAW_EVERY_S = 0.5
 FILE_COSTS = 100_000

@@ -8,12 +8,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from keepstep.base.wording import shorten
 from keepstep.check.data.kinds import NAMES, PACKED, Recognised, recognise
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import HASH_ONLY, Asked, Looked, Unit
-from keepstep.core.wording import shorten
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 EMPTY_IS_VALID = {"tfrecord", "csv", "jsonl", "tokens"}
 """Formats in which no bytes are no records; in the others a file without bytes is broken."""

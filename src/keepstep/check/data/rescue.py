@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from keepstep.base.safe_files import open_private, write_whole
+from keepstep.base.wording import count
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Looked, Unit
-from keepstep.core.private_files import open_private, write_whole
-from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.bad import Bad
 

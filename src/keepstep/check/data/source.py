@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+from keepstep.base.safe_files import open_regular
+from keepstep.base.wording import size
 from keepstep.check.data.units import Unit
-from keepstep.core.private_files import open_regular
-from keepstep.core.wording import size
-from keepstep.sources.unpack import ALWAYS, CHUNK, MOST_BYTES, MOST_TIMES, Damaged, TooMuch, packing, unpacked
+from keepstep.sources.files.unpack import ALWAYS, CHUNK, MOST_BYTES, MOST_TIMES, Damaged, TooMuch, packing, unpacked
 
 PIECE = 1 << 20
 """What fits a cache: pieces of 4 MB were a third slower."""

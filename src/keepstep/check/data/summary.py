@@ -8,13 +8,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from keepstep.base.wording import count, listing, size
 from keepstep.check.data.kinds import NAMES
 from keepstep.check.data.spool import Broken
 from keepstep.check.data.units import INSTALL, Asked, Looked, Odd, Unit
 from keepstep.check.place import Collected
-from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.shards import (
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.shards import (
     ShardBroken,
     ShardChanged,
     ShardSchema,
@@ -23,7 +24,6 @@ from keepstep.core.facts.shards import (
     ValueRange,
     ValuesOdd,
 )
-from keepstep.core.wording import count, listing, size
 from keepstep.parse.formats.data.bad import Bad
 
 MOST_NAMED = 10_000

@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstep.core.codec import build
+from keepstep.model.codec import build
 from keepstep.parse.formats.data.bad import Bad, BadList
 
 INSTALL = "pip install 'keepstep[data]'"

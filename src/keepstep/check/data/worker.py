@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.units import Asked, Unit, to_plain, unit_from, unit_to_list
 from keepstep.check.data.walk import At, walk
-from keepstep.core.codec import build
+from keepstep.model.codec import build
 
 TELL_EVERY_S = 0.3
 FOUND_AT_ONCE = 500

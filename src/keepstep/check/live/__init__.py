@@ -14,11 +14,11 @@ from keepstep.check.live.compare import compared
 from keepstep.check.live.kinds import kind_of
 from keepstep.check.live.sampling import Sample, random_state_kept, sampled
 from keepstep.check.place import Collected
-from keepstep.core.evidence import Evidence, Origin
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.plan import ShareEmpty, StepsUneven
-from keepstep.core.report import Report
 from keepstep.errors import UserError
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.plan import ShareEmpty, StepsUneven
+from keepstep.model.report import Report
 
 BATCHES = 16
 SECONDS = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from keepstep.check.live.sampling import Sample
-from keepstep.core.facts.pipeline import RowsCompared
+from keepstep.model.facts.pipeline import RowsCompared
 
 LEAST_ROWS = 4
 MOST_ALIKE = 0.5

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from keepstep.check.live.sampling import Limit
-from keepstep.core.facts.pipeline import PipelineSeen
 from keepstep.errors import UserError
+from keepstep.model.facts.pipeline import PipelineSeen
 
 
 class Kind(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 from keepstep.check.live.kinds import refuse_read_once
 from keepstep.check.live.sampling import Limit
-from keepstep.core.facts.pipeline import PipelineSeen
+from keepstep.model.facts.pipeline import PipelineSeen
 
 _GRAIN = {
     "Shuffle": "shuffle",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from keepstep.core.facts.pipeline import ElementSpecs, InputPace
+from keepstep.model.facts.pipeline import ElementSpecs, InputPace
 
 MOST_PARTS = 64
 MOST_ROWS = 4096

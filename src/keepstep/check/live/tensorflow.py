@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from keepstep.check.live.sampling import Limit
-from keepstep.core.facts.pipeline import PipelineSeen
+from keepstep.model.facts.pipeline import PipelineSeen
 
 _WORDS = {
     "Shuffle": "shuffle",

@@ -11,8 +11,8 @@ from typing import Any
 
 from keepstep.check.live.kinds import refuse_read_once
 from keepstep.check.live.sampling import Limit, generators_kept
-from keepstep.core.facts.pipeline import PipelineSeen
-from keepstep.feed.whoami import whoami
+from keepstep.feed.own_rank import whoami
+from keepstep.model.facts.pipeline import PipelineSeen
 
 MOST_TIMED = 64
 """Records that are read one by one to see how long one takes."""

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import Kind, Phase
+from keepstep.signals import blackbox
+from keepstep.signals.blackbox import Kind, Phase
 
 
 @dataclass

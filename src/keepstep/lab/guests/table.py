@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keepstep.core.visible import visible
+from keepstep.base.visible import visible
 from keepstep.lab.guests.catalogue import GUESTS
 from keepstep.lab.guests.guest import Way
 from keepstep.lab.guests.judge import Result

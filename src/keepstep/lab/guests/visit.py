@@ -19,7 +19,7 @@ from pathlib import Path
 from keepstep.lab import sweeper
 from keepstep.lab.guests.guest import PORTS, PROGRAMS, Guest, Way, with_ports
 from keepstep.lab.launch import ending_on_sigterm, swept
-from keepstep.sources.ports import free_ports
+from keepstep.sources.host.ports import free_ports
 
 INHERITED = ("LANG", "PYTHONPATH", "KEEPSTEP_CACHE_DIR", "XDG_CACHE_HOME")
 PAUSE_S = 0.1

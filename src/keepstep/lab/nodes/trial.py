@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.report import Report
 from keepstep.lab import hosts as lab
 from keepstep.lab import sweeper
 from keepstep.lab.launch import ending_on_sigterm, swept
 from keepstep.lab.machines import PORT, Agent, InVain, Machines
 from keepstep.lab.nodes.scenario import NodeOutcome, NodeScenario
+from keepstep.model.report import Report
 
 SOON_S = 3.0
 TOLD = re.compile(r"^keepstep: (?P<title>.*) \[(?P<cause>[a-z_]+\.[a-z_0-9]+)\]$", re.M)

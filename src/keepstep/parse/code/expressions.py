@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.deciding import Deciding
-from keepstep.parse.code.kinds import kind_of
+from keepstep.parse.code.collective_calls import kind_of
+from keepstep.parse.code.condition_reader import Deciding
 from keepstep.parse.code.ranks import RANK_CALLS, RANK_NAMES, RANK_VARIABLES
 from keepstep.parse.code.scope import Known, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in

@@ -9,7 +9,7 @@ import re
 from keepstep.parse.code import conditions
 from keepstep.parse.code.imports import find_imports, imported_at_once
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
-from keepstep.parse.code.reuse import read_again
+from keepstep.parse.code.read_again import read_again
 from keepstep.parse.code.scope import Known, Scope, State
 from keepstep.parse.code.statements import Statements, returned
 from keepstep.parse.code.unit import (

@@ -37,26 +37,26 @@ Span = tuple[int, int, int, int]
 """Where an expression stands: its first line and column in bytes, its last line, and the column where it ends."""
 ValueSeen = tuple[str, bool | tuple[str, ...], str | None, tuple[str, ...]]
 """Where it comes from; whether it differs by rank, or else the functions that decide it; the literal; the parts. See
-:class:`keepstep.core.facts.code.Value`."""
+:class:`keepstep.model.facts.code.Value`."""
 Placed = tuple[ValueSeen, int, int, int, int]
 """A value, and the span of the expression."""
 ArgumentSeen = tuple[str, ValueSeen, int, int, int, int]
 """The argument's name, or nothing, and what is placed there."""
 BlockSeen = tuple[str, int, str, str, Test]
-"""Kind, line, text, where the iterable comes from, test. See :class:`keepstep.core.facts.code.Block`."""
+"""Kind, line, text, where the iterable comes from, test. See :class:`keepstep.model.facts.code.Block`."""
 Within = tuple[int, ...]
 """The numbers of blocks in :attr:`Unit.blocks`, the outermost first."""
 CallSeen = tuple[
     str, str, Placed | None, tuple[ArgumentSeen, ...], Span | None, Within, int, int, Span, tuple[tuple[str, int], ...]
 ]
 """Name, function, object, arguments, where the variable stands that gets the result, blocks, line, column, span,
-variables read again. See :class:`keepstep.core.facts.code.CodeCall`. Nearly all of what is read is calls, so they are
+variables read again. See :class:`keepstep.model.facts.code.CodeCall`. Nearly all of what is read is calls, so they are
 plain tuples of small things, and texts are cut out of the source only where a rule asks."""
 AssignedSeen = tuple[Span, Placed, str, Placed | None, str, Within]
-"""Target, value, function, object, operator, blocks. See :class:`keepstep.core.facts.code.CodeAssigned`."""
+"""Target, value, function, object, operator, blocks. See :class:`keepstep.model.facts.code.CodeAssigned`."""
 HandlerSeen = tuple[str, str, int, bool, Within, int]
 """Exceptions, function, line of the ``try``, whether it raises, blocks, line. See
-:class:`keepstep.core.facts.code.CodeHandler`."""
+:class:`keepstep.model.facts.code.CodeHandler`."""
 
 
 class Returned(NamedTuple):

@@ -7,7 +7,7 @@ import ast
 from functools import lru_cache
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.kinds import KINDS_BY_PLACE
+from keepstep.parse.code.collective_calls import KINDS_BY_PLACE
 from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, is_rank_name
 from keepstep.parse.code.scope import Known, may_be_ours
 from keepstep.parse.code.unit import SOME, Placed, Test

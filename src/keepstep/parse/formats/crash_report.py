@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, NativeFrameSeen
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import FatalSignal, Frame, NativeAbort, NativeFrameSeen
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand, signature
 

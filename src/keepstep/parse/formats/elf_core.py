@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.rank_env import NAMES
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.lines.rank_variables import NAMES
 
 Buffer = bytes | mmap.mmap
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, StackDump
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
-from keepstep.core.stacks import Whose, whose
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import FatalSignal, Frame, NativeAbort, StackDump
 from keepstep.parse.scan.block import block
+from keepstep.signals.stacks import Whose, whose
 
 MOST_LINES = 400
 MOST_FRAMES = 150

@@ -17,16 +17,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from keepstep.core import foreign_json
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import Frame
-from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective, SendsUnrecorded
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
-from keepstep.core.stacks import innermost_user
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base import foreign_json
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import Frame
+from keepstep.model.facts.sync import CollectiveProgress, RecordedCollective, SendsUnrecorded
 from keepstep.parse.formats.plain_pickle import NotADump as NotADump
 from keepstep.parse.formats.plain_pickle import unpickle
+from keepstep.signals.stacks import innermost_user
 
 MOST_BYTES = 256 << 20
 MOST_PARTS = 10_000_000

@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import Frame
-from keepstep.core.facts.sync import CollectiveMismatch, NothingRecorded, RanksMissing, RecordedCollective
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.stacks import innermost_user
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import Frame
+from keepstep.model.facts.sync import CollectiveMismatch, NothingRecorded, RanksMissing, RecordedCollective
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
+from keepstep.signals.stacks import innermost_user
 
 MOST_LINES = 60
 MOST_MEMBERS = 4096

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import FatalSignal, Frame
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import FatalSignal, Frame
 from keepstep.parse.scan.block import block
 
 MOST_FRAMES = 120

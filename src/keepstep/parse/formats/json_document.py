@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
 
 _BEGINS = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)*(?:\{\s*(?:"(?:[^"\\\n]|\\.){0,400}"\s*:|\})|\[\s*["\[])')
 """An object with a key, or a list of such or of texts. A log's ``[rank0]`` and ``[1,0]<stderr>`` are not."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
-from keepstep.core.facts.process import ExceptionRaised, Frame
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.process import ExceptionRaised, Frame
 
 MOST = 16
 MOST_FRAMES = 200

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Set
 
-from keepstep.core.facts.network import ConnectionStuck
+from keepstep.model.facts.network import ConnectionStuck
 
 _ESTABLISHED, _SYN_SENT = "01", "02"
 _RETRANSMITTING = "01"

@@ -12,11 +12,11 @@ import re
 import sys
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import Frame, StackDump
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.stacks import Whose, whose
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import Frame, StackDump
 from keepstep.parse.scan.block import block
+from keepstep.signals.stacks import Whose, whose
 
 MOST_FRAMES = 150
 MOST_STRANGERS = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.software import ScriptCalls
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.software import ScriptCalls
 
 _STRATEGY = lazy_pattern(r"\b(\w*(?:MultiWorkerMirrored|ParameterServer|Mirrored|TPU|CentralStorage)Strategy)\b")
 _FIT = lazy_pattern(r"\.fit\s*\(")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, Frame, TracebackCut
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised, Frame, TracebackCut
 from keepstep.parse.formats.one_line_traceback import is_in_one_line, read_in_one_line
 from keepstep.parse.scan.block import block
 from keepstep.parse.tools.tensorflow.status import KERNEL_FAILED, KERNEL_STATUS, STATUS, type_of

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from keepstep.parse.scan.coarse import WAY, Group, Word, choose, fit
-from keepstep.parse.scan.usual import LINES
+from keepstep.parse.scan.lines.usual_lines import LINES
 
 hyperscan: Any
 try:

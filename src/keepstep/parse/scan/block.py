@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.core.facts.base import Fact
+from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.signature import Signature, signature
 
 Read = Callable[[re.Match[str], Iterator[str]], Iterable[Fact]]

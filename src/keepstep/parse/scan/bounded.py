@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
 
 BLANKS = 16
 DIGITS = 40

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from keepstep.parse.scan.usual import LINES
+from keepstep.parse.scan.lines.usual_lines import LINES
 
 WAY = "words of eight bytes that are not usual, with what is before them"
 """Of choosing: what was kept of another way is not taken for it."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import keepstep.parse
-from keepstep.core.facts.base import Fact
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.anchors import Anchor, Finder, Keeper, finder
 from keepstep.parse.scan.block import Block
-from keepstep.parse.scan.digits import numberless
-from keepstep.parse.scan.headings import SPAWN_WORDS
+from keepstep.parse.scan.lines.digits import numberless
+from keepstep.parse.scan.lines.headings import SPAWN_WORDS
 from keepstep.parse.scan.signature import Signature
 
 MOST_SHAPES = 20_000

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from keepstep.core.facts.process import ErrorSaid, Loudness
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.process import ErrorSaid, Loudness
 
 LAST_LINES = 40
 MOST_ERRORS = 16

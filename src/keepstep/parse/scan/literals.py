@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
 
 try:
     from re import _constants as _ops  # type: ignore[attr-defined]

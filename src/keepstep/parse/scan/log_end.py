@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from keepstep.core.facts.training import StreamEnded
-from keepstep.parse.scan.clock import Clock
+from keepstep.model.facts.training import StreamEnded
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
-from keepstep.parse.scan.line_count import newlines
-from keepstep.parse.scan.log_lines import clean, held, stamped
-from keepstep.parse.scan.prefix import Prefixes
+from keepstep.parse.scan.lines.line_count import newlines
+from keepstep.parse.scan.lines.line_times import Clock
+from keepstep.parse.scan.lines.log_lines import clean, held, stamped
+from keepstep.parse.scan.lines.prefix import Prefixes
+from keepstep.parse.scan.lines.writer import NOBODY, Writer
 from keepstep.parse.scan.sighting import QUOTE, Sighting
-from keepstep.parse.scan.writer import NOBODY, Writer
 from keepstep.parse.tools.programs.memory_readings import read_memory
 
 WHOLE = 128 << 10

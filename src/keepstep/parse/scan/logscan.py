@@ -13,25 +13,25 @@ from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised
 from keepstep.parse.scan.anchors import Hits, in_order
-from keepstep.parse.scan.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
-from keepstep.parse.scan.clock import Clock
-from keepstep.parse.scan.headings import spawned
 from keepstep.parse.scan.knowledge import Knowledge
-from keepstep.parse.scan.line_count import newlines
+from keepstep.parse.scan.lines.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
+from keepstep.parse.scan.lines.headings import spawned
+from keepstep.parse.scan.lines.line_count import newlines
+from keepstep.parse.scan.lines.line_times import Clock
+from keepstep.parse.scan.lines.log_lines import clean, find_headings, head, held, sample
+from keepstep.parse.scan.lines.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
+from keepstep.parse.scan.lines.prefix import Prefixes
+from keepstep.parse.scan.lines.wrapping import Unwrapped
+from keepstep.parse.scan.lines.writer import NOBODY, Writer
 from keepstep.parse.scan.log_end import TAIL, TAIL_OF_ONE, WHOLE, LogEnd
-from keepstep.parse.scan.log_lines import clean, find_headings, head, held, sample
-from keepstep.parse.scan.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
 from keepstep.parse.scan.patience import Patience
 from keepstep.parse.scan.pieces import pieces, with_last
-from keepstep.parse.scan.prefix import Prefixes
 from keepstep.parse.scan.sighting import QUOTE, Sighting
 from keepstep.parse.scan.signature import Signature
-from keepstep.parse.scan.wrapping import Unwrapped
-from keepstep.parse.scan.writer import NOBODY, Writer
 from keepstep.parse.tools.tensorflow.status import as_raised, under_node
 
 PIECE = 256 << 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from keepstep.core.facts.base import Fact
-from keepstep.parse.scan.writer import Writer
+from keepstep.model.facts.base import Fact
+from keepstep.parse.scan.lines.writer import Writer
 
 QUOTE = 400
 """Characters of a line that a sighting keeps."""

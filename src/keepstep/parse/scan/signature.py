@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.bounded import bounded, narrowed
 from keepstep.parse.scan.literals import SHORTEST, literals
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
-from keepstep.rules.questions.exceptions import ranks_told, reads_checkpoint, short_type
-from keepstep.rules.questions.unpickling import of_a_parent, of_input, of_ranks
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import ranks_told, reads_checkpoint, short_type
+from keepstep.rules.asking.unpickling import of_a_parent, of_input, of_ranks
 
 
 @rule(

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import lacks_a_name, ranks_told
 from keepstep.rules.last_resort.words import Subject, in_words
 from keepstep.rules.last_resort.words import said as said_in_words
-from keepstep.rules.questions.exceptions import lacks_a_name, ranks_told
 
 
 def _only_supposed(seen: EvidenceSet, place: Evidence[CheckpointMismatch]) -> bool:

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import LOADING, SAVING, Late, late
+from keepstep.base.wording import duration
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import PeerLost
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort
+from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.model.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.timelines import LOADING, SAVING, Late, late
 
 MOST_BUSY = 2
 """If more ranks than this are busy, none of them keeps the others waiting alone."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeAssigned
-from keepstep.core.made_later import MadeLater
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeAssigned
+from keepstep.model.lazy_evidence import MadeLater
 
 Assigned = Evidence[CodeAssigned]
 Files = list[MadeLater[Any]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.training import ProgramTooLarge
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
-from keepstep.rules.questions.exceptions import ranks_told
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.training import ProgramTooLarge
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import ranks_told
 
 
 @rule(

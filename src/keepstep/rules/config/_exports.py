@@ -6,10 +6,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.cluster import Fault, VariableFaulty
-from keepstep.core.finding import Fix, Found
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.cluster import Fault, VariableFaulty
+from keepstep.model.finding import Fix, Found
 
 
 def export(name: str, value: str) -> str:

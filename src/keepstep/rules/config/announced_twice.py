@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks
-from keepstep.rules.questions.processes import once_a_line
+from keepstep.base.wording import ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import once_a_line
 
 
 @rule(

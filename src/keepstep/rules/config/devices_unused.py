@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.accelerators import AcceleratorAsked, DevicesLeft, RanksPerNode
-from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.accelerators import uses
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.accelerators import AcceleratorAsked, DevicesLeft, RanksPerNode
+from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.accelerator_use import uses
 
 FEWEST = 2
 """A single rank may use all devices of its node by itself."""

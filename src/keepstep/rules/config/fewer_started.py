@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ProcessesStarted, WorldSeen
-from keepstep.core.facts.members import NodeSeen
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ProcessesStarted, WorldSeen
+from keepstep.model.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout
+from keepstep.model.facts.rank_places import NodeSeen
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 _OF_JAX = lazy_pattern(r"(?i)\bjax\b|coordination|RegisterTask")
 """JAX has one process per task; other launchers start more below each."""

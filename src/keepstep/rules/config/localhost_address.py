@@ -6,18 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
-from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.core.identity import everyone
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
+from keepstep.model.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.model.identity import everyone
+from keepstep.model.rule import rule
+from keepstep.rules.asking.late_arrivals import came_too_late
 from keepstep.rules.data.lookup import FALLOUT
-from keepstep.rules.questions.too_late import came_too_late
 
 _LOOPBACK = lazy_pattern(
     r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",

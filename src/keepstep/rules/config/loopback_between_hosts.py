@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
 
 LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost", "0.0.0.0", "::", "::1")
 

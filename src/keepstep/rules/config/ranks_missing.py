@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.arriving import RanksArriving
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration, listing
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.arrivals import ranks_started, still_waiting
+from keepstep.base.wording import duration, listing
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.arrivals import RanksArriving
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.waits_at_start import ranks_started, still_waiting
 
 
 @rule(

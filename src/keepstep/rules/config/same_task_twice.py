@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.network import ServerStarted
-from keepstep.core.facts.platform import MemberRestarted
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.network import ServerStarted
+from keepstep.model.facts.platform import MemberRestarted
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
 _LOOPBACK = lazy_pattern(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")

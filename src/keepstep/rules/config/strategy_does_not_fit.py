@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.cluster import ClusterSeen
-from keepstep.core.facts.software import ScriptCalls
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.cluster import ClusterSeen
+from keepstep.model.facts.software import ScriptCalls
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 
 
 @rule(id="CFG118", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ScriptCalls,))

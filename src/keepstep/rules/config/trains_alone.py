@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.config import ProcessesStarted, WorldSeen
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.config import ProcessesStarted, WorldSeen
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 
 NEAR = 400
 """Processes that start together print their world size within this many lines; otherwise they are separate runs."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.sync import CommMember
-from keepstep.core.finding import Confidence, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.sync import CommMember
+from keepstep.model.finding import Confidence, Found
+from keepstep.model.rule import rule
 from keepstep.rules.config.cluster_spec import A_DEVICE_EACH
 from keepstep.rules.data.lookup import FALLOUT
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.config import DeviceShared, WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.config import DeviceShared, WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, over_parallel_ranks, who
 
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.data import CorruptData
-from keepstep.core.facts.training import CheckpointUnreadable
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.data import CorruptData
+from keepstep.model.facts.training import CheckpointUnreadable
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.unpickling import of_input
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.questions.unpickling import of_input
 
 
 def _path(found: tuple[Evidence[CorruptData], ...]) -> str | None:

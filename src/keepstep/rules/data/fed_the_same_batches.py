@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.pipeline import BatchFed, RanksFedAlike
-from keepstep.core.fed import Alike, fed_alike
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import count
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.pipeline import BatchFed, RanksFedAlike
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.signals.same_batches import Alike, fed_alike
 
 
 @rule(id="DAT075", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(BatchFed, RanksFedAlike))

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.shards import ShardBroken, ShardsSeen
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.core.wording import count, shorten
-from keepstep.rules.questions.data_files import base_name, damaged, place
+from keepstep.base.wording import count, shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.shards import ShardBroken, ShardsSeen
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.data_files import base_name, damaged, place
 
 _WORDS = {
     "corrupt": "corrupt",

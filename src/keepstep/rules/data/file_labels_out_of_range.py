@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.shards import ValueRange
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.rules.questions.data_files import base_name
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.shards import ValueRange
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT308", cause=Cause.DATA_LABEL_OUT_OF_RANGE, needs=(ValueRange,))

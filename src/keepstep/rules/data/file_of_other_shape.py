@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.shards import ShardsSeen
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
-from keepstep.rules.questions.data_files import OddSchema, base_name, odd_schemas
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.shards import ShardsSeen
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.data_files import OddSchema, base_name, odd_schemas
 
 
 @rule(id="DAT305", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShardsSeen,))

@@ -6,13 +6,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.shards import ShardUnreadable
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
-from keepstep.rules.questions.data_files import base_name
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.shards import ShardUnreadable
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT307", cause=Cause.DATA_CORRUPT_OR_TRUNCATED, needs=(ShardUnreadable,))

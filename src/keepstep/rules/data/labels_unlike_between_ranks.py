@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.plan import LabelsSkewed
-from keepstep.core.finding import Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.plan import LabelsSkewed
+from keepstep.model.finding import Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 
 _WHOLE_FILES = "each rank reads whole files, and the files are not mixed"
 _IN_ORDER = "the records are divided in the order in which they are stored, and that order follows the label"

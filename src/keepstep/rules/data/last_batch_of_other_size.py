@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.plan import BatchesUneven
-from keepstep.core.finding import Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.plan import BatchesUneven
+from keepstep.model.finding import Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 
 
 @rule(id="DAT065", cause=Cause.DATA_BATCH_NOT_DIVISIBLE, needs=(BatchesUneven,))

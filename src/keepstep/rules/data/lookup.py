@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.wording import ranks
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import BatchNotDivisible
+from keepstep.model.facts.network import PeerLost
+from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 
 F = TypeVar("F", bound=Fact)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.data import EndOfData
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity, Standing
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.data import EndOfData
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
 
 LINES_BELOW = 4

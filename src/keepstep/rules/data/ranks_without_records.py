@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.plan import ShareEmpty
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import count
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.plan import ShareEmpty
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
 
 
 @rule(id="DAT061", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(ShareEmpty,))

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.plan import RecordsRepeated
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import count
+from keepstep.base.wording import count
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.plan import RecordsRepeated
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 
 
 @rule(id="DAT063", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(RecordsRepeated,))

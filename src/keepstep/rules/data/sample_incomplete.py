@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.shards import ShardBroken
-from keepstep.core.finding import Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.rules.questions.data_files import base_name
+from keepstep.base.wording import count
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.shards import ShardBroken
+from keepstep.model.finding import Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT309", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShardBroken,), severity=Severity.WARNING)

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.data import ShapeMismatch
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.matched_messages import tells_more
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
-from keepstep.rules.questions.recognised import tells_more
 
 
 def _both(fact: ShapeMismatch) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import EndOfData, UnevenShards
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
-from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import EndOfData, UnevenShards
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
+from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import is_of_peers, short_type
 from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
-from keepstep.rules.questions.exceptions import is_of_peers, short_type
 
 _FIXES = (
     Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.contracts import Subject
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.guard import ContractBroken, ContractStated, RankDoing, RankStopped
-from keepstep.core.facts.process import ProcessSeen
-from keepstep.core.facts.sync import CollectiveTimeout
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.numbers import whole
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.contracts import Broken, broken_contracts
+from keepstep.base.whole_numbers import whole
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.guard import ContractBroken, ContractStated, RankDoing, RankStopped
+from keepstep.model.facts.process import ProcessSeen
+from keepstep.model.facts.sync import CollectiveTimeout
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.stated_differences import Broken, broken_contracts
+from keepstep.signals.contracts import Subject
 
 
 @rule(

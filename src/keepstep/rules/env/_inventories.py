@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.software import SoftwareSeen
-from keepstep.core.finding import ranks_of
-from keepstep.core.wording import listing
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import listing
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.software import SoftwareSeen
+from keepstep.model.finding import ranks_of
 
 ABSENT = "(none)"
 

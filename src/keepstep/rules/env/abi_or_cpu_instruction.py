@@ -6,16 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing
-from keepstep.core.facts.process import FatalSignal, ProcessExited
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import CpuInstructionMissing, SymbolMissing
+from keepstep.model.facts.process import FatalSignal, ProcessExited
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 
 _FRAMEWORK = lazy_pattern(
     r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension"

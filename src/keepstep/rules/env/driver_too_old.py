@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.software import SoftwareSeen
-from keepstep.core.finding import Fix, Found
-from keepstep.core.numbers import whole
-from keepstep.core.rule import rule
+from keepstep.base.whole_numbers import whole
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.software import SoftwareSeen
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
 
 LOWEST = {"11": (450, 80), "12": (525, 60), "13": (580, 65)}
 """By CUDA generation: the oldest Linux driver with minor-version compatibility."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.accelerators import OnCpu
-from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
-from keepstep.rules.questions.accelerators import unwillingly_on_cpu
-from keepstep.rules.questions.processes import who
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.accelerators import OnCpu
+from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.accelerator_use import unwillingly_on_cpu
+from keepstep.rules.asking.process_endings import who
 
 
 @rule(

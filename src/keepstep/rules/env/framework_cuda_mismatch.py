@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import CudaMismatch, SymbolMissing
-from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import CudaMismatch, SymbolMissing
+from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 NO_DRIVER = "the driver could not be initialised"
 DEVICES_LOST = "the driver is not loaded, or this container has lost its GPUs"

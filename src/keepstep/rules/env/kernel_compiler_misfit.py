@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.rules.questions.exceptions import short_type
-from keepstep.rules.questions.recognised import recognised
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import short_type
+from keepstep.rules.asking.matched_messages import recognised
 
 _OF_TRITON = lazy_pattern(r"[/\\](?:pytorch_)?triton[/\\](?:compiler|runtime|backends|language)[/\\]\w+\.py$")
 _OF_INDUCTOR = lazy_pattern(r"[/\\]torch[/\\]_inductor[/\\]")

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.environment import CudaMismatch, GpuLibrariesMissing, LibraryMissing
-from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.environment import CudaMismatch, GpuLibrariesMissing, LibraryMissing
+from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 OF_CUDA = ("ptxas", "nvlink", "libdevice")
 """What XLA needs from CUDA's compiler; the dynamic loader does not find these."""

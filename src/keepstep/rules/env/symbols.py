@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.environment import SymbolMissing
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.environment import SymbolMissing
 
 _OF_CUDA = lazy_pattern(
     r"^(?:lib)?(?:cu(?:blas|blaslt|dnn|dart|da|fft|rand|solver|sparse|pti|file)|nccl"

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.core.facts.network import CommunicationFailed
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.model.facts.network import CommunicationFailed
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 SOME_STEPS = 3
 """So many different steps need NCCL, CUDA and the driver to fit."""

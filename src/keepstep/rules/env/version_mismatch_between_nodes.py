@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.environment import VersionConflict, VersionSeen
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.environment import VersionConflict, VersionSeen
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.training import StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line
 
 MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
 """For these any difference is worth a warning; for other packages only if every rank printed one version, most the same

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.environment import InternalFault
-from keepstep.core.facts.resource import AllocationAbsurd
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.environment import InternalFault
+from keepstep.model.facts.resource import AllocationAbsurd
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
 
 

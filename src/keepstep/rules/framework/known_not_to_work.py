@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.software import ScriptCalls, SoftwareSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.numbers import whole
-from keepstep.core.rule import rule
+from keepstep.base.whole_numbers import whole
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.software import ScriptCalls, SoftwareSeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import (
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import (
     CoreDump,
     ExceptionRaised,
     FatalSignal,
@@ -16,8 +16,8 @@ from keepstep.core.facts.process import (
     ProcessExited,
     StackDump,
 )
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 FEW = 3
 """This many frames are a stack; a message may quote one."""

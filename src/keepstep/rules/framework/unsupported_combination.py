@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import Raised
+from keepstep.rules.asking.matched_messages import recognised
 from keepstep.rules.data.lookup import FALLOUT, lasting
 from keepstep.rules.last_resort.words import Subject, in_words, said
-from keepstep.rules.questions.exceptions import Raised
-from keepstep.rules.questions.recognised import recognised
 
 _KERAS_3 = lazy_pattern(r"/keras/src/")
 _SPLIT_VALUE = lazy_pattern(

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import LabelOutOfRange
-from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import LabelOutOfRange
+from keepstep.model.facts.platform import DeviceFault
+from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.platform import DeviceFault
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardware stack error")
 

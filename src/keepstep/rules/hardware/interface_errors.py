@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.link import InterfaceCounters
-from keepstep.core.finding import Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.links import InterfaceCounters
+from keepstep.model.finding import Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 
 MANY_NOW = 3
 """Errors during the check,"""

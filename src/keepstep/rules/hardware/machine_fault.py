@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import MachineFault
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import ended_badly, once_a_line
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.platform import MachineFault
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import ended_badly, once_a_line
 
 
 @rule(

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import RdmaTrouble
-from keepstep.core.facts.platform import NicFault
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_badly, once_a_line
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import RdmaTrouble
+from keepstep.model.facts.platform import NicFault
+from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_badly, once_a_line
 
 _FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing)
 

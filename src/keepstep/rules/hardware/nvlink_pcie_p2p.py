@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _PCIE = "uncorrected PCIe error"
 _OFF_THE_BUS = 79

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.sync import ModelsDiffer
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.sync import ModelsDiffer
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.rule import rule
 
 _NOTHING = lazy_pattern(r"while rank \d+ has (?:inconsistent )?0 params")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.network import TransportUsed
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.sync import CollectiveTimeout
-from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.network import TransportUsed
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.sync import CollectiveTimeout
+from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.model.rule import rule
 
 _SET_UP = lazy_pattern(
     r"NCCL INFO .{0,200}(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)"

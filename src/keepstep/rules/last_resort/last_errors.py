@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, ProcessExited
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, ProcessExited
+from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.rules.asking.exceptions import at_teardown, short_type
 from keepstep.rules.last_resort.naming import Named, named_by, words_of, words_of_abort, words_said
-from keepstep.rules.questions.exceptions import at_teardown, short_type
 
 Said = Evidence[ErrorSaid]
 

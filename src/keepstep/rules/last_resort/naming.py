@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from keepstep.core.cause import Cause
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
+from keepstep.rules.asking.exceptions import is_library_file, is_of_the_program, short_type
 from keepstep.rules.last_resort.row import LONGEST_TEXT
 from keepstep.rules.last_resort.table import BEFORE, FALLOUT, TABLE
-from keepstep.rules.questions.exceptions import is_library_file, is_of_the_program, short_type
 
 CLEAR = 2.0
 """The total weight that a cause needs before it is named."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.cause import Cause
+from keepstep.model.cause import Cause
 from keepstep.rules.last_resort.row import row
 
 OF_RESOURCES = (

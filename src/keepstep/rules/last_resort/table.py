@@ -9,7 +9,7 @@ PyTorch, TensorFlow, JAX, Horovod, MPI and Ray.
 
 from __future__ import annotations
 
-from keepstep.core.cause import Cause
+from keepstep.model.cause import Cause
 from keepstep.rules.last_resort.of_network import OF_NETWORK
 from keepstep.rules.last_resort.of_resources import OF_RESOURCES
 from keepstep.rules.last_resort.of_systems import OF_SYSTEMS

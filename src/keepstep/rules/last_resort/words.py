@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from enum import Enum
 
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.wording import shorten
-from keepstep.rules.questions.exceptions import (
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import shorten
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.rules.asking.exceptions import (
     Raised,
     at_teardown,
     chains,
@@ -25,7 +25,7 @@ from keepstep.rules.questions.exceptions import (
     ranks_told,
     short_type,
 )
-from keepstep.rules.questions.recognised import recognised
+from keepstep.rules.asking.matched_messages import recognised
 
 
 class Subject(Enum):

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.link import LinkProbed, Reached
-from keepstep.core.finding import Fix, Safety
-from keepstep.core.wording import count, listing
+from keepstep.base.wording import count, listing
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.links import LinkProbed, Reached
+from keepstep.model.finding import Fix, Safety
 
 DROPPED = (Reached.NO_ANSWER, Reached.SILENT)
 REJECTED = (Reached.REFUSED, Reached.REJECTED, Reached.RESET)

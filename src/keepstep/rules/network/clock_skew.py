@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from statistics import median
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.link import ClockCompared
-from keepstep.core.finding import Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
+from keepstep.base.wording import duration
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.links import ClockCompared
+from keepstep.model.finding import Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 
 OFF_S = 1.0
 """Smaller differences do no harm: time-outs are longer, and logs are compared with more tolerance."""

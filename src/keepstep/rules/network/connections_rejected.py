@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.link import LinkProbed, Reached
-from keepstep.core.finding import Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.links import LinkProbed, Reached
+from keepstep.model.finding import Found
+from keepstep.model.rule import rule
 from keepstep.rules.network._links import Blockage, blockages, opened, ports, shown
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.cluster import ClusterSeen, HostSeen, InterfaceWanted
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import host_of
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.cluster import ClusterSeen, HostSeen, InterfaceWanted
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="NET183", cause=Cause.NETWORK_WRONG_INTERFACE, needs=(InterfaceWanted,))

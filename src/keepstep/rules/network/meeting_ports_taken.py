@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.link import MeetingPortsTaken
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.links import MeetingPortsTaken
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 
 
 @rule(id="NET103", cause=Cause.NETWORK_PORT_IN_USE, needs=(MeetingPortsTaken,), severity=Severity.WARNING)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.cluster import NameLookedUp
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
-from keepstep.rules.questions.processes import host_of
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.cluster import NameLookedUp
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="NET180", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.cluster import HostSeen, NameLookedUp
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.cluster import HostSeen, NameLookedUp
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
 
 
 @rule(id="NET181", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import PeerAwaited
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import PhaseSeen, StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import PeerAwaited
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.training import PhaseSeen, StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 OFTEN = 3
 """A healthy start waits a little too."""

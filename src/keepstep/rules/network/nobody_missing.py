@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import CollectiveTimeout
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.identity import everyone
-from keepstep.core.rule import rule
-from keepstep.core.stacks import place
-from keepstep.core.wording import duration
+from keepstep.base.wording import duration
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.sync import CollectiveTimeout
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.identity import everyone
+from keepstep.model.rule import rule
 from keepstep.rules.sync._waiting import failed_at
+from keepstep.signals.stacks import place
 
 _TRANSFERS = ("recv", "send")
 """Gloo's names for a transfer over TCP."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.nodes import NodeLost
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks
+from keepstep.base.wording import ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.nodes import NodeLost
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 
 
 @rule(

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.lives import EndpointGiven
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.finding import Fix, Found, ranks_of
-from keepstep.core.named_lives import job_of
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.restarts import EndpointGiven
+from keepstep.model.finding import Fix, Found, ranks_of
+from keepstep.model.rule import rule
+from keepstep.story.life_of_file import job_of
 
 
 @rule(id="NET002", cause=Cause.NETWORK_PORT_IN_USE, needs=(PortTaken,))

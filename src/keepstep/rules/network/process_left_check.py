@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.link import MemberLeft
-from keepstep.core.finding import Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing, ranks
+from keepstep.base.wording import listing, ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.links import MemberLeft
+from keepstep.model.finding import Fix, Found, Standing
+from keepstep.model.rule import rule
 
 
 @rule(id="NET114", cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED, needs=(MemberLeft,), standing=Standing.SYMPTOM)

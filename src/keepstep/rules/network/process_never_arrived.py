@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.cluster import ClusterSeen
-from keepstep.core.facts.link import HostNotStarted, MemberMissing, Reached
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration, listing, ranks
+from keepstep.base.wording import duration, listing, ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.cluster import ClusterSeen
+from keepstep.model.facts.links import HostNotStarted, MemberMissing, Reached
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 
 
 @rule(id="NET101", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(MemberMissing,), confidence=Confidence.SUPPORTED)

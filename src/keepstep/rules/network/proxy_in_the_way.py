@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.cluster import ProxySet
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.cluster import ProxySet
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 
 @rule(id="NET182", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(ProxySet,))

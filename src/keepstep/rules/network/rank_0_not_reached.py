@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.link import MeetingFailed, Reached
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
+from keepstep.base.wording import duration
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.links import MeetingFailed, Reached
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.rule import rule
 
 _WHY = {
     Reached.CONNECTED: "the connection is open, and rank 0's check never finished",

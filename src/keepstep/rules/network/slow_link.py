@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.link import LinkProbed, usual_rate
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import count
+from keepstep.base.wording import count
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.links import LinkProbed, usual_rate
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.network._links import Link, ranks_at
 
 BEHIND = 4.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.network import (
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.network import (
     ConnectFailed,
     PeerAwaited,
     PeerLost,
@@ -15,9 +15,9 @@ from keepstep.core.facts.network import (
     RendezvousTimeout,
     Why,
 )
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.network._peers import BY_LIMIT, after_the_end, loopback, stated
 
 _MANY = 3

@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost, Why
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost, Why
+from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.network._peers import host_only, loopback, virtual
 
 

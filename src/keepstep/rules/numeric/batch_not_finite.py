@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.guard import BatchOdd
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.rules.questions.odd_batches import odd_batches
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.guard import BatchOdd
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.odd_batches import odd_batches
 
 
 @rule(

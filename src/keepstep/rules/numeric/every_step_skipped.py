@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.training import NonFinite, StepsSkipped
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.training import NonFinite, StepsSkipped
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.numeric.nan_or_divergence import FIND_THE_FIRST_NAN
 
 LOWEST = 1.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.shards import ValuesOdd
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.core.wording import listing
-from keepstep.rules.questions.data_files import base_name
+from keepstep.base.wording import listing
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.shards import ValuesOdd
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="NUM301", cause=Cause.NUMERIC_NAN_OR_DIVERGENCE, needs=(ValuesOdd,))

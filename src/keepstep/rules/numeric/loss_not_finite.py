@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.guard import BatchOdd, LossNotFinite
-from keepstep.core.facts.training import NonFinite
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.guard import BatchOdd, LossNotFinite
+from keepstep.model.facts.training import NonFinite
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.numeric.nan_or_divergence import CALMER, FIND_THE_FIRST_NAN
 
 LASTING = 10

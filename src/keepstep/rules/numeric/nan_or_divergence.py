@@ -6,16 +6,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import LossNotFinite
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
-from keepstep.core.facts.training import NonFinite, StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import LossNotFinite
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
+from keepstep.model.facts.training import NonFinite, StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 
 FEW = 2
 """One NaN is ignored; this many in a row, with no finite value after them, are not."""

@@ -7,11 +7,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.training import Plateau, StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.training import Plateau, StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 
 ENOUGH = 30
 """How many readings must be equal to all printed digits."""

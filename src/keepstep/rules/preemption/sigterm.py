@@ -5,31 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import ended_by_hand, ends_of, given_up_before, is_supervised, stopped_before
-from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import NotScheduled
-from keepstep.core.facts.data import LabelOutOfRange
-from keepstep.core.facts.guard import RankEnded
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
-from keepstep.core.facts.platform import DeviceFault, MachineFault, Preempted
-from keepstep.core.facts.process import (
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import NotScheduled
+from keepstep.model.facts.data import LabelOutOfRange
+from keepstep.model.facts.guard import RankEnded
+from keepstep.model.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
+from keepstep.model.facts.platform import DeviceFault, MachineFault, Preempted
+from keepstep.model.facts.process import (
     ExceptionRaised,
     FatalSignal,
     NativeAbort,
     ProcessExited,
     TerminationRequested,
 )
-from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed, OomKilled
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen, StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.core.rule import rule
-from keepstep.rules.questions.arrivals import still_waiting
-from keepstep.rules.questions.exceptions import is_wrapper
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line
-from keepstep.rules.questions.timelines import stood_still
+from keepstep.model.facts.resource import DeviceMemoryExhausted, HostAllocationFailed, OomKilled
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
+from keepstep.model.facts.training import Phase, PhaseSeen, StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import is_wrapper
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, once_a_line
+from keepstep.rules.asking.timelines import stood_still
+from keepstep.rules.asking.waits_at_start import still_waiting
+from keepstep.story.rank_endings import ended_by_hand, ends_of, given_up_before, is_supervised, stopped_before
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.resource import Contention
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.resource import Contention
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 
 @rule(id="RES007", cause=Cause.RESOURCE_CONTENTION, needs=(Contention,), explains=OF_A_DEAD_RANK)

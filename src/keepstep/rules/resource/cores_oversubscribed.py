@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.host import CoresSeen
-from keepstep.core.facts.software import ScriptCalls
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.host import CoresSeen
+from keepstep.model.facts.software import ScriptCalls
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 
 @rule(id="RES106", cause=Cause.RESOURCE_CONTENTION, needs=(CoresSeen,))

@@ -6,13 +6,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.host import DiskSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import size
-from keepstep.rules.questions.processes import host_of
+from keepstep.base.wording import size
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.host import DiskSeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES104", cause=Cause.RESOURCE_DISK_FULL, needs=(DiskSeen,))

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.core.facts.environment import LibraryMissing
-from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.training import StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_badly, once_a_line, who
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.model.facts.environment import LibraryMissing
+from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.training import StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
 _OF_AN_ALLOCATOR = lazy_pattern(
     r"\b(?:bfc_allocator|gpu_cudamallocasync_allocator|cuda_malloc_async_allocator|tracking_allocator)\.cc:\d+\]"

@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
-from keepstep.core.facts.resource import (
+from keepstep.base.wording import ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised, ProcessExited
+from keepstep.model.facts.resource import (
     AllocationAbsurd,
     HostAllocationFailed,
     LoaderWorkerDied,
     OomKilled,
     SharedMemoryExhausted,
 )
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks
-from keepstep.rules.questions.processes import (
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import (
     OF_A_DEAD_RANK,
     ended_badly,
     ended_by,

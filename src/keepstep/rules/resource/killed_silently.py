@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.rules.questions.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
 
 
 @rule(

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import (
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import (
     DeviceMemoryExhausted,
     HostAllocationFailed,
     LoaderWorkerDied,
@@ -18,9 +18,9 @@ from keepstep.core.facts.resource import (
     MemoryRead,
     OomKilled,
 )
-from keepstep.core.finding import Confidence, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import ended_by, once_a_line, who
+from keepstep.model.finding import Confidence, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import ended_by, once_a_line, who
 from keepstep.rules.resource.memory_rising import KEEP_LESS, told_of
 
 FEWEST = 5

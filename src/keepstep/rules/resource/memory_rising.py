@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import HostAllocationFailed, LoaderWorkerDied, MemoryRose, OomKilled
-from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.core.rule import rule
-from keepstep.core.wording import count, duration, ranks, size
-from keepstep.rules.questions.processes import ended_by
+from keepstep.base.wording import count, duration, ranks, size
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import HostAllocationFailed, LoaderWorkerDied, MemoryRose, OomKilled
+from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import ended_by
 
 EPOCHS = 2
 """After the first one, in which caches fill."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.nodes import RunFolderLost
-from keepstep.core.finding import Fix, Found, Severity, Standing
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.nodes import RunFolderLost
+from keepstep.model.finding import Fix, Found, Severity, Standing
+from keepstep.model.rule import rule
 
 
 @rule(

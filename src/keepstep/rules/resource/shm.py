@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, ProcessExited
-from keepstep.core.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line, who
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, ProcessExited
+from keepstep.model.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, once_a_line, who
 
 _SHARING = (
     "multiprocessing/heap.py",

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.host import SharedMemorySeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import size
-from keepstep.rules.questions.processes import host_of
+from keepstep.base.wording import size
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.host import SharedMemorySeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES103", cause=Cause.RESOURCE_SHM, needs=(SharedMemorySeen,))

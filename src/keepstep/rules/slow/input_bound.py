@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from keepstep.core import wording
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.training import Slowness, StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base import wording
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.training import Slowness, StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 ENOUGH = 3
 """How many steps must show it in their own timing; single steps wait for data in every run."""

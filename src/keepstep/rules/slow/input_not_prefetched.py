@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.pipeline import PipelineSeen
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.rules.questions.stages import has
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.pipeline import PipelineSeen
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.pipeline_stages import has
 
 PREFETCHED_BY = {
     "tf.data": "dataset.prefetch(tf.data.AUTOTUNE)",

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.guard import RankLate, WorldFormed
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.rules.questions.trains_apart import trains_apart
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.guard import RankLate, WorldFormed
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.trains_apart import trains_apart
 
 
 @rule(

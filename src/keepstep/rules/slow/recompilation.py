@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.training import Recompiling
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.training import Recompiling
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 _STEP = lazy_pattern(r"(?i)train|step|update|loss|grad|forward")
 STORM = 3

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.training import Slowness, StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.training import Slowness, StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 FEWEST_RANKS = 3
 FEWEST_READINGS = 2

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.guard import CollectivesIssued, RankDoing
-from keepstep.core.facts.process import StackDump
-from keepstep.core.trails import SCRIPTS
-from keepstep.core.wait_graph import GroupRecords, Origins, Reached, origins
-from keepstep.core.waits import awaits_others, waits_in
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.guard import CollectivesIssued, RankDoing
+from keepstep.model.facts.process import StackDump
+from keepstep.signals.collective_history import SCRIPTS
+from keepstep.signals.waits import awaits_others, waits_in
+from keepstep.story.wait_graph import GroupRecords, Origins, Reached, origins
 
 Noted = Evidence[CollectivesIssued]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import CollectiveCalled
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.sync import CollectiveCalled
 from keepstep.rules.sync._waiting import who
 
 Called = Evidence[CollectiveCalled]

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.core import wording
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import CoreDump, ExceptionRaised, FatalSignal, Frame, ProcessSeen
-from keepstep.core.facts.sync import CollectiveTimeout, StacksAtLimit
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.stacks import base_name, innermost_user
-from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
+from keepstep.base import wording
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import PeerLost
+from keepstep.model.facts.process import CoreDump, ExceptionRaised, FatalSignal, Frame, ProcessSeen
+from keepstep.model.facts.sync import CollectiveTimeout, StacksAtLimit
+from keepstep.model.facts.training import StepSeen
 from keepstep.rules.sync._told_stacks import processes
+from keepstep.signals.stacks import base_name, innermost_user
+from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in
 
 _INTERRUPTED = ("KeyboardInterrupt", "SystemExit", "SignalException", "GeneratorExit", "CancelledError")
 _POINT_TO_POINT = lazy_pattern(r"send|recv", most=80)

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective
-from keepstep.core.identity import everyone
-from keepstep.core.stacks import place
-from keepstep.core.wait_graph import GroupRecords, Reached
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective
+from keepstep.model.identity import everyone
+from keepstep.signals.stacks import place
+from keepstep.story.wait_graph import GroupRecords, Reached
 
 Entry = Evidence[RecordedCollective]
 

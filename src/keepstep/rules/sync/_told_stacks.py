@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessSeen, StackDump
-from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessSeen, StackDump
+from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in
 
 Stack = Evidence[StackDump]
 

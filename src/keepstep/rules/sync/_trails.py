@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from keepstep.core import trails
-from keepstep.core.contracts import Difference, Subject
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import CollectivesIssued, ContractBroken, RankStopped
-from keepstep.core.trails import SCRIPTS, Issued, Mismatch
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import CollectivesIssued, ContractBroken, RankStopped
+from keepstep.signals import collective_history
+from keepstep.signals.collective_history import SCRIPTS, Issued, Mismatch
+from keepstep.signals.contracts import Difference, Subject
 
 Told = tuple[Mismatch, tuple[Evidence[Fact], ...]]
 
@@ -57,7 +57,11 @@ def _told(seen: EvidenceSet, until: float = math.inf) -> Told | None:
 def _by_trails(seen: EvidenceSet, until: float = math.inf) -> Told | None:
     for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)):
         last = _last(seen, group, until)
-        found = trails.mismatch({rank: _trail(e) for rank, e in last.items()}, group) if group != SCRIPTS else None
+        found = (
+            collective_history.mismatch({rank: _trail(e) for rank, e in last.items()}, group)
+            if group != SCRIPTS
+            else None
+        )
         if found is not None:
             return found, tuple(last[rank] for _, ranks in found.values for rank in ranks)[:8]
     return None
@@ -78,7 +82,7 @@ def _by_boxes(seen: EvidenceSet) -> Told | None:
         peers = {
             peer: _trail(e) for peer, e in whole.items() if peer != rank and abs(e.fact.steps - box.fact.steps) <= 1
         }
-        found = trails.mismatch({rank: last, **peers}, alike=0)
+        found = collective_history.mismatch({rank: last, **peers}, alike=0)
         if found is not None and found.sequence == last[0].sequence and any(rank in ranks for _, ranks in found.values):
             history = [each for each in next(iter(peers.values())) if each.sequence < found.sequence]
             issued = {
@@ -87,7 +91,7 @@ def _by_boxes(seen: EvidenceSet) -> Told | None:
                 for each in trail
                 if each.sequence == found.sequence
             }
-            return replace(found, odd=trails.odd(issued, history)), (box, *(whole[peer] for peer in peers))
+            return replace(found, odd=collective_history.odd(issued, history)), (box, *(whole[peer] for peer in peers))
     return None
 
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sized
 
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, Frame
-from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.stacks import innermost_user
-from keepstep.core.wait_graph import GroupRecords, Reached, origins
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised, Frame
+from keepstep.model.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
+from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.signals.stacks import innermost_user
+from keepstep.story.wait_graph import GroupRecords, Reached, origins
 
 NEAR = 4
 """The most lines between a watchdog's message and the status that belongs to it."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from keepstep.core import wording
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.sync import RecordedCollective, SendsUnrecorded
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wait_graph import Collective, Source, Stuck, origins
+from keepstep.base import wording
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.sync import RecordedCollective, SendsUnrecorded
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.sync._recorded import Entry, Group, called, groups, is_pending, recorded, records, unreadable, words
+from keepstep.story.wait_graph import Collective, Source, Stuck, origins
 
 MOST_SHOWN = 8
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.guard import CollectivesIssued, ContractBroken
-from keepstep.core.finding import RUN_FOLDER, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.trails import Mismatch
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.own_exception import left_by_own_exception
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.guard import CollectivesIssued, ContractBroken
+from keepstep.model.finding import RUN_FOLDER, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.own_exception import left_by_own_exception
 from keepstep.rules.sync._trails import first_mismatch
+from keepstep.signals.collective_history import Mismatch
 
 
 @rule(

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CollectiveProgress, CollectiveTimeout
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import CollectiveCalled, CollectiveMismatch, CollectiveProgress, CollectiveTimeout
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.sync._calls import differing_calls
 from keepstep.rules.sync._trails import first_mismatch
 from keepstep.rules.sync._waiting import differing, group_of, waiting, who

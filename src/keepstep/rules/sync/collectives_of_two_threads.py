@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import StackDump
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.waits import WaitKind, waits_in
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import StackDump
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.sync._told_stacks import of_a_crash, processes
+from keepstep.signals.waits import WaitKind, waits_in
 
 
 @rule(

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import clearly_after
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing, RecordedCollective, TimeoutHeardOf
-from keepstep.core.facts.training import PhaseSeen
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import late
+from keepstep.base.wording import duration
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectFailed, PeerLost, RdmaTrouble
+from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing, RecordedCollective, TimeoutHeardOf
+from keepstep.model.facts.training import PhaseSeen
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.timelines import late
 from keepstep.rules.sync._waiting import also_there, entered, group_of, occupied, others, waiting, was, who
+from keepstep.story.rank_endings import clearly_after
 
 FEW = 100
 """Sequence numbers further apart than this hardly belong to the same group."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import ends_of
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import CollectivesIssued, RankEnded
-from keepstep.core.facts.network import PeerLost, RendezvousTimeout
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.facts.training import StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.trails import SCRIPTS
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import ever_done, says_done, says_it_leaves
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import CollectivesIssued, RankEnded
+from keepstep.model.facts.network import PeerLost, RendezvousTimeout
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.model.facts.training import StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.timelines import ever_done, says_done, says_it_leaves
+from keepstep.signals.collective_history import SCRIPTS
+from keepstep.story.rank_endings import ends_of
 
 Finished = dict[int, Evidence[Fact]]
 SEEN_LATER_S = 2.0

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from keepstep.core import wording
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.sync import RecordedCollective
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
+from keepstep.base import wording
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.sync import RecordedCollective
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.sync._recorded import Entry, Group, groups, is_pending, words
 
 _SIZES_MAY_DIFFER = (

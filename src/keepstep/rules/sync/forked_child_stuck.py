@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core import wording
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ProcessSeen, StackDump
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.stacks import Whose, innermost_user, place, whose
-from keepstep.rules.questions.processes import parent_of
+from keepstep.base import wording
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ProcessSeen, StackDump
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import parent_of
+from keepstep.signals.stacks import Whose, innermost_user, place, whose
 
 _FORKED = lazy_pattern(r"multiprocessing/popen_fork\.py$")
 _ACQUIRES = lazy_pattern(r"^(?:lock_PyThread_acquire_lock|rlock_acquire|acquire_timed|PyThread_acquire_lock)")

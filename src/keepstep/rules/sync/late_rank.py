@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout, Why
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import AT, Late, late
-from keepstep.rules.questions.too_late import came_too_late, gave_up
+from keepstep.base.wording import duration
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout, Why
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.late_arrivals import came_too_late, gave_up
+from keepstep.rules.asking.timelines import AT, Late, late
 from keepstep.rules.sync._waiting import was
 
 MOST = 2

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.network import PeerLost
+from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.model.facts.training import Phase, PhaseSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 
 @rule(

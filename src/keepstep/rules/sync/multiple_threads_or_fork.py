@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal
-from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal
+from keepstep.model.facts.sync import CollectiveTimeout, ForkOrThread
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 START_METHOD = "start method"
 _WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import ends_of, is_supervised
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.arriving import RanksArriving
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankDoing, RankEnded, WorldFormed
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.arrivals import missing_from, ranks_started, still_waiting
+from keepstep.base.wording import duration
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.arrivals import RanksArriving
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import RankDoing, RankEnded, WorldFormed
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.waits_at_start import missing_from, ranks_started, still_waiting
+from keepstep.story.rank_endings import ends_of, is_supervised
 
 STARTS_S = 20.0
 """How long the other ranks may wait for one that is still starting."""

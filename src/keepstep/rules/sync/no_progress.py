@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import clearly_after
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.sync import CollectiveTimeout, NoProgress, RanksMissing, TimeoutHeardOf
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration
-from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.questions.timelines import behind, late
+from keepstep.base.wording import duration
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.sync import CollectiveTimeout, NoProgress, RanksMissing, TimeoutHeardOf
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.timelines import behind, late
+from keepstep.story.rank_endings import clearly_after
 
 
 @rule(

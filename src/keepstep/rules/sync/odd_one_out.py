@@ -7,19 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.core import wording
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.identity import everyone
-from keepstep.core.rule import rule
-from keepstep.core.stacks import Whose, innermost_user, place, whose
-from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
-from keepstep.rules.questions.processes import parent_of
+from keepstep.base import wording
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import Frame, ProcessSeen, StackDump
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.identity import everyone
+from keepstep.model.rule import rule
+from keepstep.rules.asking.process_endings import parent_of
 from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync._waiting import was
+from keepstep.signals.stacks import Whose, innermost_user, place, whose
+from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in
 
 BUSY = 0.5
 """The share of one core at which a rank counts as working, however long it takes."""

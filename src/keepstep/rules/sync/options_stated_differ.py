@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.contracts import Subject
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.guard import ContractBroken, ContractStated
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.rules.questions.contracts import broken_contracts
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.guard import ContractBroken, ContractStated
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
+from keepstep.rules.asking.stated_differences import broken_contracts
 from keepstep.rules.sync._waiting import differing
+from keepstep.signals.contracts import Subject
 
 
 @rule(

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised, StackDump
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised, StackDump
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.sync._places import Place, listing, places
 from keepstep.rules.sync._waiting import group_of, others
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.data import CorruptData, DownloadSeen
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.sync import SharedStateRace
-from keepstep.core.facts.training import StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.data import CorruptData, DownloadSeen
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.sync import SharedStateRace
+from keepstep.model.facts.training import StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 
 _MAKES = lazy_pattern(r"^(?:mkdir|makedirs|symlink|link|rename|replace|move|copytree)$")
 _REMOVES = lazy_pattern(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace|move|onerror|scandir)$")

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.sync import ModelsDiffer, ReplicasDiffer
-from keepstep.core.facts.training import NonFinite
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.sync import ModelsDiffer, ReplicasDiffer
+from keepstep.model.facts.training import NonFinite
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.sync._counts import of_no_model
 from keepstep.rules.sync._waiting import who
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.cluster import AgreedSetting
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.cluster import AgreedSetting
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.config._exports import export
 
 

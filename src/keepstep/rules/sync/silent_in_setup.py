@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.network import AddressMap, InterfaceUsed, TransportUsed
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
-from keepstep.core.facts.sync import CollectiveTimeout
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.network import AddressMap, InterfaceUsed, TransportUsed
+from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, Loudness
+from keepstep.model.facts.sync import CollectiveTimeout
+from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 _SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
 """Messages of a program that is about to work with other ranks, whether or not we see those."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import StackDump
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.stacks import innermost_user, place
-from keepstep.core.waits import WaitKind, awaits_others
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import StackDump
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.sync._told_stacks import Process, of_a_crash, processes
 from keepstep.rules.sync._waiting import was
+from keepstep.signals.stacks import innermost_user, place
+from keepstep.signals.waits import WaitKind, awaits_others
 
 
 @rule(

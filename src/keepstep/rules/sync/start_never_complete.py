@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import PeerAwaited
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.identity import everyone
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.network import PeerAwaited
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.identity import everyone
+from keepstep.model.rule import rule
 from keepstep.rules.network.never_answered import interrupted, trained_before
 
 OFTEN = 2

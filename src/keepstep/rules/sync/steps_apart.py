@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 
 FAR = 100
 """Ranks that wait for each other cannot be this many steps apart."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import ended_by_hand, waited_to_the_end
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import PeersWait, RankDoing, RankStopped
-from keepstep.core.facts.process import StackDump
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks as say_ranks
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import PeersWait, RankDoing, RankStopped
+from keepstep.model.facts.process import StackDump
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.sync._awaited import by_guards, by_steps
 from keepstep.rules.sync._waiting import was
+from keepstep.story.rank_endings import ended_by_hand, waited_to_the_end
 
 FLOOR_S = 60.0
 STEPS = 20

@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from keepstep.core import wording
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import ProcessSeen
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.waits import WaitKind
+from keepstep.base import wording
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import ProcessSeen
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
+from keepstep.signals.waits import WaitKind
 
 OF_PARTS = lazy_pattern(r"send|recv", most=80)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.core.facts.platform import TpuBusy
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Fix, Found, Safety
-from keepstep.core.rule import rule
-from keepstep.rules.questions.exceptions import ranks_told
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.model.facts.platform import TpuBusy
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Fix, Found, Safety
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import ranks_told
 
 
 @rule(

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import TpuInitFailed
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
-from keepstep.rules.questions.exceptions import ranks_told
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.platform import TpuInitFailed
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import ranks_told
 
 SLOW_TO_START = "taking more than"
 FIXES = (

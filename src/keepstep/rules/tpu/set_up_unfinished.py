@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import TpuInitFailed
-from keepstep.core.facts.process import FatalSignal, NativeAbort
-from keepstep.core.finding import Confidence, Found, Standing
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.platform import TpuInitFailed
+from keepstep.model.facts.process import FatalSignal, NativeAbort
+from keepstep.model.finding import Confidence, Found, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.tpu.initialization_failure import FIXES, SLOW_TO_START
 
 

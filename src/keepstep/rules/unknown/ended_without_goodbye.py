@@ -5,16 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import BOX_S, SUPERVISOR, ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankDoing, RankEnded
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.rules.questions.who_killed import WHO_KILLED
+from keepstep.base.wording import count
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import RankDoing, RankEnded
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.who_killed import WHO_KILLED
+from keepstep.story.rank_endings import (
+    BOX_S,
+    SUPERVISOR,
+    ended_well,
+    ends_of,
+    exit_of,
+    is_supervised,
+    raised_by,
+    stopped_before,
+)
 
 _NEXT_TIME = Fix(do="make native crashes print their stack next time", command="export PYTHONFAULTHANDLER=1")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.base.wording import shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import Raised, ranks_told, short_type
 from keepstep.rules.last_resort.naming import Named, named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
-from keepstep.rules.questions.exceptions import Raised, ranks_told, short_type
 
 
 @rule(

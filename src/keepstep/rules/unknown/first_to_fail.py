@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import (
+from keepstep.base.wording import duration, shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import (
     ErrorSaid,
     ExceptionRaised,
     FatalSignal,
@@ -16,14 +17,13 @@ from keepstep.core.facts.process import (
     ProcessExited,
     TracebackCut,
 )
-from keepstep.core.facts.training import StreamEnded
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.first_rank import first_exits
-from keepstep.core.rule import rule
-from keepstep.core.wording import duration, shorten
+from keepstep.model.facts.training import StreamEnded
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import at_teardown, is_wrapper, short_type, user_frame
 from keepstep.rules.last_resort.last_errors import Said, last_errors, named_by_last_errors
 from keepstep.rules.last_resort.naming import Named
-from keepstep.rules.questions.exceptions import at_teardown, is_wrapper, short_type, user_frame
+from keepstep.story.first_rank import first_exits
 
 MOST_SHOWN = 4
 SILENT_S = 30.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.ends import stopped_before
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankEnded
-from keepstep.core.facts.process import CoreDump, ProcessExited
-from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.core.rule import rule
-from keepstep.core.wording import ranks
-from keepstep.rules.questions.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
+from keepstep.base.wording import ranks
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import RankEnded
+from keepstep.model.facts.process import CoreDump, ProcessExited
+from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.model.rule import rule
+from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
+from keepstep.story.rank_endings import stopped_before
 
 LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGQUIT")
 

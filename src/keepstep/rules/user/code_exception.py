@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
-from keepstep.core.wording import called, ranks, shorten
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import called, ranks, shorten
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
 from keepstep.rules.last_resort.naming import named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
-from keepstep.rules.questions.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
 
 OF_THE_SYSTEM = frozenset(
     {

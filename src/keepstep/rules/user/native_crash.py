@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
-from keepstep.core.stacks import Whose
-from keepstep.rules.questions.blame import blame, called_from, grouped, innermost, names, standing_of
-from keepstep.rules.questions.crash import crashes
-from keepstep.rules.questions.processes import OF_A_DEAD_RANK
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.process import CoreDump, FatalSignal, NativeAbort
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
+from keepstep.rules.asking.crash import crashes
+from keepstep.rules.asking.crashed_code import blame, called_from, grouped, innermost, names, standing_of
+from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK
+from keepstep.signals.stacks import Whose
 
 
 @rule(

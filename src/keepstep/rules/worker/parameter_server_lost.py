@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, ServerStarted
-from keepstep.core.facts.platform import ParameterServerLost
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectFailed, ServerStarted
+from keepstep.model.facts.platform import ParameterServerLost
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.model.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting
 
 

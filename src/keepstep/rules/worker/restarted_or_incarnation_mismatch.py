@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.network import ConnectFailed, RendezvousClosed, ServerStarted
-from keepstep.core.facts.platform import MemberRestarted
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.network import ConnectFailed, RendezvousClosed, ServerStarted
+from keepstep.model.facts.platform import MemberRestarted
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
+from keepstep.rules.asking.who_killed import HOW_PODS_ENDED
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.questions.who_killed import HOW_PODS_ENDED
 
 
 @rule(

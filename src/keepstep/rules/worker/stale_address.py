@@ -6,18 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.lives import EndpointGiven, LifeBegan, LifeEnded
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.process import FatalSignal
-from keepstep.core.facts.resource import OomKilled
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Confidence, Fix, Found, Standing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.process import FatalSignal
+from keepstep.model.facts.resource import OomKilled
+from keepstep.model.facts.restarts import EndpointGiven, LifeBegan, LifeEnded
+from keepstep.model.facts.training import StepSeen
+from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.model.rule import rule
 
 _DEADLY: tuple[type[Fact], ...] = (FatalSignal, OomKilled)
 _PLACE = lazy_pattern(r"^\[?(?P<host>[\w.\-:%]+?)\]?(?::|<)(?P<port>\d{2,5})>?$")

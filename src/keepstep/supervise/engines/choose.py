@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from keepstep.cluster.kubernetes import node_of
 from keepstep.errors import UserError
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.slurm_step import is_batch, is_step, not_by_srun
-from keepstep.supervise.engines.wanted import Wanted
 
 if TYPE_CHECKING:
-    from keepstep.supervise.nodes.station import Station
+    from keepstep.supervise.nodes.node_settings import Station
 
 FOR_USERS = ("kubernetes", "meet", "ray", "slurm", "ssh")
 ENGINES = (*FOR_USERS, "pipe", "ray_agent", "ray_lead")

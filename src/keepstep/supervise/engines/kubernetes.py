@@ -13,16 +13,16 @@ import re
 import socket
 from collections.abc import Mapping
 
+from keepstep.base.whole_numbers import whole
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.cluster.kubernetes import node_of, own_pod
-from keepstep.core.numbers import whole
 from keepstep.errors import UserError
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.decide.final_status import Statuses
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes import secret as secrets
 from keepstep.supervise.nodes.dial import connect
 from keepstep.supervise.nodes.link import Link
-from keepstep.supervise.nodes.station import FIRST_S, Station
-from keepstep.supervise.statuses import Statuses
+from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 PORT = 23400
 """Where pod 0 listens, unless --meet says otherwise. Every pod has an address of its own, so runs do not collide."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from keepstep.cluster.address import read_address
 from keepstep.errors import UserError
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes import secret as secrets
+from keepstep.supervise.nodes.agent.lease import LONGEST_S
 from keepstep.supervise.nodes.dial import connect
-from keepstep.supervise.nodes.lease import LONGEST_S
 from keepstep.supervise.nodes.link import Link
-from keepstep.supervise.nodes.station import FIRST_S, Station
+from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 CONNECT_S, HANDSHAKE_S = 3.0, 12.0
 HINT = (

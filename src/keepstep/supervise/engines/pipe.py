@@ -8,9 +8,9 @@ import socket
 from collections.abc import Mapping
 
 from keepstep.errors import UserError
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes.links import CannotConnect, Link, over_pipe
-from keepstep.supervise.nodes.station import Station
+from keepstep.supervise.nodes.node_settings import Station
 
 
 def station(wanted: Wanted, env: Mapping[str, str]) -> Station:

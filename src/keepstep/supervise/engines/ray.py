@@ -17,17 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstep.core.wording import count
+from keepstep.base.wording import count
 from keepstep.supervise.engines import ray_cluster
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.ray_actor import AgentHost
 from keepstep.supervise.engines.ray_cluster import RayNode, first_line
-from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.nodes import secret as run_secret
-from keepstep.supervise.nodes.gathering import Gathering
+from keepstep.supervise.nodes.lead.rendezvous import Gathering
 from keepstep.supervise.nodes.links import Hub
 from keepstep.supervise.nodes.messages import NEVER
+from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 from keepstep.supervise.nodes.secret import Secret
-from keepstep.supervise.nodes.station import FIRST_S, Station
 
 ROUND_S = 0.5
 VIEW_S = 2.0

@@ -12,11 +12,11 @@ from typing import Any
 
 from keepstep.errors import UserError
 from keepstep.supervise.engines.meet import CONNECT_S
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes.dial import connect
 from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.node_settings import Station
 from keepstep.supervise.nodes.secret import Secret
-from keepstep.supervise.nodes.station import Station
 
 MOST_BYTES = 10_000
 GIVE_UP_S = 10.0

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from keepstep.base.lazy_dataclass import dataclass
 from keepstep.cluster.address import read_address
-from keepstep.core.lazy_dataclass import dataclass
 from keepstep.errors import UserError
 
 PROBE_S = 5.0

@@ -23,14 +23,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keepstep.core.facts.nodes import NodeLost
 from keepstep.errors import UserError
+from keepstep.model.facts.nodes import NodeLost
 from keepstep.supervise.engines import ray, ray_cluster
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.ray_cluster import first_line, ray_module
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.nodes.lead.leadership import Inherited
 from keepstep.supervise.nodes.messages import NEVER
-from keepstep.supervise.nodes.office import Inherited
-from keepstep.supervise.nodes.station import Station
+from keepstep.supervise.nodes.node_settings import Station
 
 NAMESPACE = "keepstep"
 MOST_RESTARTS = 20

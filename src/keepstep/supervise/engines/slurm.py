@@ -15,21 +15,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from keepstep.base.launchers import SLURM
+from keepstep.base.safe_files import open_private
+from keepstep.base.wording import count
 from keepstep.cluster.slurm import expand_counts, expand_hosts
-from keepstep.core.launchers import SLURM
-from keepstep.core.private_files import open_private
-from keepstep.core.wording import count
 from keepstep.errors import UserError
-from keepstep.sources import slurm_task, slurm_word
-from keepstep.sources.slurm_word import JobNow
-from keepstep.supervise.engines.slurm_office import SlurmOffice
+from keepstep.sources.schedulers import slurm_controller, slurm_task
+from keepstep.sources.schedulers.slurm_controller import JobNow
+from keepstep.supervise.engines.nodes_asked_for import Wanted
+from keepstep.supervise.engines.slurm_leadership import SlurmOffice
 from keepstep.supervise.engines.slurm_start import warnings
 from keepstep.supervise.engines.slurm_step import SRUN, is_batch, not_by_srun, number, tasks_of
-from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.launch import launcher_of
 from keepstep.supervise.nodes import secret as secrets
+from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 from keepstep.supervise.nodes.secret import Secret
-from keepstep.supervise.nodes.station import FIRST_S, Station
+from keepstep.supervise.start.launch import launcher_of
 
 SECRET_S = 30.0
 """Until the leader's file must be there: Slurm starts all tasks of a step at about the same time."""
@@ -167,7 +167,7 @@ def _end(env: Mapping[str, str], may_requeue: bool, run: str, status: int) -> No
     for path in Path(".keepstep").glob(f"{run}.*.agent"):  # of agents that were killed, where nodes share the folder
         _remove(path)
     job = env.get("SLURM_JOB_ID", "")
-    now = slurm_word.job_now(job)
+    now = slurm_controller.job_now(job)
     if status == SIGTERM_STATUS and may_requeue:
         _requeue(job, now)
     elif not isinstance(now, str) and now.batch_host is not None and now.batch_host not in expand_hosts(now.nodes):
@@ -185,7 +185,7 @@ def _requeue(job: str, now: JobNow | str) -> None:
         why = now if isinstance(now, str) else f"Slurm says it is {now.state}"
         print(f"keepstep: job {job} is not requeued: {why}", file=sys.stderr)
         return
-    trouble = slurm_word.requeue(job)
+    trouble = slurm_controller.requeue(job)
     done = f"cannot be requeued: {trouble}" if trouble else "goes back into the queue (--requeue)"
     print(f"keepstep: job {job} {done}", file=sys.stderr, flush=True)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from keepstep.sources import slurm_word
+from keepstep.sources.schedulers import slurm_controller
 
 _FLAGS = "kKlQuvsHEIOX"
 """srun's short options without a value: several may be one word, as in ``-lk``."""
@@ -16,15 +16,15 @@ def warnings(env: Mapping[str, str], node: str) -> list[str]:
     """What is missing, for the leader to say at the start."""
     job, step = env.get("SLURM_JOB_ID", ""), env.get("SLURM_STEP_ID", "")
     found = []
-    srun = slurm_word.srun_words(f"{job}.{step}", node)
+    srun = slurm_controller.srun_words(f"{job}.{step}", node)
     if srun is not None:
         options = options_of(srun[1:])
         if not _says_no_kill(options.get("--no-kill"), env.get("SLURM_NO_KILL")):
             found.append("srun was started without --no-kill: Slurm ends all of the step when one node fails")
         bad = options.get("--kill-on-bad-exit", env.get("SLURM_KILL_BAD_EXIT"))
-        if (bad if bad is not None else slurm_word.setting("KillOnBadExit")) not in ("0", None):
+        if (bad if bad is not None else slurm_controller.setting("KillOnBadExit")) not in ("0", None):
             found.append("add --kill-on-bad-exit=0 to srun: without it, Slurm ends all nodes when one agent fails")
-    script = slurm_word.batch_script(job)
+    script = slurm_controller.batch_script(job)
     if script is not None and "SBATCH_NO_KILL" not in env and not script_says_no_kill(script):
         found.append(
             "the batch script has no line `#SBATCH --no-kill`: unless sbatch was given it, Slurm ends the job when one "

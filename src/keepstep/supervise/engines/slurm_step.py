@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keepstep.core.launchers import SLURM, first_set
+from keepstep.base.launchers import SLURM, first_set
 from keepstep.errors import UserError
-from keepstep.supervise.engines.wanted import Wanted
+from keepstep.supervise.engines.nodes_asked_for import Wanted
 
 SRUN = "srun --ntasks-per-node=1 --no-kill --kill-on-bad-exit=0 keepstep run"
 

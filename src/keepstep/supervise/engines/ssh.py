@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from keepstep.errors import UserError
-from keepstep.sources.ssh import SSH, hosts_of
-from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.lease import LONGEST_S
+from keepstep.sources.host.ssh import SSH, hosts_of
+from keepstep.supervise.engines.nodes_asked_for import Wanted
+from keepstep.supervise.nodes.agent.lease import LONGEST_S
 from keepstep.supervise.nodes.links import Hub
-from keepstep.supervise.nodes.station import FIRST_S, Station
+from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 ALIVE = ("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=5")
 """ssh gives up a silent host after 18 s: later than the leader, and a host that is gone does not hold ssh for ever."""

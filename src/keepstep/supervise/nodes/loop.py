@@ -30,7 +30,7 @@ from keepstep.supervise.nodes.link import (
 from keepstep.supervise.nodes.messages import Message
 from keepstep.supervise.nodes.queues import Inbox
 from keepstep.supervise.nodes.wire import Wire, words_for
-from keepstep.supervise.priority import promptly
+from keepstep.supervise.start.priority import promptly
 
 TURN = 256 << 10
 """Bytes of one connection at a time, so none makes the others wait."""

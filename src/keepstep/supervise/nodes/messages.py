@@ -9,10 +9,10 @@ import re
 from enum import Enum
 from typing import Any
 
-from keepstep.core import foreign_json
-from keepstep.core.codec import build
-from keepstep.core.lazy_dataclass import dataclass
-from keepstep.supervise.layout import Layout, Seat
+from keepstep.base import foreign_json
+from keepstep.base.lazy_dataclass import dataclass
+from keepstep.model.codec import build
+from keepstep.supervise.start.layout import Layout, Seat
 
 LARGEST = 4 << 20
 """Bytes of one message. Evidence travels in smaller pieces."""
@@ -108,7 +108,7 @@ class Happened(Message):
 
     attempt: int
     what: str
-    """The value of a :class:`keepstep.supervise.situation.Happened`."""
+    """The value of a :class:`keepstep.supervise.decide.situation.Happened`."""
     rank: int | None = None
     exit: Gone | None = None
     quiet_s: float | None = None

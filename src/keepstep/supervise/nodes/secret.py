@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from keepstep.core.private_files import open_private, open_regular
+from keepstep.base.safe_files import open_private, open_regular
 from keepstep.errors import UserError
 
 VARIABLE = "KEEPSTEP_SECRET"

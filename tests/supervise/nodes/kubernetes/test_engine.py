@@ -8,11 +8,11 @@ import socket
 import pytest
 
 from keepstep.errors import UserError
+from keepstep.supervise.decide.final_status import AS_IT_IS, Statuses
 from keepstep.supervise.engines import kubernetes
 from keepstep.supervise.engines.choose import engine_of
-from keepstep.supervise.engines.wanted import Wanted
-from keepstep.supervise.nodes.station import Station
-from keepstep.supervise.statuses import AS_IT_IS, Statuses
+from keepstep.supervise.engines.nodes_asked_for import Wanted
+from keepstep.supervise.nodes.node_settings import Station
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KEEPSTEP_SECRET": "0123456789abcdef" * 4}
 TWO = Wanted(nodes="2", per_node=4)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from keepstep.errors import UserError
-from keepstep.sources.slurm_task import Task
-from keepstep.sources.slurm_word import JobNow
+from keepstep.sources.schedulers.slurm_controller import JobNow
+from keepstep.sources.schedulers.slurm_task import Task
 from keepstep.supervise.engines import slurm
 from keepstep.supervise.engines.choose import engine_of, station_of
-from keepstep.supervise.engines.slurm_office import SlurmOffice
+from keepstep.supervise.engines.nodes_asked_for import Wanted
+from keepstep.supervise.engines.slurm_leadership import SlurmOffice
 from keepstep.supervise.engines.slurm_start import options_of, script_says_no_kill
-from keepstep.supervise.engines.wanted import Wanted
 from keepstep.supervise.nodes import secret as secrets
 from keepstep.supervise.nodes.links import CannotConnect
 

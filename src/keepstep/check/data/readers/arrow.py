@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from keepstep.base.wording import shorten
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.readers.parquet import arrow_values
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.wording import shorten
 from keepstep.parse.formats.data.bad import Bad
 
 MAGIC = b"ARROW1"

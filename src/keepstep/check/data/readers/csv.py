@@ -6,12 +6,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
+from keepstep.base.wording import count
 from keepstep.check.data.lines import TOO_LONG, lines_of
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.wording import count
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 MOST_ROW_LINES = 10_000
 """A quoted cell may hold line ends, but not so many: then a quote is not closed."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from keepstep.base.wording import shorten
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.wording import shorten
 from keepstep.parse.formats.data.bad import Bad
 
 MOST_DATASETS = 100_000

@@ -11,7 +11,7 @@ from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 FIRST_RECORDS = 100
 _TYPES = {str: "text", bool: "bool", int: "number", float: "number", list: "list", dict: "table", type(None): "null"}

@@ -6,14 +6,14 @@ from __future__ import annotations
 import zipfile
 import zlib
 
+from keepstep.base.wording import shorten, size
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.readers.npy import field_of
 from keepstep.check.data.source import LARGEST_WHOLE, Source
 from keepstep.check.data.units import Asked, Looked
-from keepstep.core.wording import shorten, size
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.npy_header import NotNpy, NpyHeader, read_header
-from keepstep.sources.unpack import ALWAYS, MOST_BYTES, MOST_TIMES, TooMuch
+from keepstep.sources.files.unpack import ALWAYS, MOST_BYTES, MOST_TIMES, TooMuch
 
 PIECE = 1 << 20
 MOST_MEMBERS = 1_000_000

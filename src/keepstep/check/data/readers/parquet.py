@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from keepstep.base.wording import shorten, size
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.wording import shorten, size
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.unpack import ALWAYS, MOST_TIMES, TooMuch
+from keepstep.sources.files.unpack import ALWAYS, MOST_TIMES, TooMuch
 
 ROWS = 64 << 10
 """Rows decoded at once: what a column chunk of any size needs in memory."""

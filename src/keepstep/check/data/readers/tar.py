@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from keepstep.base.wording import listing
 from keepstep.check.data.members import wrong_with
 from keepstep.check.data.source import LARGEST_WHOLE, Joined, Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.wording import listing
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.tar_header import BLOCK, ZEROS, NotAHeader, TarHeader, pax_fields, read_header
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 MOST_SAMPLES_KEPT = 200_000
 """Samples whose parts are remembered: enough to know which parts are usual."""

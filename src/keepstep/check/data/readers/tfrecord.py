@@ -11,7 +11,7 @@ from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.example_proto import Feature, NotAnExample, features, whole_numbers
 from keepstep.parse.formats.data.tfrecord import Walk
-from keepstep.sources.unpack import Damaged, TooMuch
+from keepstep.sources.files.unpack import Damaged, TooMuch
 
 FIRST_RECORDS = 20
 """The schema is that of the first records."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 
+from keepstep.base.safe_files import open_regular
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
-from keepstep.core.private_files import open_regular
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.token_headers import TokenIndex, header_tokens, read_index
 

@@ -9,11 +9,11 @@ import math
 import os
 from collections.abc import Callable, Iterator
 
+from keepstep.base import foreign_json
+from keepstep.base.safe_files import open_regular
+from keepstep.base.wording import shorten
 from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.units import Asked, Field, Looked, Unit
-from keepstep.core import foreign_json
-from keepstep.core.private_files import open_regular
-from keepstep.core.wording import shorten
 from keepstep.parse.formats.data.bad import Bad
 
 LARGEST_CHUNK = 1 << 30

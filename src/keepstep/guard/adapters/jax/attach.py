@@ -7,19 +7,19 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-from keepstep.guard.adapters.jax import input, posthook, saves, world
-from keepstep.guard.adapters.jax.apart import Apart
-from keepstep.guard.adapters.jax.contracts import Programs
-from keepstep.guard.adapters.jax.idle import Idle
+from keepstep.guard.adapters.jax import checkpoints, execution_hook, input, world
+from keepstep.guard.adapters.jax.execution_hook import PART
+from keepstep.guard.adapters.jax.executions import Runs
+from keepstep.guard.adapters.jax.idle_devices import Idle
 from keepstep.guard.adapters.jax.lockstep import Lockstep
-from keepstep.guard.adapters.jax.posthook import PART
+from keepstep.guard.adapters.jax.program_contracts import Programs
 from keepstep.guard.adapters.jax.recompiles import Recompiles
-from keepstep.guard.adapters.jax.runs import Runs
+from keepstep.guard.adapters.jax.trains_apart import Apart
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.guard.transport import interface
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.protocols import Adapts
 
 OWN_NAMES = ("_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
 OPTIONS = (
@@ -45,7 +45,7 @@ def attach(session: Adapts, module: Any) -> None:
         with session.part("JAX's input"):
             input.watch(session, module, programs, runs)
     with session.part("JAX's checkpoints"):
-        saves.watch(session)
+        checkpoints.watch(session)
     with contextlib.suppress(Exception):  # keep the guard's frames out of the user's traceback
         from jax._src import traceback_util
 
@@ -88,7 +88,7 @@ def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple
     else:
         session.uncovered("compilations of JAX", "this version compiles elsewhere")
     try:
-        posthook.watch(session, runs)
+        execution_hook.watch(session, runs)
     except Exception as error:
         session.uncovered("steps of JAX after the first", f"this version has no hook after an execution ({error})")
     return runs, programs

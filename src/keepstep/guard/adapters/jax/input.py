@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.contracts import Subject
-from keepstep.guard.adapters.jax.fed import CALLBACK, PARTS, Made
-from keepstep.guard.importing import after_import
+from keepstep.guard.adapters.jax.batch_hashes import CALLBACK, PARTS, Made
+from keepstep.guard.import_hook import after_import
+from keepstep.signals.blackbox import Phase
+from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.jax.contracts import Program, Programs
-    from keepstep.guard.adapters.jax.runs import Runs
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.adapters.jax.executions import Runs
+    from keepstep.guard.adapters.jax.program_contracts import Program, Programs
+    from keepstep.guard.protocols import Adapts
 
 PART, HASHES = "JAX's input", "hashes of JAX's batches"
 _INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)

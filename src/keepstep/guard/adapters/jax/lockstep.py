@@ -19,11 +19,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from keepstep.core.contracts import KEPT, Subject
-from keepstep.guard.user_line import line_of_thread
+from keepstep.guard.record.user_line import line_of_thread
+from keepstep.signals.contracts import KEPT, Subject
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Compares
+    from keepstep.guard.protocols import Compares
 
 TOPIC = "at program"
 REMEMBERED = 2000

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Reports
+    from keepstep.guard.protocols import Reports
 
 OFTEN = 5
 """Compilations of one function after the first step, in..."""

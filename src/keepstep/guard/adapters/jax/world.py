@@ -14,13 +14,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.contracts import Subject
-from keepstep.guard.adapters.jax.cluster import await_coordinator
-from keepstep.guard.arriving import rendezvous
+from keepstep.guard.adapters.jax.detect_cluster import await_coordinator
+from keepstep.guard.agree.arrivals import rendezvous
+from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.lockstep import Lockstep
-    from keepstep.guard.needs import Adapts, Compares
+    from keepstep.guard.protocols import Adapts, Compares
 
 STALLED_S = 3.0
 """After this long without a step, a rank asks whether another one has left."""

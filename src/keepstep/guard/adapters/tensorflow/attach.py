@@ -12,22 +12,22 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.tensorflow import (
-    apart,
+    batches_in_graph,
     checkpoints,
-    communication,
-    drawn,
-    finite,
     input,
     keras,
-    programs,
-    shares,
-    worlds,
+    non_finite,
+    traced_functions,
+    trains_apart,
+    transport,
+    uneven_batches,
+    world,
 )
-from keepstep.guard.adapters.tensorflow.state import State, inside
+from keepstep.guard.adapters.tensorflow.tensorflow_state import State, inside
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.protocols import Adapts
 
 
 def attach(session: Adapts, module: Any) -> None:
@@ -37,15 +37,15 @@ def attach(session: Adapts, module: Any) -> None:
     with session.part("tensorflow context"):
         state.executing_eagerly = inside("eager.context").executing_eagerly
     for name, part in (
-        ("worlds", worlds),
-        ("communication", communication),
-        ("programs", programs),
+        ("worlds", world),
+        ("communication", transport),
+        ("programs", traced_functions),
         ("input", input),
         ("checkpoints", checkpoints),
-        ("shares", shares),
-        ("exchanges", apart),
-        ("finite values", finite),
-        ("drawn batches", drawn),
+        ("shares", uneven_batches),
+        ("exchanges", trains_apart),
+        ("finite values", non_finite),
+        ("drawn batches", batches_in_graph),
     ):
         with session.part(f"tensorflow {name}"):
             part.attach(state)
@@ -53,4 +53,4 @@ def attach(session: Adapts, module: Any) -> None:
         leave_out_own_frames(inside("util.traceback_utils"))
     with session.part("keras"):
         keras.attach(session, state)
-    atexit.register(session.guarded("last words", functools.partial(shares.last_words, state)))
+    atexit.register(session.guarded("last words", functools.partial(uneven_batches.last_words, state)))

@@ -7,12 +7,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.contracts import Subject
-from keepstep.guard.batches import LEARN, Batches
-from keepstep.guard.fed import Fed
+from keepstep.guard.batches.batch_contract import LEARN, Batches
+from keepstep.guard.batches.batch_hashes import Fed
+from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.tensorflow.state import State
+    from keepstep.guard.adapters.tensorflow.tensorflow_state import State
 
 Places = tuple[tuple[int, str, tuple[int | None, ...] | None], ...]
 """Which of the flat inputs are data: place, dtype, and the shape that the function was traced for."""

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.blackbox import Phase
-from keepstep.guard.adapters.tensorflow.state import State, first, in_phase, replace
+from keepstep.guard.adapters.tensorflow.tensorflow_state import State, first, in_phase, replace
+from keepstep.signals.blackbox import Phase
 
 CHECKPOINT = int(Phase.CHECKPOINT)
 

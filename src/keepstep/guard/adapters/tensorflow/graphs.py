@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstep.core.contracts import REMARK
-from keepstep.guard.adapters.tensorflow.state import NEXT
+from keepstep.guard.adapters.tensorflow.tensorflow_state import NEXT
+from keepstep.signals.contracts import REMARK
 
 KINDS = (
     ("CollectiveReduceScatter", "reduce-scatter"),

@@ -9,10 +9,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.guard.adapters.tensorflow import shares
+from keepstep.guard.adapters.tensorflow import uneven_batches
 from keepstep.guard.adapters.tensorflow.counts import Mark
-from keepstep.guard.adapters.tensorflow.state import ITERATOR, State, enter_call, first, inside, leave_call, replace
+from keepstep.guard.adapters.tensorflow.tensorflow_state import (
+    ITERATOR,
+    State,
+    enter_call,
+    first,
+    inside,
+    leave_call,
+    replace,
+)
+from keepstep.signals.blackbox import Phase
 
 INPUT, EVALUATION, CHECKPOINT = int(Phase.INPUT), int(Phase.EVALUATION), int(Phase.CHECKPOINT)
 ATTRIBUTE = "_keepstep_mark"
@@ -108,9 +116,9 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
 def _failed(state: State, mark: Mark | None, shared: bool, error: Exception) -> None:
     """There is no batch: the dataset is over, a peer is gone, or the pipeline expected another one."""
     if isinstance(error, StopIteration):
-        shares.iterator_ended(state, mark)
+        uneven_batches.iterator_ended(state, mark)
     else:
-        shares.left_by(state, shared, error)
+        uneven_batches.left_by(state, shared, error)
         _refused(state, str(error)[:4000])
 
 

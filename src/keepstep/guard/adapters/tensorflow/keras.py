@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.contracts import Subject
 from keepstep.errors import UserError
-from keepstep.guard.adapters.tensorflow import shares
-from keepstep.guard.adapters.tensorflow.state import in_phase, replace
+from keepstep.guard.adapters.tensorflow import uneven_batches
+from keepstep.guard.adapters.tensorflow.tensorflow_state import in_phase, replace
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
-from keepstep.guard.importing import after_import
+from keepstep.guard.import_hook import after_import
+from keepstep.signals.blackbox import Phase
+from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.protocols import Adapts
 
 MODELS = {
     "keras.src.models.model": ("keras", "keras.src.saving.saving_lib"),
@@ -183,7 +183,7 @@ class _Epochs(_Base):
 
     def _end_epoch(self) -> None:
         if self._state is not None:
-            shares.epoch_ended(self._state)
+            uneven_batches.epoch_ended(self._state)
 
     def _workers(self) -> int:
         strategy = getattr(self._model, "distribute_strategy", None)
@@ -193,7 +193,7 @@ class _Epochs(_Base):
         """How many batches Keras will take per epoch: `steps_per_epoch`, or what the dataset says about itself."""
         if self._workers() > 1 and self._state is not None:
             steps = (getattr(self, "params", None) or {}).get("steps")
-            shares.compare_lengths(self._state, steps if isinstance(steps, int) else None)
+            uneven_batches.compare_lengths(self._state, steps if isinstance(steps, int) else None)
 
     def _compare_optimizer(self) -> None:
         if self._workers() < 2:

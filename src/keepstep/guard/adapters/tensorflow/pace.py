@@ -12,11 +12,11 @@ import time
 from collections import Counter
 from typing import Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.pace import CROWDED, EXPLAINS
-from keepstep.guard.adapters.tensorflow.state import State
-from keepstep.guard.held import crowding, is_ready
-from keepstep.guard.pauses import STEPPING
+from keepstep.guard.adapters.tensorflow.tensorflow_state import State
+from keepstep.guard.record.named_pauses import STEPPING
+from keepstep.guard.record.processor_wait import crowding, is_ready
+from keepstep.signals.blackbox import Phase
+from keepstep.signals.pace import CROWDED, EXPLAINS
 
 TOPIC, VERDICT = "pace", "late"
 ROUND_S = 2.5

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from keepstep.guard.adapters.torch import collectives, compiling, losses, models, saving, steps, world
+from keepstep.guard.adapters.torch import checkpoints, collectives, compiling, losses, models, steps, world
 from keepstep.guard.adapters.torch.loaders import Loaders
-from keepstep.guard.adapters.torch.state import Torch
-from keepstep.guard.importing import after_import
+from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.import_hook import after_import
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.protocols import Adapts
 
 Part = Callable[[Torch, ModuleType], None]
 
@@ -29,9 +29,9 @@ PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.distributed.fsdp._fully_shard._fsdp_state", "fully_shard models", models.hook_fully_shard),
     ("torch.distributed._composable.fsdp._fsdp_state", "fully_shard models", models.hook_fully_shard),
     ("torch.distributed.device_mesh", "device meshes", models.hook_meshes),
-    ("torch.serialization", "checkpoints", saving.hook),
-    ("torch.distributed.checkpoint.state_dict_saver", "sharded checkpoints", saving.hook),
-    ("torch.distributed.checkpoint.state_dict_loader", "sharded checkpoints", saving.hook),
+    ("torch.serialization", "checkpoints", checkpoints.hook),
+    ("torch.distributed.checkpoint.state_dict_saver", "sharded checkpoints", checkpoints.hook),
+    ("torch.distributed.checkpoint.state_dict_loader", "sharded checkpoints", checkpoints.hook),
     ("torch._dynamo.callback", "compilation", compiling.hook),
 )
 """The module to wait for, the name of the part, and what hooks it."""

@@ -14,12 +14,12 @@ from collections import deque
 from types import CodeType, ModuleType
 from typing import Any
 
-from keepstep.core.blackbox import Kind
-from keepstep.core.trails import MOST_FILES, place
-from keepstep.guard.adapters.torch import watch
-from keepstep.guard.adapters.torch.issued import Form, Issued, Shaped
-from keepstep.guard.adapters.torch.state import Torch, replace
+from keepstep.guard.adapters.torch import progress_watch
+from keepstep.guard.adapters.torch.issued_collective import Form, Issued, Shaped
+from keepstep.guard.adapters.torch.torch_state import Torch, replace
 from keepstep.guard.adapters.tracebacks import OWN
+from keepstep.signals.blackbox import Kind
+from keepstep.signals.collective_history import MOST_FILES, place
 
 _COLLECTIVE, _PLAN = int(Kind.COLLECTIVE), int(Kind.PLAN)
 REMEMBERED = 48
@@ -166,7 +166,7 @@ def _watched(state: Torch, collectives: Collectives, name: str, form: Form, orig
     begin = session.guarded("collectives", collectives.begin)
     end = session.guarded("collectives", collectives.end)
     failed = session.guarded("collectives", collectives.failed)
-    tell = session.guarded("failed collectives", functools.partial(watch.after_failure, state))
+    tell = session.guarded("failed collectives", functools.partial(progress_watch.after_failure, state))
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:

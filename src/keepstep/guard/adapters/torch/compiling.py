@@ -9,9 +9,9 @@ from collections import Counter, deque
 from types import ModuleType
 from typing import Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.guard.adapters.torch.state import Torch
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.signals.blackbox import Phase
 
 _COMPILE = int(Phase.COMPILE)
 STORM = 5

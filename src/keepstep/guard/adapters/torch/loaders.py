@@ -7,15 +7,15 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.blackbox import Kind
-from keepstep.core.contracts import UNKNOWN
 from keepstep.errors import OutOfStep
-from keepstep.guard.batches import Batches, leaves
-from keepstep.guard.fed import Fed
+from keepstep.guard.batches.batch_contract import Batches, leaves
+from keepstep.guard.batches.batch_hashes import Fed
+from keepstep.signals.blackbox import Kind
+from keepstep.signals.contracts import UNKNOWN
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.state import Torch
-    from keepstep.guard.needs import BatchChecks
+    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.protocols import BatchChecks
 
 _EPOCH = int(Kind.EPOCH)
 SAMPLERS = (

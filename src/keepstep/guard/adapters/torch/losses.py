@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.errors import OutOfStep
-from keepstep.guard.adapters.torch.state import Torch
+from keepstep.guard.adapters.torch.torch_state import Torch
 
 LASTING = 10
 """This many losses in a row are more than a single bad batch."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from keepstep.core.contracts import Subject
-from keepstep.guard.adapters.torch.state import Torch
-from keepstep.guard.contract import PATIENCE_S
+from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.agree.contract import PATIENCE_S
+from keepstep.signals.contracts import Subject
 
 MOST_ENTRIES = 360
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_flat_param.")

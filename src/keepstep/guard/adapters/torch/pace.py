@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.pace import CROWDED, EXPLAINS
-from keepstep.guard.adapters.torch.compare import WAITS as WAITING
-from keepstep.guard.held import crowding, is_ready
-from keepstep.guard.pauses import STEPPING
+from keepstep.guard.adapters.torch.compare_collectives import WAITS as WAITING
+from keepstep.guard.record.named_pauses import STEPPING
+from keepstep.guard.record.processor_wait import crowding, is_ready
+from keepstep.signals.blackbox import Phase
+from keepstep.signals.pace import CROWDED, EXPLAINS
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.state import Torch
+    from keepstep.guard.adapters.torch.torch_state import Torch
 
 TOPIC, VERDICT = "pace", "late"
 SAMPLES = 20

@@ -8,17 +8,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from keepstep.core.trails import Issued as Trail
-from keepstep.core.wording import called
+from keepstep.base.wording import called
 from keepstep.guard.adapters.torch import recorder
-from keepstep.guard.adapters.torch.compare import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, Word
+from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, Word
 from keepstep.guard.adapters.torch.recorder import Recorded
 from keepstep.guard.adapters.tracebacks import OWN
-from keepstep.guard.stack_of import calls
+from keepstep.guard.record.thread_stack import calls
+from keepstep.signals.collective_history import Issued as Trail
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.issued import Issued
-    from keepstep.guard.adapters.torch.state import Torch
+    from keepstep.guard.adapters.torch.issued_collective import Issued
+    from keepstep.guard.adapters.torch.torch_state import Torch
 
 MOST_GROUPS = 16
 MOST_OPS = 16

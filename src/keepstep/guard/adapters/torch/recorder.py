@@ -13,13 +13,13 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keepstep.core import trails
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.trails import Issued
-from keepstep.guard.stack_of import calls
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.guard.record.thread_stack import calls
+from keepstep.signals import collective_history
+from keepstep.signals.collective_history import Issued
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.state import Torch
+    from keepstep.guard.adapters.torch.torch_state import Torch
 
 DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
 RECORDED = ("gloo", "nccl")
@@ -101,7 +101,7 @@ def read(state: Torch) -> dict[str, Recorded]:
             done[name] = max(number, done.get(name, number))
         one = Issued(
             number,
-            trails.key(operation, dtype, math.prod(shape)),
+            collective_history.key(operation, dtype, math.prod(shape)),
             f"{operation} {dtype}{shape}" if dtype and operation != "barrier" else operation,
         )
         before = issued.get(number)

@@ -9,9 +9,9 @@ import time
 from types import ModuleType
 from typing import Any
 
-from keepstep.core.blackbox import Phase
-from keepstep.core.contracts import UNKNOWN, Subject
-from keepstep.guard.adapters.torch.state import Torch
+from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.signals.blackbox import Phase
+from keepstep.signals.contracts import UNKNOWN, Subject
 
 _COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(Phase.INPUT)
 _now = time.monotonic_ns

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keepstep.core.blackbox import Phase
 from keepstep.errors import UserError
+from keepstep.signals.blackbox import Phase
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import MarksPhases
+    from keepstep.guard.protocols import MarksPhases
 
 _COMPUTE, _CHECKPOINT, _EVALUATION = int(Phase.COMPUTE), int(Phase.CHECKPOINT), int(Phase.EVALUATION)
 

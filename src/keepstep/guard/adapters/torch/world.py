@@ -13,11 +13,12 @@ import urllib.parse
 from types import ModuleType
 from typing import Any
 
-from keepstep.core.contracts import Subject
-from keepstep.guard.adapters.torch import backend, watch
-from keepstep.guard.adapters.torch.state import Torch, replace_everywhere
+from keepstep.guard.adapters.torch import progress_watch
+from keepstep.guard.adapters.torch import transport as backend
 from keepstep.guard.adapters.torch.store import LONGEST_WAIT_S, Store, base_of
-from keepstep.guard.arriving import rendezvous
+from keepstep.guard.adapters.torch.torch_state import Torch, replace_everywhere
+from keepstep.guard.agree.arrivals import rendezvous
+from keepstep.signals.contracts import Subject
 
 OPTIONS = ("NCCL_", "TORCH_NCCL_", "GLOO_", "UCC_", "RCCL_")
 OF_THE_HOST = re.compile(r"IFNAME|HCA|FILE|PATH|DEBUG|TOPO|DIR|NET_PLUGIN|HOSTID|CONF")
@@ -43,7 +44,7 @@ def hook(state: Torch, c10d: ModuleType) -> None:
     state.c10d = c10d
     init, destroy = c10d.init_process_group, c10d.destroy_process_group
     after = state.session.guarded("torch world", functools.partial(formed, state))
-    look_after = state.session.guarded("collectives watch", functools.partial(watch.begin, state))
+    look_after = state.session.guarded("collectives watch", functools.partial(progress_watch.begin, state))
     before = state.session.guarded("torch world", functools.partial(_before_destroy, state))
     place = state.session.guarded("start-up words", _meeting_place)
 
@@ -103,7 +104,7 @@ def find(state: Torch) -> None:
     if state.closed and state.c10d is not None and state.c10d.is_initialized():
         with state.session.part("torch world"):
             formed(state)
-            watch.begin(state)
+            progress_watch.begin(state)
 
 
 def formed(state: Torch) -> None:

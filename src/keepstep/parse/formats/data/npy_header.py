@@ -7,7 +7,7 @@ import ast
 import math
 from dataclasses import dataclass
 
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
 
 MAGIC = b"\x93NUMPY"
 LONGEST = 1 << 20

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from keepstep.core import foreign_json
+from keepstep.base import foreign_json
 from keepstep.parse.formats.data.bad import Bad
 
 LARGEST = 100 << 20

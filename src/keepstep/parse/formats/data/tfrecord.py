@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.wording import count
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import count
 from keepstep.parse.formats.data.bad import Bad, BadList
 
 Crc = Callable[..., int]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

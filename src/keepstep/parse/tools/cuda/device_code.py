@@ -6,7 +6,7 @@ What the CUDA runtime says about it under ``CUDA error: ...`` is in ``cuda/error
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.parse.scan.signature import signature
 
 _NOT_FOR_IT = "the kernels that were built or compiled do not fit this driver or GPU"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.resource import DeviceMemoryExhausted, HostAllocationFailed
 from keepstep.parse.scan.signature import signature
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import DeviceShared
-from keepstep.core.facts.data import LabelOutOfRange
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination, VersionSeen
-from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.core.facts.resource import Contention
-from keepstep.core.facts.training import NonFinite
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import DeviceShared
+from keepstep.model.facts.data import LabelOutOfRange
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination, VersionSeen
+from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.model.facts.resource import Contention
+from keepstep.model.facts.training import NonFinite
 from keepstep.parse.scan.signature import signature
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch
-from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.model.facts.environment import CudaMismatch
+from keepstep.model.facts.platform import PeerAccessFault
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.model.facts.platform import DeviceFault
+from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _FAILED_ON_IT = "cuBLAS has no program for this GPU, or it failed on it"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.facts.training import Slowness
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.platform import DeviceFault
+from keepstep.model.facts.training import Slowness
 from keepstep.parse.scan.signature import signature
 
 _ROW = r"\|\s{1,5}(?P<index>\d{1,3})\s+\S[^|\n]{2,60}\| +(?P<device>0000[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s+\S{2,3}\s*\|"

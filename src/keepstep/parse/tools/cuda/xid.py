@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.parse.scan.signature import signature
 
 _MEANINGS = {

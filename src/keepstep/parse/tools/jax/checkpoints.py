@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
-from keepstep.core.facts.platform import MemberRestarted
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
+from keepstep.model.facts.platform import MemberRestarted
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

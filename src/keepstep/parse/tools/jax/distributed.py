@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import (
+from keepstep.model.facts.config import (
     AddressIsLocal,
     ClusterSpecInvalid,
     DuplicateMember,
@@ -11,12 +11,12 @@ from keepstep.core.facts.config import (
     WorldSeen,
     WorldSizeConflict,
 )
-from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch, UnevenShards
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.network import NameUnresolved, PortTaken, RendezvousTimeout
-from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.model.facts.data import BatchNotDivisible, ShapeMismatch, UnevenShards
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.network import NameUnresolved, PortTaken, RendezvousTimeout
+from keepstep.model.facts.platform import MemberRestarted, TpuInitFailed
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import UnevenShards
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import UnevenShards
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

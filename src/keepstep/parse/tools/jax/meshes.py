@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.model.facts.config import WorldSizeConflict
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

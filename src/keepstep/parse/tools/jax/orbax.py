@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

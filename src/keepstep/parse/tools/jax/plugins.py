@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.platform import TpuInitFailed
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.platform import TpuInitFailed
+from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _APART = "the plugin for the device and jaxlib are of different versions"

@@ -11,12 +11,12 @@ import math
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
-from keepstep.core.facts.training import CheckpointMismatch
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible, ShapeMismatch
+from keepstep.model.facts.training import CheckpointMismatch
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

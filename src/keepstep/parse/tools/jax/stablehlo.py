@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import SymbolMissing
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import SymbolMissing
 from keepstep.parse.scan.signature import signature
 
 

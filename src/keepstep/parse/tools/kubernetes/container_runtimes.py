@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.platform import DeviceFault
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.platform import DeviceFault
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

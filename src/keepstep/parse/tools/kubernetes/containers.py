@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import OomKilled
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import OomKilled
 from keepstep.parse.scan.signature import signature
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}

@@ -6,9 +6,9 @@ Lack of room, evictions and containers that ended are in ``kubernetes/pods``.
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.environment import LibraryMissing
-from keepstep.core.facts.platform import Preempted
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.environment import LibraryMissing
+from keepstep.model.facts.platform import Preempted
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

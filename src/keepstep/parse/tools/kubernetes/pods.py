@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import NotScheduled
-from keepstep.core.facts.environment import CudaMismatch
-from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import DiskFull, OomKilled
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import NotScheduled
+from keepstep.model.facts.environment import CudaMismatch
+from keepstep.model.facts.platform import MachineFault, Preempted
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import DiskFull, OomKilled
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

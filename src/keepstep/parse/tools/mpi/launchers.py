@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import AddressMisled, ConnectFailed, InterfaceMissing, PeerLost, Why
-from keepstep.core.facts.process import FatalSignal, Frame, ProcessExited, TaskNamed, TerminationRequested
-from keepstep.core.facts.resource import SharedMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import AddressMisled, ConnectFailed, InterfaceMissing, PeerLost, Why
+from keepstep.model.facts.process import FatalSignal, Frame, ProcessExited, TaskNamed, TerminationRequested
+from keepstep.model.facts.resource import SharedMemoryExhausted
+from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand, signature
 

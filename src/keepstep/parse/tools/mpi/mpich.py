@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble, Why
-from keepstep.core.facts.process import ExceptionRaised, NativeAbort, ProcessExited
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.environment import LibraryMissing, UnsupportedCombination
+from keepstep.model.facts.network import ConnectFailed, PeerLost, RdmaTrouble, Why
+from keepstep.model.facts.process import ExceptionRaised, NativeAbort, ProcessExited
+from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.scan.signature import signature
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import (
     AddressMisled,
     BindFailed,
     ConnectFailed,
@@ -19,8 +19,8 @@ from keepstep.core.facts.network import (
     RdmaTrouble,
     Why,
 )
-from keepstep.core.facts.resource import LimitReached, OomKilled
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.model.facts.resource import LimitReached, OomKilled
+from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

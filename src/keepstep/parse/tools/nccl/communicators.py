@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import DeviceShared, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.model.facts.config import DeviceShared, WorldSizeConflict
+from keepstep.model.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination
+from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.scan.signature import signature
 
 _WARN = r"(?:NCCL WARN |^\s*)"

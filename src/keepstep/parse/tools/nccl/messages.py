@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, VersionConflict
-from keepstep.core.facts.network import (
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
+from keepstep.model.facts.environment import CudaMismatch, InternalFault, LibraryMissing, VersionConflict
+from keepstep.model.facts.network import (
     CommunicationFailed,
     ConnectFailed,
     InterfaceMissing,
@@ -23,16 +25,14 @@ from keepstep.core.facts.network import (
     PeerLost,
     TransportUsed,
 )
-from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.core.facts.resource import (
+from keepstep.model.facts.platform import PeerAccessFault
+from keepstep.model.facts.resource import (
     DeviceMemoryExhausted,
     HostAllocationFailed,
     LimitReached,
     SharedMemoryExhausted,
 )
-from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
+from keepstep.model.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import Signature, by_hand, signature
 from keepstep.parse.tools.network.sockets import why

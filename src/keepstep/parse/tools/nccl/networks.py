@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.network import RdmaTrouble
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.network import RdmaTrouble
 from keepstep.parse.scan.signature import signature
 
 _WARN = r"(?:NCCL WARN |^\s*)"

@@ -7,11 +7,11 @@ come up is no failure by itself.
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
-from keepstep.core.facts.network import RdmaTrouble
-from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
+from keepstep.model.facts.network import RdmaTrouble
+from keepstep.model.facts.platform import PeerAccessFault
+from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import AddressIsLocal
-from keepstep.core.facts.environment import InternalFault
-from keepstep.core.facts.network import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import AddressIsLocal
+from keepstep.model.facts.environment import InternalFault
+from keepstep.model.facts.network import (
     AddressMisled,
     BindFailed,
     ConnectFailed,
@@ -20,7 +20,7 @@ from keepstep.core.facts.network import (
     RdmaTrouble,
     RendezvousTimeout,
 )
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import (
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import (
     BindFailed,
     ConnectFailed,
     NameUnresolved,
@@ -16,8 +17,7 @@ from keepstep.core.facts.network import (
     RendezvousTimeout,
     Why,
 )
-from keepstep.core.facts.training import MessageTooLarge
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.model.facts.training import MessageTooLarge
 from keepstep.parse.scan.signature import signature
 
 _ADDRESS = lazy_pattern(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.training import MessageTooLarge
+from keepstep.model.facts.training import MessageTooLarge
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import RdmaTrouble
-from keepstep.core.facts.platform import NicFault
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import RdmaTrouble
+from keepstep.model.facts.platform import NicFault
+from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.scan.signature import signature
 
 _STATUS = {

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import (
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import (
     BindFailed,
     ConnectFailed,
     LinkMtu,
@@ -20,7 +21,6 @@ from keepstep.core.facts.network import (
     PortTaken,
     Why,
 )
-from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
 
 _WORDS = (

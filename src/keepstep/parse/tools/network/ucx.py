@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, RdmaTrouble
-from keepstep.core.facts.process import FatalSignal, Frame
-from keepstep.core.facts.resource import LimitReached, SharedMemoryExhausted
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import ConnectFailed, RdmaTrouble
+from keepstep.model.facts.process import FatalSignal, Frame
+from keepstep.model.facts.resource import LimitReached, SharedMemoryExhausted
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PortTaken, RendezvousTimeout, Why
-from keepstep.core.facts.platform import DeviceFault, NicFault
-from keepstep.core.facts.process import TaskNamed
-from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
+from keepstep.model.facts.network import ConnectFailed, PortTaken, RendezvousTimeout, Why
+from keepstep.model.facts.platform import DeviceFault, NicFault
+from keepstep.model.facts.process import TaskNamed
+from keepstep.model.facts.resource import Contention, DeviceMemoryExhausted
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
 from keepstep.parse.scan.signature import Signature, signature
 
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.network import RdmaTrouble, RendezvousTimeout
-from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted, HostAllocationFailed, LimitReached
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing
+from keepstep.model.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
+from keepstep.model.facts.network import RdmaTrouble, RendezvousTimeout
+from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.model.facts.resource import Contention, DeviceMemoryExhausted, HostAllocationFailed, LimitReached
 from keepstep.parse.scan.signature import signature
 
 _ONECCL = (

@@ -7,7 +7,7 @@ Such lines begin with the driver and its device:
 
 from __future__ import annotations
 
-from keepstep.core.facts.platform import DeviceFault
+from keepstep.model.facts.platform import DeviceFault
 from keepstep.parse.scan.signature import signature
 
 _DEVICE = r"(?:(?P<device>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d|hl\d+|accel\S{1,20}): )?"

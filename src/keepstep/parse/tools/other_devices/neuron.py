@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import InternalFault
-from keepstep.core.facts.network import CommunicationFailed
-from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
-from keepstep.core.facts.training import ProgramTooLarge
+from keepstep.model.facts.environment import InternalFault
+from keepstep.model.facts.network import CommunicationFailed
+from keepstep.model.facts.resource import Contention, DeviceMemoryExhausted
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout
+from keepstep.model.facts.training import ProgramTooLarge
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

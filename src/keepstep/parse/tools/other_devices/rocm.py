@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import DeviceShared
-from keepstep.core.facts.environment import CudaMismatch
-from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.config import DeviceShared
+from keepstep.model.facts.environment import CudaMismatch
+from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _NO_KERNELS = "the build holds no kernels for this GPU's architecture"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import RendezvousTimeout
-from keepstep.core.facts.sync import RanksMissing
-from keepstep.core.identity import MOST_RANKS
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.network import RendezvousTimeout
+from keepstep.model.facts.sync import RanksMissing
+from keepstep.model.identity import MOST_RANKS
 from keepstep.parse.scan.signature import by_hand, signature
 
 MOST_NAMED = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.accelerators import AcceleratorAsked, AcceleratorUsed, DevicesLeft, OnCpu, RanksPerNode
-from keepstep.core.facts.base import Fact
+from keepstep.model.facts.accelerators import AcceleratorAsked, AcceleratorUsed, DevicesLeft, OnCpu, RanksPerNode
+from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.signature import by_hand, signature
 
 _ADVICE = re.compile(r"(?i)\b(?:e\.g\.|for example|try|please|you can|consider|should|usage:|suggest)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.scan.signature import signature
 
 WEIGHTS = lazy_pattern(

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import DeviceShared, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import DeviceShared, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.model.facts.environment import CudaMismatch
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

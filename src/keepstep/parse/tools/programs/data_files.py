@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import CorruptData, DataMissing, DownloadSeen
-from keepstep.core.facts.sync import SharedStateRace
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import CorruptData, DataMissing, DownloadSeen
+from keepstep.model.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import Signature, signature
 
 _PATH = lazy_pattern(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")

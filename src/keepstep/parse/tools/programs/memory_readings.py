@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.resource import MemoryGrew, MemoryRead
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.resource import MemoryGrew, MemoryRead
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand
 

@@ -7,9 +7,9 @@ import ast
 import re
 from collections.abc import Iterable
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.members import MemberPlaced, NodeSeen
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen
 from keepstep.parse.scan.signature import by_hand, signature
 
 _IS = r"['\"]?(?: ?[:=] ?| {1,20}:? {0,4})['\"]?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.training import NonFinite, StepsSkipped
+from keepstep.model.facts.training import NonFinite, StepsSkipped
 from keepstep.parse.scan.signature import by_hand, signature
 
 _NAN = r"(?:nan|NaN|NAN|inf|Inf|-inf)"

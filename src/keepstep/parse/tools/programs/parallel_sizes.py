@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible
 from keepstep.parse.scan.signature import signature
 
 _BATCH = lazy_pattern(

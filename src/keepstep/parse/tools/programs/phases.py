@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.model.facts.training import Phase, PhaseSeen
 from keepstep.parse.scan.signature import Signature, signature
 
 

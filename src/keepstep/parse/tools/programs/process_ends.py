@@ -11,9 +11,9 @@ import re
 import signal as _signals
 from typing import Any
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ProcessExited
 from keepstep.parse.scan.signature import by_hand, signature
 from keepstep.parse.tools.system.shell import SIGNALS
 

@@ -11,10 +11,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from keepstep.core.facts.training import StepSeen
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
-from keepstep.parse.scan.digits import ones
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
+from keepstep.model.facts.training import StepSeen
+from keepstep.parse.scan.lines.digits import ones
 from keepstep.parse.scan.signature import Make, Signature
 
 _NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"

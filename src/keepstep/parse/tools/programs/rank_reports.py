@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 import signal as _signals
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ProcessExited, TaskNamed
-from keepstep.core.facts.sync import RanksMissing
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ProcessExited, TaskNamed
+from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.scan.signature import by_hand, signature
 from keepstep.parse.tools.system.shell import SIGNALS
 

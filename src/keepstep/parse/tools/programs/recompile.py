@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.training import Recompiling
+from keepstep.model.facts.training import Recompiling
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

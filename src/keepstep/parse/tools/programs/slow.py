@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.training import DevicesNamed, Slowness, Throughput
+from keepstep.model.facts.training import DevicesNamed, Slowness, Throughput
 from keepstep.parse.scan.signature import by_hand, signature
 
 MOSTLY_PERCENT = 60.0

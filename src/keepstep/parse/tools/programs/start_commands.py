@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import AddressIsLocal, WorldSeen
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import AddressIsLocal, WorldSeen
 from keepstep.parse.scan.signature import signature
 
 _ROLE = lazy_pattern(r"--(?:job[_-]?name|task[_-]?type|role)[= ]['\"]?(?P<role>worker|ps|chief|master|evaluator)\b")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.model.facts.environment import InternalFault, UnsupportedCombination
 from keepstep.parse.scan.signature import signature
 
 _NOT = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ProcessesStarted, WorldSeen
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ProcessesStarted, WorldSeen
 from keepstep.parse.scan.signature import by_hand, signature
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
-from keepstep.core.facts.sync import SharedStateRace
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.model.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.sync import ForkOrThread
+from keepstep.model.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

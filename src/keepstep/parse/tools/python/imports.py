@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import CpuInstructionMissing, LibraryMissing, SymbolMissing, VersionConflict
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import CpuInstructionMissing, LibraryMissing, SymbolMissing, VersionConflict
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.model.facts.data import ShapeMismatch
+from keepstep.model.facts.training import CheckpointMismatch
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

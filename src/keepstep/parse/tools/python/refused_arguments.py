@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.process import ExceptionRaised
+from keepstep.model.facts.process import ExceptionRaised
 from keepstep.parse.scan.signature import Signature, signature
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import ForkOrThread
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.system.windows import as_signal
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.model.facts.environment import UnsupportedCombination
 from keepstep.parse.scan.signature import signature
 
 _PACKAGE = r"`?(?:[Tt]orch|PyTorch|transformers|accelerate|peft|[Dd]eep[Ss]peed|Transformer[- _]?[Ee]ngine|TE|NCCL|CUDA|huggingface_hub)`?"

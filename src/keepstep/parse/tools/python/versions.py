@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import VersionConflict, VersionSeen
+from keepstep.model.facts.environment import VersionConflict, VersionSeen
 from keepstep.parse.scan.signature import by_hand, signature
 
 _V = r"(?P<version>\d+\.\d+(?:\.\w+)*(?:[+\-]\w+(?:\.\w+)*)?)"

@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled, WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousTimeout, Why
-from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import NativeAbort, ProcessExited, TaskNamed
-from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, NotScheduled, WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousTimeout, Why
+from keepstep.model.facts.platform import Preempted
+from keepstep.model.facts.process import NativeAbort, ProcessExited, TaskNamed
+from keepstep.model.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
+from keepstep.model.facts.sync import CollectiveMismatch, RanksMissing
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

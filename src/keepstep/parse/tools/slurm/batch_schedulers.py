@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.core.facts.resource import LimitReached, OomKilled
+from keepstep.model.facts.platform import MachineFault, Preempted
+from keepstep.model.facts.process import ProcessExited, TerminationRequested
+from keepstep.model.facts.resource import LimitReached, OomKilled
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import IndexExpandedEarly, ProcessesStarted
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import IndexExpandedEarly, ProcessesStarted
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PeerLost, Why
-from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.core.facts.resource import OomKilled
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, NotScheduled
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import ConnectFailed, PeerLost, Why
+from keepstep.model.facts.platform import MachineFault, Preempted
+from keepstep.model.facts.process import ProcessExited, TerminationRequested
+from keepstep.model.facts.resource import OomKilled
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

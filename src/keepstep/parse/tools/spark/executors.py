@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, NotScheduled, WorldSizeConflict
-from keepstep.core.facts.network import PeerLost, PortTaken, RendezvousTimeout
-from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import Contention, OomKilled
-from keepstep.core.facts.sync import RanksMissing
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, DuplicateMember, NotScheduled, WorldSizeConflict
+from keepstep.model.facts.network import PeerLost, PortTaken, RendezvousTimeout
+from keepstep.model.facts.platform import Preempted
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import Contention, OomKilled
+from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.scan.signature import signature
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}

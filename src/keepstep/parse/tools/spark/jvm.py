@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
+from keepstep.model.facts.environment import LibraryMissing, SymbolMissing
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.process import NativeAbort
+from keepstep.model.facts.process import NativeAbort
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import MachineFault, NicFault, PeerAccessFault
-from keepstep.core.facts.process import FatalSignal
-from keepstep.core.facts.resource import OomKilled
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.platform import MachineFault, NicFault, PeerAccessFault
+from keepstep.model.facts.process import FatalSignal
+from keepstep.model.facts.resource import OomKilled
 from keepstep.parse.scan.signature import signature
 
 _TRAPS = {

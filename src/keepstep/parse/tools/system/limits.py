@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.resource import LimitReached
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.resource import LimitReached
 from keepstep.parse.scan.signature import signature
 
 _FORKS = lazy_pattern(r"what\(\):|fork|thread|clone|spawn|Popen|process|posix_spawn|runtime/cgo")

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.system.windows import PAGING_FILE
 

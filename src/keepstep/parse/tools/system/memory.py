@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.resource import HostAllocationFailed, MemoryGrew, OomKilled, SharedMemoryExhausted
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.resource import HostAllocationFailed, MemoryGrew, OomKilled, SharedMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _ONE_OF_THE_GUESSES = lazy_pattern(r"\(\d\) the $|\b[Ii]f (?:the |a )$|auses? (?:include|are)[^\n]{0,60}$")

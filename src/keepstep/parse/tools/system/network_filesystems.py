@@ -6,8 +6,8 @@ The clients wait and recover, so these lines do not mean that a run was harmed.
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.training import SlowStorage
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.training import SlowStorage
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import TerminationRequested
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.platform import Preempted
+from keepstep.model.facts.process import TerminationRequested
 from keepstep.parse.scan.signature import signature
 
 _NAMES = {1: "SIGHUP", 2: "SIGINT", 10: "SIGUSR1", 12: "SIGUSR2", 15: "SIGTERM", 3: "SIGQUIT"}

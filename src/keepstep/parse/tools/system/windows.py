@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import HostAllocationFailed
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import HostAllocationFailed
 from keepstep.parse.scan.signature import signature
 
 _STATUS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.sync import SharedStateRace
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.sync import SharedStateRace
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.programs.checkpoints import WEIGHTS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.data import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.data import (
     CorruptData,
     DataMissing,
     DtypeMismatch,
@@ -17,9 +17,9 @@ from keepstep.core.facts.data import (
     ShapeMismatch,
     UnevenShards,
 )
-from keepstep.core.facts.environment import VersionConflict
-from keepstep.core.facts.resource import HostAllocationFailed
-from keepstep.core.facts.sync import SharedStateRace
+from keepstep.model.facts.environment import VersionConflict
+from keepstep.model.facts.resource import HostAllocationFailed
+from keepstep.model.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import signature
 
 

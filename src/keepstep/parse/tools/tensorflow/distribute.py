@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.sync import CollectiveMismatch, OutsideScope
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible, UnevenShards
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.sync import CollectiveMismatch, OutsideScope
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

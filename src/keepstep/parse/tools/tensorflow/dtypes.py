@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.data import DtypeMismatch
+from keepstep.model.facts.data import DtypeMismatch
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

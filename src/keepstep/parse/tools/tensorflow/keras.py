@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
-from keepstep.core.facts.sync import ForkOrThread
-from keepstep.core.facts.training import Phase, PhaseSeen
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
+from keepstep.model.facts.sync import ForkOrThread
+from keepstep.model.facts.training import Phase, PhaseSeen
 from keepstep.parse.scan.signature import signature
 
 _AS_A_WARNING = lazy_pattern(r"(?:^|\.py:\d+: )UserWarning: $")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.programs.checkpoints import WEIGHTS
 

@@ -6,10 +6,10 @@ What its TPU topology says is in ``tpu/runtime``.
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.training import CheckpointMismatch
 from keepstep.parse.scan.signature import signature
 
 _MESH = "devices of the mesh"

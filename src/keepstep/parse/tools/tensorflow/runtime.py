@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
+from keepstep.model.facts.data import ShapeMismatch
+from keepstep.model.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import (
     AddressMap,
     ConnectFailed,
     NameUnresolved,
@@ -20,10 +20,10 @@ from keepstep.core.facts.network import (
     SessionOpened,
     Why,
 )
-from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
-from keepstep.core.facts.process import TaskNamed
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.facts.training import NonFinite
+from keepstep.model.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.model.facts.process import TaskNamed
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.model.facts.training import NonFinite
 from keepstep.parse.scan.signature import by_hand, signature
 
 _TASK = r"/job:(?:\w+)(?:/replica:\d+)?/task:\d+"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch, ShapeMismatch
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.numbers import whole
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.whole_numbers import whole
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import BatchNotDivisible, EmptyBatch, ShapeMismatch
 from keepstep.parse.scan.signature import signature
 
 _SHAPE = r"\[[^\]\n]{0,80}\]"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
 
 STATUS = (
     r"(?i:invalid[ _]argument|resource[ _]exhausted|not[ _]found|out[ _]of[ _]range|failed[ _]precondition|internal|unknown"

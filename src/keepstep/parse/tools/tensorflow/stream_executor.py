@@ -7,10 +7,10 @@ CUDA error names that other frameworks print too are in ``cuda/errors``, code th
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
-from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import ForkOrThread
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.model.facts.platform import DeviceFault
+from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
 
 _REFUSED = r"(?:CUDA_ERROR_(?:INVALID|UNSUPPORTED|NO_BINARY|NOT_FOUND|JIT|SHARED_OBJECT)|hipError(?:Invalid|NoBinary|NotFound))\w{0,40}"

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled, RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.data import EndOfData, ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import DeviceMemoryExhausted, DiskFull
-from keepstep.core.facts.sync import OutsideScope
-from keepstep.core.facts.training import MessageTooLarge, ProgramTooLarge
+from keepstep.model.facts.config import ClusterSpecInvalid, NotScheduled, RankVariableMissing, WorldSizeConflict
+from keepstep.model.facts.data import EndOfData, ShapeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.platform import MemberRestarted, TpuInitFailed
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import DeviceMemoryExhausted, DiskFull
+from keepstep.model.facts.sync import OutsideScope
+from keepstep.model.facts.training import MessageTooLarge, ProgramTooLarge
 from keepstep.parse.scan.signature import signature
 
 _LOOP = r"Error recorded from (?:infeed|outfeed|training_loop|evaluation_loop|prediction_loop): "

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
-from keepstep.core.facts.sync import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
+from keepstep.model.facts.sync import (
     CollectiveMismatch,
     CollectiveProgress,
     CollectiveTimeout,

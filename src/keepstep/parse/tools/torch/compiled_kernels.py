@@ -7,8 +7,8 @@ incomplete, missing or busy belonged to another rank.
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.sync import SharedStateRace
+from keepstep.model.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
+from keepstep.model.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import signature
 
 _CACHE = r"(?:\.triton/(?:cache|dump|override)|triton_cache|torchinductor_\w|inductor_cache|torch_compile_cache|\.tilelang/cache|\.cutedsl_cache)"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
-from keepstep.core.facts.sync import RanksMissing
-from keepstep.core.facts.training import Slowness
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible, EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
+from keepstep.model.facts.sync import RanksMissing
+from keepstep.model.facts.training import Slowness
 from keepstep.parse.scan.signature import by_hand, signature
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.resource import LoaderWorkerDied
-from keepstep.core.facts.training import Slowness
+from keepstep.model.facts.resource import LoaderWorkerDied
+from keepstep.model.facts.training import Slowness
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, ReplicasDiffer, UnusedParameters
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.sync import MarkedReadyTwice, ModelsDiffer, ReplicasDiffer, UnusedParameters
 from keepstep.parse.scan.signature import by_hand, signature
 
 SIGNATURES = (

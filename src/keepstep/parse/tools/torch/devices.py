@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

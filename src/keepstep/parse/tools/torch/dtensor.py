@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.sync import ReplicasDiffer
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.sync import ReplicasDiffer
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import DtypeMismatch
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import DtypeMismatch
 from keepstep.parse.scan.signature import signature
 
 _KINDS = lazy_pattern(r"(?i)\b(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?\b")

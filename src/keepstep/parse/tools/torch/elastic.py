@@ -8,14 +8,14 @@ import signal as _signals
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
-from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.core.facts.sync import RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
+from keepstep.model.facts.process import ProcessExited, TerminationRequested
+from keepstep.model.facts.sync import RanksMissing
+from keepstep.model.facts.training import Phase, PhaseSeen
 from keepstep.parse.scan.block import Read, block
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.system.windows import as_signal

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
-from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.model.facts.training import CheckpointMismatch
 from keepstep.parse.scan.signature import signature
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.sync import ForkOrThread
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
 
 _KIND = lazy_pattern(r"(?:Half|BFloat16|Float|Double|Long|Int|Short|Char|Byte|Bool|Complex\w{0,20})(?=Tensor\b)")

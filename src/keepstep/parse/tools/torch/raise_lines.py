@@ -7,11 +7,11 @@ with `{}` for the values, and cut where the literal continues on the next line.
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import RankVariableMissing
-from keepstep.core.facts.data import UnevenShards
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.resource import LoaderWorkerDied
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, Slowness
+from keepstep.model.facts.config import RankVariableMissing
+from keepstep.model.facts.data import UnevenShards
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.resource import LoaderWorkerDied
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, Slowness
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

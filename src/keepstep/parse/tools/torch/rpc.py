@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import DuplicateMember, WorldSizeConflict
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble, RendezvousTimeout, Why
-from keepstep.core.facts.resource import LimitReached
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import DuplicateMember, WorldSizeConflict
+from keepstep.model.facts.network import ConnectFailed, PeerLost, RdmaTrouble, RendezvousTimeout, Why
+from keepstep.model.facts.resource import LimitReached
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 

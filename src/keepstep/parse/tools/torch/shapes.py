@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.data import ShapeMismatch
+from keepstep.model.facts.data import ShapeMismatch
 from keepstep.parse.scan.signature import by_hand, signature
 
 _D = r"\d-?D(?: \((?:un)?batched\))?"

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import DeviceShared
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.model.facts.config import DeviceShared
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.platform import PeerAccessFault
+from keepstep.model.facts.sync import CollectiveTimeout
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -6,9 +6,9 @@ Its errors end in ``at .../torch/lib/THD/process_group/General.cpp:17``.
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch
-from keepstep.core.facts.network import ConnectFailed, NameUnresolved, RendezvousTimeout, Why
+from keepstep.model.facts.config import ClusterSpecInvalid, DuplicateMember, RankVariableMissing, WorldSizeConflict
+from keepstep.model.facts.environment import CudaMismatch
+from keepstep.model.facts.network import ConnectFailed, NameUnresolved, RendezvousTimeout, Why
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -7,10 +7,10 @@ were cut often hold the table without the sentence before it, which is in ``tpu/
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
-from keepstep.core.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.model.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _SIZE = r"[\d.]+[KMGT]?B?"

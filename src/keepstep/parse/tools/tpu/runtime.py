@@ -7,12 +7,12 @@ torch_xla, because libtpu words it. The out-of-memory texts of GPUs are elsewher
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.environment import SymbolMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import PeerAwaited
-from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.environment import SymbolMissing, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import PeerAwaited
+from keepstep.model.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 _SIZE = r"[\d.]+ ?[KMGTPE]?i?B?"

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import ShapeMismatch, UnevenShards
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.model.facts.data import ShapeMismatch, UnevenShards
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.network import PortTaken
+from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.sync import CollectiveMismatch, ForkOrThread
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 _PATH = r"(?P<path>\S{1,300}?)"

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.environment import UnsupportedCombination
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import ModelsDiffer
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import ModelsDiffer
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

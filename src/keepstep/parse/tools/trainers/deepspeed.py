@@ -6,21 +6,21 @@ from __future__ import annotations
 import re
 import signal
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.facts.environment import (
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible
+from keepstep.model.facts.environment import (
     CudaMismatch,
     LibraryMissing,
     SymbolMissing,
     UnsupportedCombination,
     VersionSeen,
 )
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.core.facts.sync import ReplicasDiffer
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.process import ProcessExited, TerminationRequested
+from keepstep.model.facts.sync import ReplicasDiffer
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
 from keepstep.parse.scan.signature import by_hand, signature
 
 _LAST_IS_FIRST = lazy_pattern(r"'--local_rank(?:=|', ?')0'")

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.network import BindFailed, ConnectFailed, PeerLost, PortTaken
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.network import BindFailed, ConnectFailed, PeerLost, PortTaken
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 

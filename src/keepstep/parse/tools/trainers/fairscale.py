@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.sync import CollectiveTimeout
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import UnevenShards
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import UnevenShards
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible, CorruptData, ShapeMismatch, UnevenShards
-from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import (
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible, CorruptData, ShapeMismatch, UnevenShards
+from keepstep.model.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import (
     AddressMisled,
     ConnectFailed,
     InterfaceMissing,
@@ -19,9 +19,9 @@ from keepstep.core.facts.network import (
     RendezvousTimeout,
     Why,
 )
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import Contention
-from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.resource import Contention
+from keepstep.model.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import by_hand, integers, signature
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
-from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, Phase, PhaseSeen
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing
+from keepstep.model.facts.data import ShapeMismatch
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, Phase, PhaseSeen
 from keepstep.parse.scan.signature import signature
 
 

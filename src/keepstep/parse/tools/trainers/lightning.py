@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import UnevenShards
-from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import ForkOrThread, RanksMissing
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, Phase, PhaseSeen
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.model.facts.data import UnevenShards
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.model.facts.platform import Preempted
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import ForkOrThread, RanksMissing
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, Phase, PhaseSeen
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible, CorruptData, UnevenShards
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.sync import SharedStateRace
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSeen, WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible, CorruptData, UnevenShards
+from keepstep.model.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.model.facts.sync import SharedStateRace
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, StepsSkipped
 from keepstep.parse.scan.signature import by_hand, signature
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.data import CorruptData, DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.training import CheckpointUnreadable
+from keepstep.model.facts.data import CorruptData, DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.training import CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

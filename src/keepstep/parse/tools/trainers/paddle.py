@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import LibraryMissing
-from keepstep.core.facts.network import ConnectFailed, Why
-from keepstep.core.facts.process import FatalSignal, ProcessExited, TerminationRequested
-from keepstep.core.facts.resource import DeviceMemoryExhausted, SharedMemoryExhausted
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.environment import LibraryMissing
+from keepstep.model.facts.network import ConnectFailed, Why
+from keepstep.model.facts.process import FatalSignal, ProcessExited, TerminationRequested
+from keepstep.model.facts.resource import DeviceMemoryExhausted, SharedMemoryExhausted
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import integers, signature
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
-from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerAwaited, PortTaken, RdmaTrouble, Why
-from keepstep.core.facts.process import NativeAbort, ProcessExited
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing
+from keepstep.model.facts.network import ConnectFailed, InterfaceMissing, PeerAwaited, PortTaken, RdmaTrouble, Why
+from keepstep.model.facts.process import NativeAbort, ProcessExited
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 

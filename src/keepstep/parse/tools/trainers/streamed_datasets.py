@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.data import CorruptData, DataMissing, UnevenShards
-from keepstep.core.facts.sync import ForkOrThread, SharedStateRace
-from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.data import CorruptData, DataMissing, UnevenShards
+from keepstep.model.facts.sync import ForkOrThread, SharedStateRace
+from keepstep.model.facts.training import CheckpointMismatch
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

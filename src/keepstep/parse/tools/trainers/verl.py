@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.model.facts.data import BatchNotDivisible
+from keepstep.model.facts.environment import UnsupportedCombination
 from keepstep.parse.scan.signature import signature
 
 

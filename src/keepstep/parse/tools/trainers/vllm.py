@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.environment import LibraryMissing
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.environment import LibraryMissing
+from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

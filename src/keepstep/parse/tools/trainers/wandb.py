@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.model.facts.network import ConnectFailed, Why
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, ForkOrThread, RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen, ProgramTooLarge
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
+from keepstep.model.facts.platform import PeerAccessFault
+from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, ForkOrThread, RanksMissing
+from keepstep.model.facts.training import Phase, PhaseSeen, ProgramTooLarge
 from keepstep.parse.scan.signature import signature
 
 

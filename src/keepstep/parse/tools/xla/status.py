@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ExceptionRaised
 from keepstep.parse.scan.block import block
 
 _RAISED = lazy_pattern(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import PeerLost, RendezvousTimeout
-from keepstep.core.facts.platform import TpuInitFailed
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
-from keepstep.core.facts.training import CheckpointUnreadable
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import RankVariableMissing, WorldSizeConflict
+from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.model.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import PeerLost, RendezvousTimeout
+from keepstep.model.facts.platform import TpuInitFailed
+from keepstep.model.facts.process import ProcessExited
+from keepstep.model.facts.sync import CollectiveTimeout, ForkOrThread
+from keepstep.model.facts.training import CheckpointUnreadable
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeCall, CodeHandler
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeCall, CodeHandler
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code._steps import is_tried_again
 from keepstep.rules.code.torch._torch import DDP, FSDP

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeDiverges
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import CodeDiverges
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import diverging, reached_by, short
 
 

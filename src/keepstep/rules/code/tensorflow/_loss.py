@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.code import CodeAssigned
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.code import CodeAssigned
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, is_seen_from
 

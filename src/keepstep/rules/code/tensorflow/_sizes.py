@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import Value
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import Value
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import (
     BATCHES,

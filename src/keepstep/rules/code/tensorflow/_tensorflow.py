@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from keepstep.core.evidence import Evidence, EvidenceSet, Origin
-from keepstep.core.facts.code import Block, CodeAssigned, CodeCall, Value
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.code import Block, CodeAssigned, CodeCall, Value
 from keepstep.rules.code._asking import Call, Program, program
 
 MULTI = ("tensorflow.distribute.MultiWorkerMirroredStrategy",)

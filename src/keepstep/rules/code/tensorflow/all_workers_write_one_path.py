@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeCall, Value
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import CodeCall, Value
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._saves import may_be_by_rank, saves
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, is_seen_from

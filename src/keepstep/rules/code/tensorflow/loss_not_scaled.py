@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeCall
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeCall
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code.tensorflow._loss import (
     MEANS,
     Trained,

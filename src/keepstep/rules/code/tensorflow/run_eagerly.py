@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeCall
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeCall
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, at_line, conditions, distributed
 
 _STRATEGY = re.compile(r"^tensorflow\.distribute\.\w+Strategy(V2)?$")

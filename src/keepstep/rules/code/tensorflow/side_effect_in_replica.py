@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeAssigned, CodeCall, Value
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, is_seen_from
 

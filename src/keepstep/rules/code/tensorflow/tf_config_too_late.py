@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeCall
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeCall
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.code.tensorflow._order import calls_of, in_wrong_order
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, config_set_in, distributed
 

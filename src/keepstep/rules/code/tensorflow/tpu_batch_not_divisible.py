@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeCall, Value
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeCall, Value
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import TPU, at_line, fits, is_for_tpu
 

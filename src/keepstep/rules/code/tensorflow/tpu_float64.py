@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import Argument, CodeCall
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import Argument, CodeCall
+from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call, short
 from keepstep.rules.code.tensorflow._tensorflow import TPU, Distributed, at_line, distributed
 

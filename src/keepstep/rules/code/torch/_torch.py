@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.core.evidence import Evidence
-from keepstep.core.facts.code import CodeCall
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.code import CodeCall
 from keepstep.rules.code._asking import Call, Program
 
 DDP = "torch.nn.parallel.DistributedDataParallel"

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeCall, CodeDiverges
-from keepstep.core.finding import Confidence, Fix, Found
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeCall, CodeDiverges
+from keepstep.model.finding import Confidence, Fix, Found
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call, Program, diverging, is_on_some_ranks, program, reached_by, short
 
 _SHARDS = ("fsdp", "deepspeed")

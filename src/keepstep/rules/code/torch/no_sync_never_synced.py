@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.code import CodeAssigned, CodeCall
-from keepstep.core.finding import Confidence, Fix, Found, Safety
-from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.rule import rule
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import CodeAssigned, CodeCall
+from keepstep.model.finding import Confidence, Fix, Found, Safety
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call, Program, blocks, program
 
 _COUNT = lazy_pattern(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0", most=500)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.code import CodeAssigned, CodeCall, Value
-from keepstep.core.finding import Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
+from keepstep.model.finding import Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call, Program, program
 from keepstep.rules.code.torch._torch import INIT
 

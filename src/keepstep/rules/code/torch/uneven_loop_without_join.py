@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet, Origin
-from keepstep.core.facts.code import Block, CodeCall
-from keepstep.core.finding import Confidence, Fix, Found, Severity
-from keepstep.core.rule import rule
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import EvidenceSet, Origin
+from keepstep.model.facts.code import Block, CodeCall
+from keepstep.model.finding import Confidence, Fix, Found, Severity
+from keepstep.model.rule import rule
 from keepstep.rules.code._asking import Call, Program, blocks, program
 from keepstep.rules.code.torch._torch import DDP, LOADER
 

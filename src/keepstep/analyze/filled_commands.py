@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands of fixes that read a run's own files, with the place of those files: rules do not know where it is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from keepstep.model.finding import RUN_FOLDER, Finding, Fix
+from keepstep.model.report import Report
+
+
+def with_places(report: Report, paths: Iterable[Path]) -> Report:
+    """``paths``: where the evidence was read."""
+    where = " ".join(shlex.quote(str(path)) for path in dict.fromkeys(paths))
+    return replace(report, findings=tuple(_placed(each, where) for each in report.findings)) if where else report
+
+
+def _placed(finding: Finding, where: str) -> Finding:
+    if not any(fix.command is not None and RUN_FOLDER in fix.command for fix in finding.fixes):
+        return finding
+    return replace(finding, fixes=tuple(_fix(each, where) for each in finding.fixes))
+
+
+def _fix(fix: Fix, where: str) -> Fix:
+    return replace(fix, command=fix.command.replace(RUN_FOLDER, where)) if fix.command is not None else fix

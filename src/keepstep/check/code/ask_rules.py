@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the rules about a large project in two processes: each takes the next rule that nobody has asked yet."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.code import CodeDiverges
+from keepstep.model.finding import Found
+from keepstep.model.rule import Rule
+
+FROM_FILES = 100
+"""Fewer are judged faster than a process is started."""
+Answers = dict[str, list[Found]]
+"""By rule, what it found."""
+
+
+def answered(rules: Sequence[Rule], seen: EvidenceSet, files: int) -> list[Rule]:
+    """The rules, with their answers ready where that is worth it. A rule that fails is left to be asked as usual."""
+    if files < FROM_FILES or os.name != "posix" or (os.cpu_count() or 1) < 2:
+        return list(rules)
+    together = _together(rules)
+    waiting = _numbers(len(together))
+    ours, theirs = get_context("fork").Pipe(duplex=False)
+    helper = get_context("fork").Process(target=_help, args=(theirs, together, seen, waiting), daemon=True)
+    helper.start()
+    theirs.close()
+    try:
+        answers = _ask(together, seen, waiting)
+        with suppress(EOFError, OSError):  # else its rules are asked here
+            answers |= ours.recv()
+    finally:
+        os.close(waiting)
+        ours.close()
+        helper.kill()
+        helper.join()
+    return [_ready(each, answers[each.id]) if each.id in answers else each for each in rules]
+
+
+def _together(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """The rules that ask where ranks differ share what takes long to find out, so one process asks them all."""
+    diverging = [each for each in rules if CodeDiverges in each.needs]
+    return [diverging, *([each] for each in rules if CodeDiverges not in each.needs)]
+
+
+def _numbers(count: int) -> int:
+    """A pipe with the numbers from 0, a byte each: who reads one has it alone."""
+    reading, writing = os.pipe()
+    os.write(writing, bytes(range(min(count, 256))))
+    os.close(writing)
+    return reading
+
+
+def _ask(together: list[list[Rule]], seen: EvidenceSet, waiting: int) -> Answers:
+    found: Answers = {}
+    while number := os.read(waiting, 1):
+        for rule in together[number[0]]:
+            try:
+                found[rule.id] = list(rule.find(seen)) if any(seen.has(kind) for kind in rule.needs) else []
+            except Exception:  # the engine will meet it again, and report it
+                continue
+    return found
+
+
+def _help(connection: Connection, together: list[list[Rule]], seen: EvidenceSet, waiting: int) -> None:
+    gc.disable()
+    with suppress(OSError, KeyboardInterrupt):
+        connection.send(_ask(together, seen, waiting))
+    os._exit(0)
+
+
+def _ready(rule: Rule, answer: list[Any]) -> Rule:
+    return replace(rule, needs=(), find=lambda seen: iter(answer))

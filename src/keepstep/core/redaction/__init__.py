@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What :mod:`keepstep.core.redact` knows about secrets: their shapes, their names and their places."""

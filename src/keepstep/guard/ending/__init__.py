@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a rank ends: its exception, its status, its last words."""

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What parts of the guard and its adapters may ask of the session: small protocols that the session fulfils.
+
+This file is at the bottom of the guard. A part names the protocol that it needs and never imports the session, so a
+reader sees what it can touch, and no two files of the guard import each other. Nothing here runs: the hot path calls
+the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from keepstep.guard.box_writer import Write
+from keepstep.guard.exchange import Exchange
+from keepstep.guard.own_rank import Identity
+from keepstep.signals.blackbox import Record
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Values = Callable[[Any], tuple[float, float, bool] | None]
+"""Least, largest, all finite; None where the thing does not live on the host."""
+
+
+class Schedule(Protocol):
+    """The guard's own thread."""
+
+    def every(self, period: float, part: str, call: Callable[[], None]) -> None: ...
+
+
+class Reports(Protocol):
+    """Write down and say what was seen, and at which step."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def who(self) -> Identity: ...
+
+    def note(self, fact: str, fields: dict[str, Any], quote: str) -> None: ...
+    def say(self, text: str) -> None: ...
+    def flush(self) -> None: ...
+
+
+class Parts(Protocol):
+    """Fail without harming the training."""
+
+    def part(self, name: str) -> AbstractContextManager[None]: ...
+    def guarded(self, name: str, function: Callable[P, T]) -> Callable[P, T | None]: ...
+    def is_off(self, name: str) -> bool: ...
+    def failed(self, name: str, error: BaseException | str) -> None: ...
+    def uncovered(self, part: str, why: str) -> None: ...
+
+
+class Strict(Reports, Protocol):
+    """Reports, and whether a fault stops the training."""
+
+    @property
+    def strict(self) -> bool: ...
+
+
+class Compared(Protocol):
+    """Hashes of this rank's batches, which are compared with those of the other ranks."""
+
+    def add(self, name: str, digest: str) -> None: ...
+
+
+class Feeds(Reports, Protocol):
+    """For hashes of batches."""
+
+    @property
+    def fed_alike(self) -> Compared: ...
+
+
+class ComparesBatches(Reports, Protocol):
+    """For what compares the batches of ranks, from the guard's thread."""
+
+    @property
+    def pulse(self) -> Schedule: ...
+    @property
+    def exchange(self) -> Exchange | None: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
+
+
+class Phases(Protocol):
+    """Enter a phase of the training."""
+
+    def open(self) -> None: ...
+    def phase(self, phase: int) -> int: ...
+
+
+class Talks(Protocol):
+    """Talk with the guards of the other ranks. Nothing here waits without a bound."""
+
+    @property
+    def exchange(self) -> Exchange | None: ...
+
+    def use_exchange(self, exchange: Exchange) -> None: ...
+    def agree(
+        self, subject: str, stated: Mapping[str, str], *, patience: float = ..., ranks: Iterable[int] = ()
+    ) -> None: ...
+    def await_peers(self, said: Callable[[], bool]) -> bool: ...
+    def compare(self, subject: str, stated: Mapping[str, str], *, ordinal: int | None = None) -> None: ...
+    def state(self, subject: str, stated: Mapping[str, str], *, where: str | None = None) -> None: ...
+    def ahead(self, subject: str, rank: int) -> dict[str, str] | None: ...
+    def tell_peers(self, topic: str, text: str) -> bool: ...
+    def heard(self, topic: str) -> dict[int, str]: ...
+
+
+class Observes(Reports, Parts, Protocol):
+    """For a look that reports what it finds."""
+
+
+class MarksPhases(Phases, Parts, Protocol):
+    """For hooks that only mark phases."""
+
+
+class Recurs(Parts, Protocol):
+    """For hooks that the guard's thread puts back."""
+
+    @property
+    def pulse(self) -> Schedule: ...
+
+
+class Compares(Talks, Reports, Protocol):
+    """For comparisons between ranks."""
+
+    @property
+    def trains_in_thread(self) -> int: ...
+
+
+class BatchChecks(Protocol):
+    """The contract of one stream of batches."""
+
+    labels: dict[str, tuple[float, float]]
+    dtypes: dict[str, str]
+    finite: bool
+
+    @property
+    def declared(self) -> bool: ...
+    @property
+    def signature(self) -> dict[str, str]: ...
+
+    def see(self, batch: Any, values: Values | None = None) -> None: ...
+    def not_finite(self, name: str) -> None: ...
+    def at_end(self) -> None: ...
+
+
+class Steps(Phases, Protocol):
+    """Count steps and record what a step does: what hooks call while the training runs."""
+
+    steps: int
+    phase_now: int
+    lean: bool
+    by_hand: bool
+    spent_ns: int
+    values: Values | None
+
+    @property
+    def write(self) -> Write: ...
+    @property
+    def strict(self) -> bool: ...
+    @property
+    def trainer(self) -> int: ...
+    @property
+    def trains_in_thread(self) -> int: ...
+    @property
+    def batches(self) -> BatchChecks: ...
+    @property
+    def at_catching_up(self) -> list[Callable[[], None]]: ...
+
+    def step_done(self, by_hand: bool = False) -> None: ...
+    def see_batch(self, batch: Any) -> None: ...
+    def pause(self, phase: int) -> None: ...
+    def plan(self, name: str) -> int: ...
+    def file(self, name: str) -> int: ...
+
+
+class Waits(Protocol):
+    """The wait of this rank for the others, while the framework forms a world."""
+
+    def look(self) -> None: ...
+
+
+class World(Protocol):
+    """Say which world the framework forms, and what goes on while it does."""
+
+    who: Identity
+    framework: str | None
+    waiting: Waits | None
+
+    @property
+    def pulse(self) -> Schedule: ...
+    @property
+    def folder(self) -> Path | None: ...
+    @property
+    def notes_path(self) -> Path | None: ...
+    @property
+    def at_close(self) -> list[Callable[[], None]]: ...
+    @property
+    def data_parallel(self) -> list[Callable[[], bool]]: ...
+
+    def open(self) -> None: ...
+    def tell_who(self) -> None: ...
+    def world_formed(self, size: int, index: int | None, framework: str) -> None: ...
+    def trains_in(self, size: int, framework: str) -> None: ...
+
+
+class Arrives(World, Reports, Parts, Protocol):
+    """For the rendezvous of a framework."""
+
+
+class Adapts(Steps, Talks, Arrives, Feeds, Protocol):
+    """All that the hooks in one framework need together; what its adapter's shared state holds."""
+
+
+class HasRecords(Reports, Protocol):
+    """Reports, and the last records of this rank."""
+
+    def recent(self, most: int) -> tuple[Record, ...]: ...
+
+
+class Speaks(Reports, Protocol):
+    """Reports, what this process is known to be, and the thread that trains."""
+
+    @property
+    def trains_in_thread(self) -> int: ...
+    @property
+    def notes_path(self) -> Path | None: ...
+
+    def tell_who(self) -> None: ...
+
+
+class Follows(Protocol):
+    """The guard's thread, and how far the training is."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def pulse(self) -> Schedule: ...

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory, disks, limits: what ran out."""
+
+from __future__ import annotations
+
+from keepstep.base.lazy_dataclass import dataclass
+from keepstep.model.facts.base import Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemoryExhausted(Fact):
+    """An accelerator's memory ran out. ``kind``: gpu or tpu. Sizes as printed."""
+
+    kind: str = "gpu"
+    device: str | None = None
+    requested: str | None = None
+    capacity: str | None = None
+    fatal: bool = True
+    """False if the framework may continue with less, or if the message only usually means this."""
+    library: str | None = None
+    """The CUDA library that could not create its handle, with no further reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomKilled(Fact):
+    """The kernel, a cgroup, Slurm, Kubernetes or Ray killed a process for host memory."""
+
+    by: str
+    pid: int | None = None
+    process: str | None = None
+    limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAllocationFailed(Fact):
+    """An allocation of host memory failed (``bad_alloc``, ``MemoryError``, ``Cannot allocate memory``)."""
+
+    requested: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationAbsurd(Fact):
+    """One allocation so large that the number itself must be wrong: a damaged or uninitialised value."""
+
+    requested: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemoryExhausted(Fact):
+    """Shared memory (``/dev/shm``) was not available."""
+
+    size: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFull(Fact):
+    """A write failed for lack of space, quota or inodes."""
+
+    path: str | None = None
+    quota: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached(Fact):
+    """A limit on files, processes, threads or locked memory was reached."""
+
+    limit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderWorkerDied(Fact):
+    """A data loader's worker process ended unexpectedly. ``signal``, if given."""
+
+    pid: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGrew(Fact):
+    """Memory use rose steadily, as reported by the run itself or by readings."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRead(Fact):
+    """One memory reading that the run printed: of what, and how much (bytes or percent)."""
+
+    what: str
+    value: float
+    free: bool = False
+    """Whether it is what is left, instead of what is used."""
+    on_device: bool = False
+    """Whether it is of the accelerator, or unspecified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRose(Fact):
+    """Memory of a rank's processes rose by about as much in every part of a stretch of steps, as seen from outside."""
+
+    began_bytes: int
+    now_bytes: int
+    steps: int
+    seconds: float
+    epochs_before: int = 0
+    """Epochs that were over when the stretch began."""
+    epochs: int = 0
+    """Epochs that began in it."""
+    others_bytes: int | None = None
+    """The largest rise of any other rank in the same time; None: there is no other."""
+    left_bytes: int | None = None
+    """Memory that the host or control group had left at its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention(Fact):
+    """Another job or process held what this one needed (CPU, GPU, lock)."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLow(Fact):
+    """The last reading of the host's (or its control group's) memory before the end showed almost nothing left."""
+
+    left_bytes: int
+    total_bytes: int

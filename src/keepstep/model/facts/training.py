@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training itself: progress, phases, numbers, checkpoints, programs."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from keepstep.base.lazy_dataclass import dataclass
+from keepstep.model.facts.base import Fact
+
+
+class Phase(Enum):
+    """What a rank was doing."""
+
+    LOADING = "loading data or model"
+    COMPILING = "compiling"
+    EVALUATING = "evaluating"
+    SAVING = "saving a checkpoint"
+    RESTORING = "restoring a checkpoint"
+    STOPPING_EARLY = "stopping early"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeen(Fact):
+    """A rank printed progress: a step, batch or progress bar."""
+
+    step: int | None = None
+    of: int | None = None
+    loss: float | None = None
+    waiting: float | None = None
+    """The share of the step spent waiting for its batch, if both are printed."""
+    seconds: float | None = None
+    """How long the step took."""
+    own: float | None = None
+    """How long this rank itself worked (its batch and its forward pass), if the parts are printed."""
+    exchanging: float | None = None
+    """The share of the step spent on communication, if both are printed."""
+    rate: float | None = None
+    """Images, samples, tokens or steps per second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSeen(Fact):
+    """A rank said what it was doing."""
+
+    phase: Phase
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEnded(Fact):
+    """The last lines of one stream of output, and its size."""
+
+    last: str
+    lines: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFinite(Fact):
+    """A loss, gradient or tensor was NaN or infinite. ``fatal``: training stopped for it."""
+
+    what: str | None = None
+    step: int | None = None
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsSkipped(Fact):
+    """Optimizer steps were skipped because gradients overflowed, by what the loss scaler or the trainer prints.
+
+    ``scale``: the loss scale after one such step. ``skipped``: how many, of all up to ``step``, or since the last line
+    where ``recent``.
+    """
+
+    scale: float | None = None
+    skipped: int | None = None
+    step: int | None = None
+    recent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plateau(Fact):
+    """A metric stopped changing when the run expected it to."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointUnreadable(Fact):
+    """A checkpoint is missing, truncated or not what it says."""
+
+    path: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMismatch(Fact):
+    """A checkpoint holds other names, shapes or objects than the model."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowStorage(Fact):
+    """A read or write took so long that a program complained."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTooLarge(Fact):
+    """A graph, message or attribute is larger than its encoding allows."""
+
+    size: str | None = None
+    what: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramTooLarge(Fact):
+    """A compiler refused a program for a limit of its own (instructions, arguments, registers, time)."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recompiling(Fact):
+    """A function is traced or compiled again and again."""
+
+    function: str | None = None
+    count: int | None = None
+    reason: str | None = None
+    seconds: float | None = None
+    """How long one compilation took, if each is reported, including the first."""
+    storm: bool = False
+    """Whether the program that counts says it continues, step after step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness(Fact):
+    """The run says that something is slow. ``what``: straggler, input or network."""
+
+    what: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput(Fact):
+    """How much a run did per second, over this many devices together or on ``each`` of them."""
+
+    rate: float
+    devices: int = 0
+    """0: as many as were named last."""
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesNamed(Fact):
+    """A benchmark is about to run over this many devices."""
+
+    count: int

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single lines: where they begin and end, who wrote them, and when."""

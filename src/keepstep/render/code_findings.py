@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Findings in programs, by file and line: for people, and as GitHub's workflow commands."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from keepstep.base.visible import visible
+from keepstep.base.wording import count
+from keepstep.model.evidence import CoverageState
+from keepstep.model.finding import Finding, Severity
+from keepstep.model.report import Report
+
+MOST_NOT_READ = 10
+_LEVELS = {Severity.FATAL: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_TINTS = {Severity.FATAL: "31;1", Severity.WARNING: "33;1", Severity.NOTE: "36;1"}
+
+
+def render_code(report: Report, *, files: int, ignored: int = 0, colour: bool = False, width: int = 80) -> str:
+    """One paragraph for each finding, and a last line with the sum."""
+    lines = [line for finding in report.findings for line in _finding(finding, colour, width)]
+    lines += _not_read(report, width)
+    lines += [f"keepstep: rule {each.rule} broke: {visible(each.error)}" for each in report.crashed]
+    lines.append(_sum(report, files, ignored))
+    return "\n".join(lines) + "\n"
+
+
+def render_github(report: Report) -> str:
+    """One workflow command for each finding: GitHub shows it at the line."""
+    return "".join(
+        f"::{_LEVELS[each.severity]} file={_property(each.evidence[0].origin.source)},"
+        f"line={each.evidence[0].origin.line or 1},title={_property(f'{each.rule} {each.title}')}"
+        f"::{_message('; fix: '.join((each.because, *(fix.do for fix in each.fixes))))}\n"
+        for each in report.findings
+    )
+
+
+def _finding(finding: Finding, colour: bool, width: int) -> Iterator[str]:
+    place, *others = finding.evidence
+    tint = _TINTS[finding.severity]
+    rule = f"\x1b[{tint}m{finding.rule}\x1b[0m" if colour else finding.rule
+    head = visible(f"{place.origin}: ")
+    title = textwrap.wrap(visible(finding.title), max(30, width - 4)) or [""]
+    if len(head) + len(finding.rule) + 1 + len(title[0]) <= width and len(title) == 1:
+        yield f"{head}{rule} {title[0]}"
+    else:
+        yield f"{head}{rule}"
+        yield from (f"    {line}" for line in title)
+    if place.quote:
+        yield f"    > {visible(place.quote)[: width - 6]}"
+    for each in others:
+        yield visible(f"      {each.origin}: {each.quote}")[:width]
+    yield from _wrapped(finding.because, width)
+    for fix in finding.fixes:
+        yield from _wrapped(f"fix: {fix.do}", width)
+    yield ""
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(visible(text), width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _not_read(report: Report, width: int) -> Iterator[str]:
+    missing = [each for each in report.coverage if each.state is CoverageState.UNAVAILABLE]
+    for each in missing[:MOST_NOT_READ]:
+        yield from textwrap.wrap(visible(f"not read: {each.what}: {each.why}"), width, subsequent_indent="  ")
+    if len(missing) > MOST_NOT_READ:
+        yield f"not read: {len(missing) - MOST_NOT_READ} more"
+
+
+def _sum(report: Report, files: int, ignored: int) -> str:
+    found = report.findings
+    if not files:
+        return "nothing was read: there is no Python file or notebook, or none that could be read"
+    what = count(len(found), "problem") if found else "no problems found"
+    told = f"{what} in {count(files, 'file')}"
+    if ignored:
+        told += f"; {ignored} switched off by comments"
+    return told + ("; `keepstep rules show ID` explains a rule" if found else "")
+
+
+def _message(text: str) -> str:
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a signature matched the message of an exception: then no rule needs to guess its cause."""
+
+from __future__ import annotations
+
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.data import DataMissing
+from keepstep.model.facts.environment import VersionSeen
+from keepstep.model.facts.network import (
+    AddressMap,
+    ConnectFailed,
+    InterfaceUsed,
+    PeerLost,
+    RendezvousTimeout,
+    TransportUsed,
+)
+from keepstep.model.facts.process import (
+    ErrorSaid,
+    ExceptionRaised,
+    FatalSignal,
+    NativeAbort,
+    ProcessExited,
+    StackDump,
+    TaskNamed,
+    TerminationRequested,
+    TracebackCut,
+)
+from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen, RankKnownBy
+from keepstep.model.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
+from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.rules.asking.exceptions import OF_THE_PROGRAM, Raised, lacks_a_name, reads_checkpoint, short_type
+
+_SAY_NOTHING_OF_A_CAUSE = (
+    ExceptionRaised,
+    StepSeen,
+    PhaseSeen,
+    StreamEnded,
+    WorldSeen,
+    VersionSeen,
+    ProcessExited,
+    TerminationRequested,
+    InterfaceUsed,
+    TransportUsed,
+    AddressMap,
+    StackDump,
+    CollectiveProgress,
+    FatalSignal,
+    NativeAbort,
+    DataMissing,
+    TracebackCut,
+    TaskNamed,
+    ErrorSaid,
+    NodeSeen,
+    MemberPlaced,
+    RankKnownBy,
+)
+
+_SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
+
+
+def recognised(seen: EvidenceSet, raised: Raised) -> bool:
+    """Whether some signature matched this exception."""
+    if reads_checkpoint(raised.fact) or lacks_a_name(raised.fact):
+        return True
+    line = raised.origin.line
+    if line is None:
+        return False
+    last = line + raised.fact.lines
+    reach = raised.fact.lines + (40 if raised.origin.stream else 0)
+    others = [
+        e.origin.line
+        for e in seen.near(raised, ExceptionRaised, after=reach)
+        if e.origin.line is not None and e.origin.line > line
+    ]
+    until = min(others) - 1 if others else line + reach
+    inside = seen.near(raised, Fact, before=0, after=max(0, until - line))
+    own = short_type(raised.fact) in OF_THE_PROGRAM
+    return any(
+        _says_why(e.fact)
+        and not (own and isinstance(e.fact, _SYMPTOMS))
+        and (e.origin.line != last or _quotes(raised.fact, e.quote))
+        for e in inside
+    )
+
+
+def tells_more(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+    """Whether the same line, or the next, states a cause through a fact of another kind."""
+    return any(type(e.fact) is not type(place.fact) and _says_why(e.fact) for e in seen.near(place, Fact, after=2))
+
+
+def _quotes(fact: ExceptionRaised, quote: str) -> bool:
+    """Whether a line belongs to the exception; its last line may be the first of something else."""
+    return quote[:60].strip() in f"{fact.type}: {fact.message}"
+
+
+def _says_why(fact: Fact) -> bool:
+    if isinstance(fact, _SAY_NOTHING_OF_A_CAUSE):
+        return False
+    return getattr(fact, "fatal", True) is not False and getattr(fact, "final", True) is not False

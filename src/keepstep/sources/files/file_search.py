@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the files worth reading in what was given, without ever leaving it.
+
+Links that lead out are not followed, pipes and devices in a folder are not opened, and the kernel's own files are not
+logs. What was named on the command line is always read. What is left out is listed as coverage.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from keepstep.base.safe_files import open_regular
+from keepstep.base.wording import count
+from keepstep.model.evidence import Coverage, CoverageState
+from keepstep.sources.files import inside_given
+from keepstep.sources.files.left_files import GAPS, SNIFF, FileKind, Left, kind_of
+
+MOST_FILES = 20_000
+MOST_NAMED = 5
+"""How many of the files left out are named."""
+
+_NOT_LOGS = frozenset(
+    [
+        ".py",
+        ".pyc",
+        ".pyi",
+        ".so",
+        ".a",
+        ".o",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".h",
+        ".cu",
+        ".js",
+        ".css",
+        ".html",
+        ".md",
+        ".rst",
+        ".ipynb",
+        ".pt",
+        ".pth",
+        ".bin",
+        ".ckpt",
+        ".safetensors",
+        ".npy",
+        ".npz",
+        ".npz",
+        ".h5",
+        ".hdf5",
+        ".keras",
+        ".pb",
+        ".tflite",
+        ".onnx",
+        ".parquet",
+        ".arrow",
+        ".feather",
+        ".tfrecord",
+        ".tfrecords",
+        ".jpg",
+        ".jpeg",
+        ".png",
+        ".gif",
+        ".webp",
+        ".mp4",
+        ".wav",
+        ".whl",
+        ".tar",
+        ".zip",
+        ".jar",
+        ".sqlite",
+        ".db",
+        ".lock",
+        ".toml",
+        ".cfg",
+        ".ini",
+    ]
+)
+_NOT_FOLDERS = frozenset(
+    {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", "site-packages"}
+)
+
+
+@dataclass(slots=True)
+class FoundFiles:
+    """The result of a search."""
+
+    files: list[Left] = field(default_factory=list)
+    coverage: list[Coverage] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
+    """Every file worth reading in the given paths, in a stable order.
+
+    ``follow``: also what links lead to outside the paths.
+    """
+    found = FoundFiles()
+    search = _Search(found, [os.path.realpath(path) for path in paths], follow)
+    for path in paths:
+        try:
+            info = path.stat()
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) or not os.path.lexists(path):
+                found.missing.append(str(path))
+            else:
+                found.coverage.append(_unavailable(str(path), error))
+            continue
+        if stat.S_ISDIR(info.st_mode):
+            search.walk(path)
+        elif stat.S_ISFIFO(info.st_mode):  # a shell's <(...)
+            _add_pipe(path, found)
+        else:
+            search.add_asked(path)
+    found.coverage += search.left_out()
+    _unique_names(found)
+    return found
+
+
+def _add_pipe(path: Path, found: FoundFiles) -> None:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(256 << 20)
+    except OSError as error:
+        found.coverage.append(_unavailable(path.name, error))
+        return
+    found.files.append(Left(None, path.name, FileKind.LOG, len(data), None, data))
+
+
+class _Search:
+    """One walk through everything that was given. It stays inside, and records what it left out."""
+
+    def __init__(self, found: FoundFiles, roots: list[str], follow: bool) -> None:
+        self._found, self._roots, self._follow = found, roots, follow
+        self._seen: set[tuple[int, int]] = set()
+        self._links: list[str] = []
+        self._logs_behind_links = False
+        self._special: list[str] = []
+        self._kernels: list[str] = []
+
+    def left_out(self) -> list[Coverage]:
+        """What was found and, because of its kind or place, not read."""
+        state = CoverageState.PARTLY if self._logs_behind_links else CoverageState.NOT_CHECKED
+        told = (
+            (self._links, "link out of the folder", "links out of the folder", "not followed; --follow does", state),
+            (
+                self._special,
+                "pipe, socket or device",
+                "pipes, sockets and devices",
+                "never opened in a folder",
+                CoverageState.NOT_CHECKED,
+            ),
+            (
+                self._kernels,
+                "kernel folder",
+                "kernel folders",
+                "/proc, /sys and /dev hold no logs",
+                CoverageState.NOT_CHECKED,
+            ),
+        )
+        return [
+            Coverage(what=f"{count(len(names), one, many)} ({_some(names)})", state=state, why=why)
+            for names, one, many, why, state in told
+            if names
+        ]
+
+    def walk(self, root: Path) -> None:
+        """A folder and everything below it, however deep."""
+        ahead = [self._entries(root)]
+        while ahead:
+            path = next(ahead[-1], None)
+            if path is None:
+                ahead.pop()
+            elif len(self._found.files) >= MOST_FILES:
+                why = f"more than {MOST_FILES:,} files"
+                self._found.coverage.append(Coverage(what=str(path.parent), state=CoverageState.NOT_CHECKED, why=why))
+                return
+            elif self._enter(root, path):
+                ahead.append(self._entries(path))
+
+    def _entries(self, folder: Path) -> Iterator[Path]:
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            self._found.coverage.append(_unavailable(str(folder), error))
+            return
+        try:
+            info, place = os.fstat(handle), inside_given.place_of(handle, folder)
+            key = (info.st_dev, info.st_ino)
+            if key in self._seen or not self._may_read(place, info.st_dev, str(folder)):
+                return
+            self._seen.add(key)
+            with os.scandir(handle) as listed:
+                entries = sorted((entry.name for entry in listed), key=_natural)
+        except OSError as error:
+            self._found.coverage.append(_unavailable(str(folder), error))
+            return
+        finally:
+            os.close(handle)
+        yield from (folder / name for name in entries)
+
+    def _enter(self, root: Path, path: Path) -> bool:
+        """Take it as what it is. Returns whether it is a folder to walk."""
+        name = str(path.relative_to(root))
+        try:
+            info = path.lstat()
+            is_link = stat.S_ISLNK(info.st_mode)
+            if is_link and path.name.startswith("."):
+                return False
+            if is_link and not self._allowed(os.path.realpath(path)):
+                self._leave_or_take_own(path, name, info.st_uid)
+                return False
+            if is_link:
+                info = path.stat()
+        except OSError as error:
+            self._found.coverage.append(_unavailable(name, error))
+            return False
+        if stat.S_ISDIR(info.st_mode):
+            return path.name not in _NOT_FOLDERS
+        if path.name.startswith("."):
+            return False
+        if path.name == GAPS:
+            why = "the disk was full; some of the ranks' output and keepstep's notes is missing"
+            self._found.coverage.append(Coverage(what="part of the recording", state=CoverageState.PARTLY, why=why))
+        elif stat.S_ISREG(info.st_mode):
+            self._add(path, name, asked=False)
+        else:
+            self._special.append(name)
+        return False
+
+    def _allowed(self, place: str) -> bool:
+        return self._follow or inside_given.is_inside(place, self._roots)
+
+    def _leave_or_take_own(self, path: Path, name: str, owner: int) -> None:
+        """A link that leads out: followed to a box or core if keepstep itself made it, else left alone."""
+        try:
+            info = path.stat()
+        except OSError as error:
+            self._found.coverage.append(_unavailable(name, error))
+            return
+        wanted = FileKind.BLACK_BOX if path.suffix == ".box" else FileKind.CORE if path.parent.name == "cores" else None
+        own = _Own(wanted, frozenset((owner, os.geteuid()))) if wanted is not None else None
+        if own is not None and stat.S_ISREG(info.st_mode) and self._add(path, name, asked=False, own=own):
+            return
+        self._links.append(name)
+        self._logs_behind_links |= stat.S_ISREG(info.st_mode) and path.suffix.lower() not in _NOT_LOGS
+
+    def add_asked(self, path: Path) -> None:
+        """A file that was named."""
+        self._add(path, path.name, asked=True)
+
+    def _add(self, path: Path, name: str, *, asked: bool, own: _Own | None = None) -> bool:
+        """Whether it is now among the files. ``own``: it leads out of the folder; taken only if keepstep made it."""
+        found = self._found
+        try:
+            with open_regular(path) as stream:
+                info, place = os.fstat(stream.fileno()), inside_given.place_of(stream.fileno(), path)
+                key = (info.st_dev, info.st_ino)
+                if key in self._seen:
+                    return True
+                if own is not None and info.st_uid not in own.owners:
+                    return False
+                if not asked and own is None and not self._may_read(place, info.st_dev, name):
+                    return False
+                head = stream.read(SNIFF)
+        except OSError as error:
+            found.coverage.append(_unavailable(name, error))
+            return False
+        kind = kind_of(path, head)
+        if own is not None and kind is not own.kind:
+            return False
+        self._seen.add(key)
+        if kind is FileKind.DOCUMENT:
+            kind = FileKind.LOG if asked else None
+        if kind is None:
+            if asked:
+                found.coverage.append(
+                    Coverage(what=name, state=CoverageState.NOT_CHECKED, why="binary, not a log, core or dump")
+                )
+            return False
+        if not asked and kind is FileKind.LOG and path.suffix.lower() in _NOT_LOGS:
+            return False
+        same = (
+            key if kind is not FileKind.BLACK_BOX else None
+        )  # a copy may replace the link; its reader checks the format
+        found.files.append(Left(path, name, kind, info.st_size, info.st_mtime, same=same))
+        return True
+
+    def _may_read(self, place: str, device: int, name: str) -> bool:
+        """Whether what was opened is where it may be: its path may lead elsewhere since it was listed."""
+        if inside_given.is_kernels(place, device, self._roots):
+            self._kernels.append(name)
+            return False
+        if not self._allowed(place):
+            self._links.append(name)
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What one of keepstep's own links leads to: which kind, and whose."""
+
+    kind: FileKind
+    owners: frozenset[int]
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _unavailable(what: str, error: OSError) -> Coverage:
+    return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or str(error))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def _unique_names(found: FoundFiles) -> None:
+    """Distinguish files with the same name (from several folders) by their folder."""
+    names = Counter(left.name for left in found.files)
+    for index, left in enumerate(found.files):
+        if names[left.name] > 1 and left.path is not None:
+            found.files[index] = replace(left, name=str(left.path))

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this host offers: memory, shared memory, disks, limits, cores, GPUs, TPU locks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from keepstep.model.facts.host import (
+    CoresSeen,
+    DiskSeen,
+    GpuSeen,
+    LimitSeen,
+    LockFileSeen,
+    MemorySeen,
+    SharedMemorySeen,
+)
+
+CGROUPS = Path("/sys/fs/cgroup")
+ENOUGH_FOR_ALL = 1 << 60
+"""Control groups write a number near 2**63 for no limit."""
+NVIDIA_SMI_LIMIT_S = 10.0
+
+
+def memory() -> MemorySeen:
+    host, swap = psutil.virtual_memory(), psutil.swap_memory()
+    limit, used = _group_memory()
+    return MemorySeen(
+        total=host.total,
+        available=host.available,
+        limit=limit if limit is not None and limit < host.total else None,
+        used_of_limit=used if limit is not None and limit < host.total else None,
+        swap_used=swap.used,
+        swap_total=swap.total,
+    )
+
+
+def room() -> tuple[int, int]:
+    """The memory that this process and its children may use, and what is left: the host's or the control group's."""
+    host = psutil.virtual_memory()
+    limit, used = _group_memory()
+    if limit is None or used is None or limit >= host.total:
+        return host.total, host.available
+    return limit, min(host.available, max(0, limit - used + _reclaimable()))
+
+
+def _reclaimable() -> int:
+    """File pages in the control group's memory, which it would give up first."""
+    for folder, _, _ in _group_folders():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for line in (folder / "memory.stat").read_text().splitlines():
+                if line.startswith(("inactive_file ", "total_inactive_file ")):
+                    return int(line.split()[1])
+    return 0
+
+
+def _group_memory() -> tuple[int | None, int | None]:
+    """Limit and use of this process's control group, of either version."""
+    for folder, limit_file, used_file in _group_folders():
+        with contextlib.suppress(OSError, ValueError):
+            limit = int((folder / limit_file).read_text())
+            if limit < ENOUGH_FOR_ALL:
+                return limit, int((folder / used_file).read_text())
+    return None, None
+
+
+def _group_folders() -> tuple[tuple[Path, str, str], ...]:
+    own = _own_groups()
+    return (
+        (CGROUPS / own.get("", "").lstrip("/"), "memory.max", "memory.current"),
+        (CGROUPS / "memory" / own.get("memory", "").lstrip("/"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (CGROUPS, "memory.max", "memory.current"),
+        (CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    )
+
+
+def _own_groups() -> dict[str, str]:
+    found = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(","):
+                found[controller] = path
+    return found
+
+
+def shared_memory() -> SharedMemorySeen | None:
+    with contextlib.suppress(OSError):
+        room = os.statvfs("/dev/shm")
+        return SharedMemorySeen(total=room.f_blocks * room.f_frsize, free=room.f_bavail * room.f_frsize)
+    return None
+
+
+def disk(path: Path) -> DiskSeen:
+    """Space at ``path``, or at the nearest existing folder above it, and whether this user may write there."""
+    there = next((each for each in (path, *path.absolute().parents) if each.exists()), Path("/"))
+    try:
+        room = os.statvfs(there)
+    except OSError as failed:
+        return DiskSeen(path=str(path), error=failed.strerror or str(failed))
+    error: str | None = None
+    if not there.is_dir():
+        error = f"{there} is not a folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        error = f"this user may not write to {there}"
+    elif os.statvfs(there).f_flag & os.ST_RDONLY:
+        error = f"{there} is mounted read-only"
+    return DiskSeen(
+        path=str(path),
+        free=room.f_bavail * room.f_frsize,
+        total=room.f_blocks * room.f_frsize,
+        inodes_free=room.f_favail if room.f_files else None,
+        inodes_total=room.f_files or None,
+        error=error,
+        nearest=str(there) if there != path else None,
+    )
+
+
+def limits() -> list[LimitSeen]:
+    found = []
+    with contextlib.suppress(OSError):
+        found.append(_limit("open files", resource.RLIMIT_NOFILE, len(os.listdir("/proc/self/fd"))))
+    mine = sum(
+        1 for process in psutil.process_iter(["uids"]) if (uids := process.info["uids"]) and uids.real == os.getuid()
+    )
+    found.append(_limit("processes", resource.RLIMIT_NPROC, mine if os.getuid() != 0 else None))
+    own = _own_groups()
+    for folder in (CGROUPS / "pids" / own.get("pids", "").lstrip("/"), CGROUPS / own.get("", "").lstrip("/")):
+        with contextlib.suppress(OSError, ValueError):
+            most, used = int((folder / "pids.max").read_text()), int((folder / "pids.current").read_text())
+            found.append(LimitSeen(name="processes of the control group", soft=most, used=used))
+            break
+    return found
+
+
+def _limit(name: str, number: int, used: int | None) -> LimitSeen:
+    soft, hard = (None if each == resource.RLIM_INFINITY else each for each in resource.getrlimit(number))
+    return LimitSeen(name=name, soft=soft, hard=hard, used=used)
+
+
+def core_files() -> str | None:
+    """Why a crash would leave no core file that can be found; None if it would."""
+    pattern = ""
+    with contextlib.suppress(OSError):
+        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if pattern.startswith("|"):
+        return f"the kernel hands them to {pattern[1:].split()[0]}"
+    if resource.getrlimit(resource.RLIMIT_CORE)[0] == 0:
+        return "`ulimit -c` is 0: a crash would leave none"
+    return None
+
+
+def cores(env: Mapping[str, str], ranks_here: int) -> CoresSeen:
+    may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = env.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return CoresSeen(
+        cores=may_use,
+        ranks_here=ranks_here,
+        threads_each=int(threads) if threads.isdecimal() and len(threads) < 6 else None,
+    )
+
+
+def gpus() -> tuple[list[GpuSeen], str | None]:
+    """The NVIDIA GPUs, by their driver's own tool, and why they could not be asked."""
+    if not Path("/dev/nvidiactl").exists():
+        return [], None
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return [], "nvidia-smi is not installed"
+    asked = "index,uuid,name,memory.total,memory.used,ecc.errors.uncorrected.volatile.total"
+    asked += ",clocks_throttle_reasons.hw_slowdown"
+    rows = _ask(tool, f"--query-gpu={asked}")
+    if rows is None:
+        return [], "nvidia-smi does not answer"
+    held: dict[str, list[str]] = {}
+    for row in _ask(tool, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory") or []:
+        if len(row) == 4 and row[1] != str(os.getpid()):
+            held.setdefault(row[0], []).append(f"{Path(row[2]).name} (pid {row[1]}, {row[3]} MiB)")
+    found = []
+    for row in rows:
+        with contextlib.suppress(ValueError, IndexError):
+            found.append(
+                GpuSeen(
+                    index=int(row[0]),
+                    name=row[2],
+                    total=int(row[3]) << 20,
+                    used=int(row[4]) << 20,
+                    others=tuple(held.get(row[1], ())),
+                    uncorrected_errors=int(row[5]) if row[5].isdecimal() else 0,
+                    throttled="a hardware slowdown (power or heat)" if row[6].strip() == "Active" else None,
+                )
+            )
+    return found, None
+
+
+def _ask(tool: str, question: str) -> list[list[str]] | None:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            [tool, question, "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=NVIDIA_SMI_LIMIT_S,
+        )
+        if done.returncode == 0:
+            return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+    return None
+
+
+def tpu_locks() -> list[LockFileSeen]:
+    """libtpu's lock files in the temporary folders, and which process holds them."""
+    found = []
+    for path in Path("/tmp").glob("libtpu_lockfile*"):
+        found.append(LockFileSeen(path=str(path), holder=_holder(path)))
+    return found
+
+
+def _holder(path: Path) -> str | None:
+    """The process that holds a lock on a file, by the kernel's list of locks."""
+    with contextlib.suppress(OSError, ValueError):
+        status = path.stat()
+        device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if len(words) > 5 and words[5] == device:
+                with contextlib.suppress(psutil.Error):
+                    return f"{psutil.Process(int(words[4])).name()} (pid {words[4]})"
+                return f"pid {words[4]}"
+    return None

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What schedulers' own clients say about a job."""

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What began the failure and what followed: findings in causal order, each with its role.
+
+The order is decided in this sequence: what explains another finding goes before it; what can explain (a mechanism)
+before what cannot (a lost peer); a clearly earlier finding before a later one; an established one before a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.finding import Confidence, Finding, Role, Severity, Standing
+from keepstep.story.first_rank import CLEARLY_EARLIER_S, first_rank
+from keepstep.story.rank_source import how_known
+
+
+def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding, ...]:
+    """Findings with the root cause first and every role set."""
+    merged = _merge_equal(findings)
+    fatal = [f for f in merged if f.severity is Severity.FATAL]
+    mild = [f for f in merged if f.severity is not Severity.FATAL]
+    others = sorted(mild, key=lambda f: (any(_explains(g, f) for g in mild if g is not f), _key(seen, f)))
+    if not fatal:
+        return tuple(replace(f, role=Role.INITIATING if n == 0 else Role.CONTRIBUTING) for n, f in enumerate(others))
+    root = _root(seen, fatal)
+    named = replace(root, ranks=first_rank(seen, root))
+    named = replace(named, placed=how_known(seen, named))
+    rest = sorted((f for f in fatal if f is not root), key=lambda f: _key(seen, f))
+    return (
+        replace(named, role=Role.INITIATING),
+        *(replace(f, role=Role.CASCADE) for f in rest),
+        *(replace(f, role=Role.CONTRIBUTING) for f in others),
+    )
+
+
+def _root(seen: EvidenceSet, fatal: list[Finding]) -> Finding:
+    unexplained = [f for f in fatal if not any(_explains(g, f) for g in fatal if g is not f)] or fatal
+    ordered = sorted(unexplained, key=lambda f: _key(seen, f))
+    root = ordered[0]
+    for other in ordered[1:]:
+        if other.standing is Standing.EXCEPTION and root.standing is Standing.MECHANISM and _precedes(other, root):
+            root = other
+    return root
+
+
+def _explains(one: Finding, other: Finding) -> bool:
+    if one.confidence is Confidence.HYPOTHESIS and other.confidence is not Confidence.HYPOTHESIS:
+        return False
+    return other.cause in one.explains and one.cause is not other.cause and not _precedes(other, one, by=600.0)
+
+
+def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
+    """A hypothesis ranks after an exception that was seen, and before a mere symptom."""
+    first = min((seen.position.get(id(e), 0) for e in finding.evidence), default=0)
+    doubtful = finding.confidence is Confidence.HYPOTHESIS
+    standing = max(finding.standing.value, Standing.EXCEPTION.value) + 0.5 if doubtful else finding.standing.value
+    return (standing, first)
+
+
+def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:
+    """Whether one finding's first evidence is clearly earlier, by comparable clocks and beyond their uncertainty."""
+    mine = [e.at + e.within_s for e in one.evidence if e.at is not None]
+    theirs = [e.at - e.within_s for e in other.evidence if e.at is not None]
+    return bool(mine and theirs) and min(mine) + by < min(theirs)
+
+
+def _merge_equal(findings: list[Finding]) -> list[Finding]:
+    """Merge findings in which a rule says the same about several ranks."""
+    merged: dict[tuple[str, str, Severity], Finding] = {}
+    for finding in findings:
+        key = (finding.rule, finding.title, finding.severity)
+        if key in merged:
+            known = merged[key]
+            merged[key] = replace(
+                known,
+                evidence=known.evidence + finding.evidence,
+                ranks=tuple(dict.fromkeys(known.ranks + finding.ranks)),
+            )
+        else:
+            merged[key] = finding
+    return list(merged.values())

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checkpoint before a damaged one: found by the numbers in names, tested, and made the newest by moving the other.
+
+Nothing is deleted or rewritten: the damaged one moves to a folder beside its own, and can be moved back. Only
+TensorFlow's list of checkpoints (a small text) is changed, and a copy of it goes aside too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import struct
+import zipfile
+from pathlib import Path
+
+from keepstep.base import foreign_json
+from keepstep.base.lazy_dataclass import dataclass
+
+NUMBER = re.compile(r"\d+")
+LISTED = "checkpoint"
+MOST_UP = 3
+FOLDER = re.compile(
+    r"^(?:\d+|(?:\w*[-_.])?(?:ckpt|checkpoint|(?:global_?)?step|epoch|iter(?:ation)?)[-_.=]?\d+)$", re.IGNORECASE
+)
+"""Names of folders that are one checkpoint each: ``checkpoint-200``, ``global_step40``, ``1200``."""
+MOST_TESTED = 4 << 30
+TF_PARTS = re.compile(r"\.(?:index|data-\d{5}-of-\d{5}|meta)$")
+ALWAYS_ZIPPED = (".npz", ".keras")
+ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Older:
+    """What would be moved, to which folder, and what the script then finds as the newest."""
+
+    damaged: tuple[Path, ...]
+    place: Path
+    instead: str
+    """The name of the older one."""
+
+
+def older_than(path: Path) -> Older | None:
+    """The intact checkpoint before the damaged one at ``path``; None if there is none, or it is unclear which it is.
+
+    ``path`` may be a file, a folder, TensorFlow's prefix of several files, or something inside a checkpoint's folder.
+    """
+    stem = TF_PARTS.sub("", path.name)
+    parts = _parts(path.parent, stem)
+    if parts and any(part.name != stem for part in parts):
+        return _before(path.parent, stem, parts)
+    if not path.exists():
+        return None
+    if NUMBER.search(path.name) and (found := _before(path.parent, path.name, (path,))) is not None:
+        return found
+    for place in list(path.parents)[:MOST_UP]:
+        if FOLDER.search(place.name):
+            return _before(place.parent, place.name, (place,)) if not Path.cwd().is_relative_to(place) else None
+    return None
+
+
+def _before(folder: Path, name: str, parts: tuple[Path, ...]) -> Older | None:
+    """By the one number of the name in which siblings differ."""
+    names = {TF_PARTS.sub("", each.name) for each in folder.iterdir()}
+    ladders = []
+    for number in NUMBER.finditer(name):
+        alike = re.compile(re.escape(name[: number.start()]) + r"(\d+)" + re.escape(name[number.end() :]))
+        values = {each: int(found[1]) for each in names if each != name and (found := alike.fullmatch(each))}
+        if values:
+            ladders.append((int(number[0]), values))
+    if len(ladders) != 1:
+        return None
+    own, values = ladders[0]
+    if max(values.values()) > own:
+        return None  # it is not the newest: the script chose it for a reason of its own
+    for each in sorted(values, key=lambda one: -values[one]):
+        if all(is_whole(part) for part in _parts(folder, each)):
+            return Older(damaged=parts, place=_aside(folder), instead=each)
+    return None
+
+
+def _parts(folder: Path, stem: str) -> tuple[Path, ...]:
+    """The files of one checkpoint: itself, or those that TensorFlow writes under its prefix."""
+    if (folder / stem).exists():
+        return (folder / stem,)
+    with contextlib.suppress(OSError):
+        return tuple(
+            sorted(each for each in folder.iterdir() if each.name != stem and TF_PARTS.sub("", each.name) == stem)
+        )
+    return ()
+
+
+def _aside(folder: Path) -> Path:
+    """Beside the folder, not in it: a script that lists its checkpoints must not find it."""
+    if folder.resolve() == Path.cwd().resolve():
+        return folder / ".keepstep" / "aside"
+    return folder.with_name(f"{folder.name}.aside")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint looks complete, as far as its format shows."""
+    try:
+        if path.is_dir():
+            files = [each for each in path.rglob("*") if each.is_file()]
+            return bool(files) and not path.name.endswith((".tmp", ".partial")) and all(map(is_whole, files[:2000]))
+        size = path.stat().st_size
+        if path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK")):
+            with zipfile.ZipFile(path) as archive:
+                return size > MOST_TESTED or archive.testzip() is None
+        if path.suffix == ".safetensors":
+            return _is_whole_safetensors(path, size)
+        if shards := re.search(r"\.data-\d{5}-of-(\d{5})$", path.name):
+            return size > 0 and len(list(path.parent.glob(f"{TF_PARTS.sub('', path.name)}.data-*"))) == int(shards[1])
+        return size > 0 or path.suffix in ("", ".json", ".txt", ".lock")
+    except (OSError, ValueError, struct.error, zipfile.BadZipFile):
+        return False
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(magic)) == magic
+
+
+def _is_whole_safetensors(path: Path, size: int) -> bool:
+    with path.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        if not 0 < length <= min(size - 8, 100 << 20):
+            return False
+        head = foreign_json.loads(stream.read(length))
+    try:
+        ends = [about["data_offsets"][1] for name, about in head.items() if name != "__metadata__"]
+        return bool(max(ends, default=0) + 8 + length == size)
+    except (AttributeError, KeyError, IndexError, TypeError):
+        return False
+
+
+def set_aside(older: Older) -> str:
+    """Move the damaged checkpoint away, and name the older one in TensorFlow's list, if any. Raises ``OSError``."""
+    older.place.mkdir(parents=True, exist_ok=True)
+    folder = older.damaged[0].parent
+    for path in older.damaged:
+        target = older.place / path.name
+        number = 1
+        while target.exists():
+            target = older.place / f"{path.name}.{number}"
+            number += 1
+        os.replace(path, target)
+    listed = folder / LISTED
+    stem = TF_PARTS.sub("", older.damaged[0].name)
+    if listed.is_file() and listed.stat().st_size < 1 << 20:
+        text = listed.read_text()
+        if stem in text:
+            shutil.copy2(listed, older.place / LISTED)
+            fresh = listed.with_name(f".{LISTED}.{os.getpid()}")
+            fresh.write_text(_without(text, stem, older.instead))
+            os.replace(fresh, listed)
+    return f"moved {older.damaged[0].name} to {older.place}; the newest checkpoint is now {older.instead}"
+
+
+def _without(text: str, stem: str, instead: str) -> str:
+    """TensorFlow's list of checkpoints with the older one as the newest and without the damaged one."""
+    lines = []
+    for line in text.splitlines():
+        if not re.search(rf'[/"]{re.escape(stem)}"', line):
+            lines.append(line)
+        elif line.startswith("model_checkpoint_path"):
+            lines.append(re.sub(rf'{re.escape(stem)}"', f'{instead}"', line))
+    return "\n".join(lines) + "\n"

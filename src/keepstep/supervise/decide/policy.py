@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do about a failed or stopped attempt: a pure function of the report and the history. Nothing here acts.
+
+The supervisor prints ``Decision.words`` before it does anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from keepstep.base.wording import count, duration
+from keepstep.model.cause import Cause
+from keepstep.model.finding import Confidence, Finding, Fix, Safety
+from keepstep.supervise.decide.attempt_history import NEVER_RAN, budget_used, is_final, restarts_in_vain
+from keepstep.supervise.decide.cause_recurs import EVERYWHERE
+from keepstep.supervise.decide.decision import Action, Decision, Settings
+from keepstep.supervise.decide.hang_patience import LONG_S, backoff_s, wait_for
+from keepstep.supervise.decide.lost_work import Lost, lost_by_restart
+from keepstep.supervise.decide.remedy import Remedy, RemedyMode
+from keepstep.supervise.decide.situation import Happened, Situation
+
+MOST_ADVICE = 3
+NOT_RESTARTED = "keepstep restarts your own command only with --max-attempts"
+
+
+def decide(
+    now: Situation,
+    before: tuple[Situation, ...] = (),
+    settings: Settings | None = None,
+    *,
+    offered: tuple[Remedy, ...] = (),
+    chance: float = 0.5,
+) -> Decision:
+    """What to do now.
+
+    ``before``: the earlier attempts of this run, oldest first. ``offered``: what
+    :func:`keepstep.supervise.decide.remedy.offered` finds for the report. ``chance``: a random number in [0, 1) for the
+    jitter, passed in to keep this function pure.
+    """
+    settings = settings or Settings()
+    if now.happened is Happened.ENDED_WELL:
+        return Decision(action=Action.FINISH, reason="every rank finished")
+    if now.happened is Happened.INTERRUPTED:
+        return Decision(action=Action.END, reason="the run was asked to stop")
+    if now.happened is Happened.GROWS:
+        return Decision(action=Action.GROW, reason="a checkpoint was saved, and more nodes can take part")
+    cause, what = now.root, now.what
+    if not settings.restarts:
+        return _leave_it(now)
+    attempts = (*before, now)
+    used = budget_used(attempts)
+    left = settings.max_attempts - used
+    if now.happened is Happened.SUSPECTED and not _is_settled(cause):
+        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=now.who)
+        if wait is not None:
+            return Decision(action=Action.WAIT, reason=wait.reason, wait_s=wait.seconds, waits_for=wait.kind)
+    if now.happened is Happened.STARTED_OVER:
+        return _started_over(settings)
+    apply, ask, declined = _sorted(offered, settings.remedy, now.remedies)
+    advice = _advice(cause, declined)
+    final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
+    if final and not apply:
+        return Decision(
+            action=Action.END,
+            reason=f"{what}: {why}",
+            ask=ask,
+            advice=advice,
+            attempts_left=max(left, 0),
+            repeats=cause.cause.family in EVERYWHERE if cause is not None else now.code in NEVER_RAN,
+        )
+    if left <= 0:
+        spent = f"{count(used, 'attempt')} in a row made no progress, and --max-attempts allows no more"
+        return Decision(action=Action.END, reason=f"{what}; {spent}", advice=advice)
+    lost = lost_by_restart(now, before)
+    if lost.forbids(settings.max_lost_work_s, hangs=now.happened in (Happened.STOPPED, Happened.SUSPECTED)):
+        return _left_to_you(now, what, lost, settings)
+    if final:
+        why = "the cause is fixed first"
+    advice = _advice(None if apply else cause, declined)[: 1 + len(declined)]  # it goes on by itself: keep it short
+    return Decision(
+        action=Action.RESTART,
+        reason=f"{what}: {why}",
+        wait_s=0.0 if final else backoff_s(restarts_in_vain(attempts), chance),
+        remedies=apply,
+        ask=ask,
+        advice=advice,
+        attempts_left=left,
+        warning=lost.words,
+    )
+
+
+def _left_to_you(now: Situation, what: str, lost: Lost, settings: Settings) -> Decision:
+    assert settings.max_lost_work_s is not None
+    does = lost.words or "a restart begins at the first step"
+    limit = f"that would lose more than {duration(settings.max_lost_work_s)} of work (--max-lost-work)"
+    if now.happened is Happened.SUSPECTED:
+        reason = f"{now.who} may be hanging, but this is not proven; {does}; {limit}, so there is no restart"
+        return Decision(action=Action.WAIT, reason=reason, wait_s=LONG_S, waits_for="lost work")
+    return Decision(action=Action.END, reason=f"{what}; {does}; {limit}, so there is no restart")
+
+
+def _started_over(settings: Settings) -> Decision:
+    limit = duration(settings.max_lost_work_s or 0.0)
+    return Decision(
+        action=Action.END,
+        reason="the script began at its first step again, though an earlier attempt had saved checkpoints; "
+        f"it is stopped before it overwrites more than {limit} of work (--max-lost-work)",
+        advice=(Fix(do="make the script load its checkpoint, then start it again"),),
+        repeats=True,
+    )
+
+
+def _is_settled(cause: Finding | None) -> bool:
+    """Whether the report proves what stopped the run, though the stacks alone would not."""
+    return (
+        cause is not None
+        and cause.cause is Cause.SYNC_COLLECTIVE_MISMATCH
+        and cause.confidence is Confidence.ESTABLISHED
+    )
+
+
+def _leave_it(now: Situation) -> Decision:
+    """The user's own command, without --max-attempts."""
+    what, advice = now.what, _advice(now.root, ())
+    if now.happened is Happened.EXITED:
+        return Decision(action=Action.END, reason=f"{what}; {NOT_RESTARTED}", advice=advice)
+    return Decision(
+        action=Action.WAIT,
+        reason=f"{what}; it is left running: {NOT_RESTARTED}",
+        wait_s=LONG_S,
+        advice=advice,
+        waits_for=now.happened.value,
+    )
+
+
+def _sorted(
+    offered: Sequence[Remedy], mode: RemedyMode, standing: Sequence[str]
+) -> tuple[tuple[Remedy, ...], tuple[Remedy, ...], tuple[Remedy, ...]]:
+    """What to apply, what to ask for, and what remains advice."""
+    fresh = [each for each in offered if each.name not in standing]
+    tried = [each for each in fresh if not each.advice_only]
+    if mode is RemedyMode.OFF:
+        return (), (), tuple(fresh)
+    if mode is RemedyMode.ALL:
+        return tuple(tried), (), tuple(each for each in fresh if each.advice_only)
+    safe = tuple(each for each in tried if each.safety is Safety.SAFE)
+    rest = tuple(each for each in tried if each.safety is not Safety.SAFE)
+    if mode is RemedyMode.ASK:
+        return safe, rest, tuple(each for each in fresh if each.advice_only)
+    return safe, (), tuple(each for each in fresh if each not in safe)
+
+
+def _advice(cause: Finding | None, declined: Sequence[Remedy]) -> tuple[Fix, ...]:
+    told = [Fix(do=each.does, command=each.command, safety=each.safety) for each in declined]
+    known = {each.do for each in told}
+    told += [fix for fix in (cause.fixes if cause is not None else ()) if fix.do not in known]
+    return tuple(told[:MOST_ADVICE])

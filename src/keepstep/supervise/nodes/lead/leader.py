@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's desk: a thread that answers agents at once, whatever the supervisor is busy with.
+
+It answers hellos and beats, puts evidence where it belongs and passes on what guards tell each other. The rest waits
+here until the supervisor asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from keepstep.supervise.executor import Superseded
+from keepstep.supervise.nodes import messages as said
+from keepstep.supervise.nodes.agent.crowded_host import Crowd
+from keepstep.supervise.nodes.agent.heartbeat import now
+from keepstep.supervise.nodes.evidence.node_description import describe
+from keepstep.supervise.nodes.evidence.parcels import Receiver
+from keepstep.supervise.nodes.evidence.relay import audience
+from keepstep.supervise.nodes.hub import LOCAL, Hub
+from keepstep.supervise.nodes.lead.membership import Member, Membership, News
+from keepstep.supervise.nodes.lead.node_news import Leaving, Told
+from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
+from keepstep.supervise.start.layout import Layout
+
+ROUND_S = 0.25
+MOST_AT_ONCE = 256
+"""Events between two looks at who is silent."""
+LONGEST_WORDS = 2000
+LAST_S, CROWDED_LAST_S = 10.0, 30.0
+"""For agents to take our goodbye."""
+Answer = TypeVar("Answer", bound=said.Message)
+
+
+class Leader:
+    """Opened once per run; :meth:`open` begins each attempt."""
+
+    def __init__(self, hub: Hub, membership: Membership, say: Callable[[str], None]) -> None:
+        self._hub = hub
+        self._membership = membership
+        self._say = say
+        self._changed = threading.Condition()
+        """Holds while anything below is read or changed."""
+        self._nodes: dict[int, int] = {}
+        """The node of each link."""
+        self._peers: dict[int, str] = {}
+        self._ahead: dict[int, float] = {}
+        """How far the clock of each link's machine is ahead of ours."""
+        self._attempt = said.NEVER
+        self._layout = Layout()
+        self._receivers: dict[int, Receiver] = {}
+        self._folder: Path | None = None
+        self._answers: dict[tuple[type, int], said.Message] = {}
+        self._news: list[News | Told | Leaving] = []
+        self._refused: list[str] = []
+        self._keys: list[tuple[int, tuple[str, str]]] = []
+        """What guards have told each other in this attempt, for nodes that come back."""
+        self._starts: dict[int, said.Start] = {}
+        """What each node was told to start."""
+        self._status: int | None = None
+        """Of the run, once it is over."""
+        self._parted: set[int] = set()
+        """The nodes whose connection ended after we said goodbye on it."""
+        self._superseded: str | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keepstep-leader", daemon=True)
+        self._thread.start()
+
+    # --- for the supervisor
+
+    def open(self, attempt: int, folder: Path, layout: Layout, nodes: Collection[int]) -> None:
+        """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
+        with self._changed:
+            self._membership.started(attempt, nodes, now())
+            # All of them were heard a moment ago: who was silent while nodes were awaited is of no account any more.
+            self._news = [each for each in self._news if not isinstance(each, News)]
+            self._attempt, self._folder, self._layout = attempt, folder, layout
+            self._answers.clear()
+            self._keys.clear()
+            self._starts.clear()
+            self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}
+        self._describe(nodes)
+
+    def move(self, folder: Path) -> None:
+        """The evidence of this attempt goes to another folder from now on."""
+        with self._changed:
+            self._folder = folder
+            self._receivers = {node: Receiver(folder / f"node{node}") for node in self._receivers}
+            nodes = list(self._receivers)
+        self._describe(nodes)
+
+    def _describe(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            with self._changed:
+                write = self._described(node)
+            write()
+
+    def tell(self, nodes: Iterable[int], message: said.Message) -> None:
+        """To each of these nodes that is connected. Beats are answered in between: there may be thousands of nodes."""
+        for node in nodes:
+            with self._changed:
+                if isinstance(message, said.Start):
+                    self._starts[node] = message
+                    self._membership.asked(node)
+                elif isinstance(message, said.End):
+                    self._membership.call_off(message.attempt)
+                self._send(node, message)
+
+    def answers(self, kind: type[Answer], attempt: int) -> dict[int, Answer]:
+        """What the nodes have answered so far, by node."""
+        with self._changed:
+            return {
+                node: message
+                for (which, node), message in self._answers.items()
+                if which is kind and isinstance(message, kind) and getattr(message, "attempt", None) == attempt
+            }
+
+    def forget(self, kind: type[said.Message]) -> None:
+        """Ask anew."""
+        with self._changed:
+            self._answers = {key: value for key, value in self._answers.items() if key[0] is not kind}
+
+    def report(self, news: Leaving) -> None:
+        """What the engine says, for whoever asks for news."""
+        with self._changed:
+            self._news.append(news)
+            self._changed.notify_all()
+
+    def news(self) -> list[News | Told | Leaving]:
+        """What has happened since the last call."""
+        with self._changed:
+            news, self._news = self._news, []
+            return news
+
+    def wait(self, seconds: float) -> None:
+        """Until something happens, or for so long. Raises :class:`Superseded` once this process leads no longer."""
+        with self._changed:
+            if not self._news:
+                self._changed.wait(seconds)
+            if not self._membership.leads(now()):
+                why = self._superseded or "the engine has not confirmed for too long that this node leads"
+                raise Superseded(why, self._membership.newest_attempt)
+
+    def confirmed(self, asked: float) -> None:
+        """The engine said so, when it was asked at this time."""
+        with self._changed:
+            self._membership.confirmed(asked)
+
+    def supersede(self, why: str) -> None:
+        """The engine says that another one leads."""
+        with self._changed:
+            self._superseded = why
+            self._membership.supersede()
+            self._changed.notify_all()
+
+    def hears(self, hosts: Collection[str]) -> bool:
+        """Whether all nodes on these hosts are connected here, and were heard a moment ago."""
+        with self._changed:
+            return self._membership.hears(hosts, now())
+
+    def end_others(self) -> None:
+        """End what an earlier leader has started."""
+        with self._changed:
+            for node in self._membership.blocking(now()):
+                member = self._membership.member(node)
+                if member is not None and member.open not in (None, self._attempt):
+                    self._send(node, said.End(attempt=member.open, what="node lost", hurry=True))
+
+    def member(self, node: int) -> Member | None:
+        with self._changed:
+            return self._membership.member(node)
+
+    def is_heard(self, node: int) -> bool:
+        """Whether its agent is connected, and was heard a moment ago."""
+        with self._changed:
+            member = self._membership.member(node)
+            return member is not None and self._membership.is_heard(member, now())
+
+    def steps(self, node: int) -> int:
+        """As many as the furthest of its ranks has made, by its last beat."""
+        member = self.member(node)
+        return member.steps if member is not None else 0
+
+    def quiet_s(self, node: int) -> float | None:
+        """For how long none of its ranks has moved, by its last beat."""
+        member = self.member(node)
+        return member.quiet_s if member is not None else None
+
+    def slept_s(self) -> float:
+        """For how long this process itself was not run of late, if that was for longer than a lease; else 0."""
+        with self._changed:
+            return self._membership.slept_s(now())
+
+    def present(self) -> list[int]:
+        with self._changed:
+            return self._membership.present(now())
+
+    def missing(self) -> list[int]:
+        with self._changed:
+            return self._membership.missing()
+
+    def blocking(self) -> dict[int, float]:
+        with self._changed:
+            return self._membership.blocking(now())
+
+    @property
+    def safe_s(self) -> float:
+        """A node that was not heard for so long has no ranks any more."""
+        return self._membership.safe_s
+
+    @property
+    def newest_attempt(self) -> int:
+        with self._changed:
+            return self._membership.newest_attempt
+
+    @property
+    def nodes(self) -> int:
+        """How many the engine has."""
+        return self._membership.nodes
+
+    def address(self, node: int) -> str:
+        """Where the other nodes reach it."""
+        with self._changed:
+            return self._address(node)
+
+    def host(self, node: int) -> str:
+        member = self.member(node)
+        return member.hello.host if member is not None else f"node {node}"
+
+    @property
+    def refused(self) -> list[str]:
+        """Why agents could not take part."""
+        with self._changed:
+            return list(self._refused)
+
+    def close(self, status: int) -> None:
+        """Say goodbye to all, also to those whose connection is just being made anew: else they would wait for us."""
+        with self._changed:
+            leads = self._membership.leads(now())
+            for link in list(self._nodes):
+                if leads or self._peers.get(link) == LOCAL:  # the other nodes look for the one that leads now
+                    self._hub.send(link, said.Bye(status=status))
+            self._status = status if leads else None
+            until = now() + (CROWDED_LAST_S if self._membership.crowded else LAST_S)
+            while leads and self._awaited() and now() < until:
+                self._changed.wait(ROUND_S)
+        self._over.set()
+        self._thread.join(timeout=2.0)
+        self._hub.close(flush_s=3.0)
+
+    def _awaited(self) -> bool:
+        """Whether an agent has yet to take our goodbye. One that does ends, and its connection with it."""
+        members = [self._membership.member(node) for node in range(self.nodes) if node not in self._parted]
+        return any(each is not None and not each.silent for each in members)
+
+    # --- the thread
+
+    def _run(self) -> None:
+        ticked, crowd = now(), Crowd()
+        while not self._over.is_set():
+            event = self._hub.receive(ROUND_S)
+            with self._changed:
+                stirred = self._take_all(event)
+                if now() - ticked >= ROUND_S:  # it looks at every node: not for each beat
+                    ticked = now()
+                    self._membership.crowded = crowd.is_here()
+                    self._news += self._membership.tick(ticked)
+                if stirred or self._news:
+                    self._changed.notify_all()
+
+    def _take_all(self, event: Event | None) -> bool:
+        """This one and what came since, up to a bound. Whether there was more than beats, so whoever waits looks."""
+        stirred, left = False, MOST_AT_ONCE
+        while event is not None:
+            self._take(event)
+            stirred = stirred or not (isinstance(event, Got) and isinstance(event.message, said.Beat))
+            left -= 1
+            event = self._hub.receive(0.0) if left else None
+        return stirred
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Opened(link=link, peer=peer):
+                self._peers[link] = peer
+            case Lost(link=link, why=why):
+                node = self._nodes.pop(link, None)
+                if node is not None:
+                    self._membership.lost(node, why, now(), link=link)
+                    if self._status is not None:
+                        self._parted.add(node)
+            case TurnedAway(peer=peer, why=why):
+                self._say(f"a connection from {peer} was turned away: {why}")
+            case Got(link=link, message=said.Hello() as hello):
+                self._hello(link, hello)
+            case Got(link=link, message=message) if link in self._nodes:
+                try:
+                    self._heard(link, self._nodes[link], message)
+                except said.BadMessage as error:
+                    self._say(f"{self._host(self._nodes[link])} sent what cannot be used: {error}")
+            case _:
+                pass
+
+    def _hello(self, link: int, hello: said.Hello) -> None:
+        answer = self._membership.hello(hello.node, hello, now(), link=link)
+        if isinstance(answer, said.Refused):
+            if answer.why not in self._refused and not answer.again:
+                self._refused.append(answer.why)
+                self._say(answer.why)
+        else:
+            self._nodes[link] = hello.node
+            self._ahead[link] = hello.wall - time.time() if hello.wall is not None else 0.0
+            self._described(hello.node)()
+        self._hub.send(link, answer)
+        if self._status is not None:
+            self._parted.discard(hello.node)
+            self._hub.send(link, said.Bye(status=self._status))
+        elif isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
+            keys = tuple(key for node, key in self._keys if node != hello.node)
+            self._hub.send(link, said.Put(attempt=self._attempt, keys=keys))
+
+    def _heard(self, link: int, node: int, message: said.Message) -> None:
+        match message:
+            case said.Beat():
+                if (heard := self._membership.beat(node, message, now(), link=link)) is not None:
+                    self._hub.send(link, heard)
+                if self._membership.unasked(node) and node in self._starts:
+                    self._membership.asked(node)
+                    self._hub.send(link, self._starts[node])
+            case said.Parcel() if message.attempt == self._attempt and node in self._receivers:
+                with contextlib.suppress(OSError):
+                    self._receivers[node].take(message)
+            case said.Put() if message.attempt == self._attempt:
+                self._pass_on(node, message.keys)
+            case said.Said(text=text):
+                self._say(f"{self._host(node)}: {text[:LONGEST_WORDS]}")
+            case said.Happened():
+                self._news.append(Told(node, message))
+            case said.Ended():
+                self._membership.ended(node, message.attempt, link=link)
+                self._answers[said.Ended, node] = message
+            case said.Ready() | said.Collected() | said.Looked() | said.Probed():
+                self._answers[type(message), node] = message
+            case _:
+                pass
+
+    def _pass_on(self, node: int, keys: tuple[tuple[str, str], ...]) -> None:
+        self._keys += [(node, key) for key in keys]
+        first = self._layout.first.node if self._layout.seats else 0
+        for other in self._receivers:
+            wanted = tuple(key for key in keys if other == first or audience(key[0]) == "all")
+            if other != node and wanted:
+                self._send(other, said.Put(attempt=self._attempt, keys=wanted))
+
+    def _send(self, node: int, message: said.Message) -> None:
+        member = self._membership.member(node)
+        if member is not None and isinstance(member.link, int):
+            self._hub.send(member.link, message)
+
+    def _address(self, node: int) -> str:
+        member = self._membership.member(node)
+        if member is None:
+            return ""
+        if member.hello.address is not None:
+            return member.hello.address
+        return self._peers.get(member.link, "") if isinstance(member.link, int) else ""
+
+    def _host(self, node: int) -> str:
+        member = self._membership.member(node)
+        return member.hello.host if member is not None else f"node {node}"
+
+    def _described(self, node: int) -> Callable[[], None]:
+        """Writes which machine a node of this attempt is, for whoever reads the folder."""
+        if self._folder is None or node not in self._receivers:
+            return lambda: None
+        member = self._membership.member(node)
+        ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
+        return partial(
+            describe,
+            self._folder,
+            node,
+            self._layout,
+            host=self._host(node),
+            address=self._address(node),
+            ahead_s=ahead,
+        )

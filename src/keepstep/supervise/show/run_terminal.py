@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The terminal: what ranks print, the supervisor's own words, and a live part at the bottom.
+
+What a rank writes to standard error goes to ours, the rest to standard output. A single process is shown byte by byte,
+as if we were not there: its progress bars, its prompts. Of several, lines are shown after the rank's name, and
+unfinished lines (progress bars) are in the live part. Files are read at the terminal's pace; what is too much is
+counted and left in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from keepstep.base.redact import redact
+from keepstep.base.visible import visible
+from keepstep.base.wording import size
+from keepstep.supervise.show.progress_bar import keep_of, last_state
+from keepstep.supervise.show.rank_output import Output, Stream
+
+TICK_S = 0.1
+PIECE = 64 << 10
+LINES_A_SECOND = 400
+BURST = 1200
+TELL_SKIPPED_S = 2.0
+BAR_EVERY_S = 30.0
+"""How often a moving progress bar is shown if there is no live part."""
+MOST_BARS = 8
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
+
+
+@dataclass
+class _Unfinished:
+    """The line that one pipe of a rank has begun."""
+
+    text: bytes = b""
+    shown: str = ""
+    at: float = field(default_factory=time.monotonic)
+    """When it began, or its state was last shown."""
+
+
+@dataclass
+class _Reading:
+    """How far a stream has been shown."""
+
+    stream: Stream
+    handle: int
+    shown: int = 0
+    rests: tuple[_Unfinished, _Unfinished] = field(default_factory=lambda: (_Unfinished(), _Unfinished()))
+    skipped: int = 0
+    told: float = 0.0
+    colour: int = 0
+
+
+@dataclass
+class _Allowance:
+    """This many lines per second, and a few more in a burst."""
+
+    left: float = BURST
+    at: float = field(default_factory=time.monotonic)
+
+    def take(self) -> bool:
+        now = time.monotonic()
+        self.left = min(BURST, self.left + (now - self.at) * LINES_A_SECOND)
+        self.at = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class Terminal:
+    """Safe from any thread. ``quiet``: only the supervisor's own words."""
+
+    def __init__(self, *, quiet: bool = False, out: TextIO | None = None, words: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._words = words or sys.stderr
+        self.quiet = quiet
+        self._live = self._is_terminal(self._words)
+        self._coloured = self._is_terminal(self._out) and not os.environ.get("NO_COLOR")
+        self._lock = threading.RLock()
+        self._status = ""
+        self._readings: list[_Reading] = []
+        self._allowance = _Allowance()
+        self._over = threading.Event()
+        self._arrived = threading.Event()
+        """Of the attempt that is followed: ranks have printed something."""
+        self._thread: threading.Thread | None = None
+        self._alone = False
+        """One process: shown as it is."""
+        self._mid_line = False
+        self._drawn = 0
+        """Lines of the live part now on the screen."""
+
+    # --- the supervisor's own words
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            for reading in self._readings:  # what ranks printed before comes first
+                self._show(reading)
+            self._clear()
+            self._finish_line()
+            with contextlib.suppress(OSError, ValueError):
+                self._out.flush()
+            self._put(
+                self._words, "".join(f"keepstep: {line}\n" for line in visible(redact(text)).splitlines() or [""])
+            )
+            self._draw()
+
+    def status(self, text: str) -> None:
+        """The live line; nothing if the output is not a terminal."""
+        if self._live and text != self._status:
+            with self._lock:
+                self._clear()
+                self._status = text
+                self._draw()
+
+    def plainly(self, text: str) -> None:
+        """A report, as it is, on standard output."""
+        with self._lock:
+            self.status("")
+            self._finish_line()
+            self._put(self._out, text)
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """The run and its status are worth more than a report that cannot be written."""
+        try:
+            yield
+        except Exception as error:
+            self.say(
+                f"the report could not be written ({type(error).__name__}: {error}); "
+                "this is a bug in keepstep; the run continues"
+            )
+
+    # --- what ranks print
+
+    def follow(self, output: Output) -> None:
+        """Show the streams of an attempt from now on."""
+        self.follow_new(output)
+        self._arrived, before = output.arrived, self._arrived
+        before.set()
+        if self._thread is None and not self.quiet:
+            self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
+            self._thread.start()
+
+    def follow_new(self, output: Output) -> None:
+        """Show the streams that were opened since as well: those of a restarted rank."""
+        with self._lock:
+            self._alone = len(output.streams) == 1
+            known = {id(reading.stream) for reading in self._readings}
+            for stream in output.streams:
+                if id(stream) in known:
+                    continue
+                with contextlib.suppress(OSError):
+                    handle = os.open(stream.path, os.O_RDONLY | os.O_CLOEXEC)
+                    colour = COLOURS[(stream.rank or 0) % len(COLOURS)]
+                    self._readings.append(_Reading(stream, handle, shown=stream.began, colour=colour))
+
+    def unfollow(self) -> None:
+        """The attempt is over: show what is left of it."""
+        with self._lock:
+            for reading in self._readings:
+                self._show(reading, last=True)
+                with contextlib.suppress(OSError):
+                    os.close(reading.handle)
+            self._readings.clear()
+            self._flush()
+
+    def close(self) -> None:
+        self._over.set()
+        self._arrived.set()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+        self.status("")
+
+    def _run(self) -> None:
+        while not self._over.wait(TICK_S):
+            arrived = self._arrived
+            arrived.wait(TICK_S if self._is_moving() else None)
+            arrived.clear()
+            with self._lock:
+                for reading in self._readings:
+                    self._show(reading)
+                self._flush()
+
+    def _is_moving(self) -> bool:
+        """Whether what is shown changes with time, although nobody prints anything."""
+        with self._lock:
+            return self._live or any(each.skipped or any(rest.text for rest in each.rests) for each in self._readings)
+
+    def _show(self, reading: _Reading, *, last: bool = False) -> None:
+        if self.quiet:
+            return
+        stream = reading.stream
+        with contextlib.suppress(OSError):
+            ahead = os.fstat(reading.handle).st_size - reading.shown
+            if ahead > 4 * PIECE and not (self._alone and not self._live):
+                reading.skipped += ahead - PIECE
+                reading.shown += ahead - PIECE
+                for rest in reading.rests:
+                    rest.text = b""
+            while data := os.pread(reading.handle, PIECE, reading.shown):
+                turn, after = stream.turn_at(reading.shown)
+                if after is not None:
+                    data = data[: after.place - reading.shown]
+                ends = after is not None and reading.shown + len(data) == after.place
+                reading.shown += len(data)
+                if ends and after is not None and after.added and self._alone:
+                    data = data[:-1]
+                self._print(reading, data, turn.is_err)
+        for pipe in stream.pipes:
+            if pipe.tail:
+                data, pipe.tail = bytes(pipe.tail), bytearray()
+                self._print(reading, data, pipe.is_err)
+        for is_err, rest in enumerate(reading.rests):
+            self._show_unfinished(reading, rest, bool(is_err), last=last)
+        if reading.skipped and (last or time.monotonic() - reading.told > TELL_SKIPPED_S):
+            reading.told = time.monotonic()
+            self._finish_line()
+            self._line(reading, f"... {size(reading.skipped)} not shown here; all of it is in {stream.path}", dim=True)
+            reading.skipped = 0
+
+    def _print(self, reading: _Reading, data: bytes, is_err: bool) -> None:
+        if self._alone:
+            self._pass_on(data, is_err)
+            return
+        rest = reading.rests[is_err]
+        lines = (rest.text + data).split(b"\n")
+        rest.text = keep_of(lines.pop())
+        for line in lines:
+            state, before = last_state(line), rest.shown
+            rest.shown, rest.at = "", time.monotonic()
+            if state and state == before:
+                continue  # it is on the screen already; only its end has come
+            if self._allowance.take():
+                self._line(reading, state, is_err=is_err)
+            else:
+                reading.skipped += len(line) + 1
+
+    def _pass_on(self, data: bytes, is_err: bool) -> None:
+        """Byte by byte, to where it was meant for."""
+        if not data:
+            return
+        where = self._words if is_err else self._out
+        self._clear()
+        self._mid_line = not data.endswith(b"\n")
+        raw = getattr(where, "buffer", None)
+        if raw is None:
+            self._put(where, data.decode("utf-8", "replace"))
+            return
+        try:
+            where.flush()
+            raw.write(data)
+            raw.flush()
+        except (OSError, ValueError):
+            self._gone(where)
+
+    def _show_unfinished(self, reading: _Reading, rest: _Unfinished, is_err: bool, *, last: bool) -> None:
+        """A line without its end: when the rank ends, and now and then if no live part shows it."""
+        if not rest.text or self._alone or (self._live and not last):
+            return
+        if last or time.monotonic() - rest.at > BAR_EVERY_S:
+            state = last_state(rest.text)
+            if state != rest.shown:
+                self._line(reading, state, is_err=is_err)
+            rest.shown, rest.at = state, time.monotonic()
+        if last:
+            rest.text = b""
+
+    def _line(self, reading: _Reading, text: str, *, is_err: bool = False, dim: bool = False) -> None:
+        body = f"\x1b[2m{text}\x1b[0m" if dim and self._coloured else text
+        self._clear()
+        self._put(self._words if is_err else self._out, f"{self._name(reading)} {body}\n", flush=is_err)
+
+    def _name(self, reading: _Reading) -> str:
+        stream = reading.stream
+        name = f"rank {stream.rank}" if stream.rank is not None else stream.name
+        return f"\x1b[{reading.colour}m{name} |\x1b[0m" if self._coloured else f"{name} |"
+
+    # --- drawing
+
+    def _flush(self) -> None:
+        try:
+            self._out.flush()
+        except (OSError, ValueError):
+            self._gone(self._out)
+        self._draw()
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._put(self._words, "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._drawn - 1))
+            self._drawn = 0
+
+    def _finish_line(self) -> None:
+        """Our words begin a line of their own."""
+        if self._mid_line:
+            self._mid_line = False
+            self._put(self._words, "\n")
+
+    def _draw(self) -> None:
+        """The bars of the ranks, and the status, where no unfinished line of a single process is in the way."""
+        if not self._live or self._mid_line:
+            return
+        bars = [
+            (each, last_state(rest.text))
+            for each in self._readings
+            for rest in each.rests
+            if rest.text and not self._alone
+        ]
+        width = shutil.get_terminal_size().columns - 1
+        lines = [_cut(f"rank {each.stream.rank} | {state}", width) for each, state in bars[:MOST_BARS]]
+        lines += [self._status[:width]] if self._status else []
+        if lines == self._last and self._drawn:
+            return
+        self._clear()
+        with contextlib.suppress(OSError, ValueError):
+            self._out.flush()
+        if lines:
+            self._put(self._words, "\n".join(lines))
+        self._drawn, self._last = len(lines), lines
+
+    _last: list[str] | None = None
+
+    def _put(self, where: TextIO, text: str, *, flush: bool = True) -> None:
+        try:
+            where.write(text)
+            if flush:
+                where.flush()
+        except UnicodeEncodeError:
+            with contextlib.suppress(OSError, ValueError):
+                where.write(text.encode("ascii", "replace").decode())
+        except (OSError, ValueError):
+            self._gone(where)
+
+    @staticmethod
+    def _gone(where: TextIO) -> None:
+        """The reader is gone (`| head`): the run continues, and what Python still buffers must not fail at the end."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, where.fileno())
+            os.close(nowhere)
+
+    @staticmethod
+    def _is_terminal(stream: TextIO) -> bool:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+        return False
+
+
+def _cut(text: str, width: int) -> str:
+    """As much as fits into one line of the terminal, without colours."""
+    return COLOUR.sub("", text)[:width]

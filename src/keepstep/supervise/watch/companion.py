@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The companion of a run without a supervisor. The guard starts it, as a module, with the run's FOLDER.
+
+One per host and folder. It watches the black boxes of this host's ranks from outside. When they stop, it looks at their
+stacks, says in a few lines who holds up whom, and writes the evidence beside the boxes for `keepstep why`. It only
+reports. When all ranks are gone, it replaces the links to boxes of dead ranks by copies, and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from keepstep.base.safe_files import open_private
+from keepstep.base.visible import visible
+from keepstep.guard.agree import run_folder
+from keepstep.guard.box_writer import keep
+from keepstep.signals.blackbox import Kind, Phase
+from keepstep.supervise.start import reaper
+from keepstep.supervise.start.ending import Doors
+from keepstep.supervise.watch.foreign_ranks import how_ended
+from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch
+from keepstep.supervise.watch.preload import prepare
+from keepstep.supervise.watch.vitals import Boxes, OpenBox, Seer, crowding, is_same, only_serve, recent_of, sign_of
+
+TICK_S = 0.5
+NOBODY_YET_S = 120.0
+GONE_S = 0.05
+PREPARED_S, READY = 10.0, 2
+"""It gets ready for looks when the run has lasted this long, with this many children."""
+LATE_EVERY_S = 10.0
+OWN_CODE_S = 90.0
+"""How long ranks may be silent if none waits for another: after the last step there are reports to write."""
+REPORTER = "the companion"
+MOST_LINES = 30
+
+
+class Companion:
+    """All that one companion does; ``tick`` is called until it returns False."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.source = f"host-{_host()}.stacks.jsonl"
+        self.exits = f"host-{_host()}.exits.jsonl"
+        self._boxes = Boxes(folder)
+        self._seer = Seer()
+        self._watch = Watch()
+        self._began = self._alive_at = time.monotonic()
+        self._ever = False
+        self._lines = 0
+        self._told: Stop | None = None
+        self._prepared = False
+        self._doors = Doors()
+        self._living: list[OpenBox] = []
+        self._noted: set[int] = set()
+        self._first_known = True
+        """No rank has failed so far: the next failure is the first."""
+        self._late_due = self._began + LATE_EVERY_S
+        self._late_before: set[tuple[int, str]] = set()
+        self._late_told: set[tuple[int, str]] = set()
+
+    def tick(self) -> bool:
+        """One look. False when it is over."""
+        at = time.monotonic()
+        living, signs = self._see(at)
+        self._living = living
+        if living:
+            self._ever, self._alive_at = True, at
+        elif at - self._alive_at > (GONE_S if self._ever else NOBODY_YET_S):
+            return False
+        if not self._prepared and at - self._began > PREPARED_S and self._ever:
+            self._prepared = True
+            threading.Thread(target=prepare, args=(READY,), daemon=True).start()
+        self._watch.crowding = crowding()
+        suspicion = self._watch.see(signs, at)
+        if suspicion is not None:
+            self._look(suspicion)
+        elif self._told is not None and self._watch.stopped is None and not self._someone_leaves():
+            self._heal()
+        if at >= self._late_due and not self._watch.stopped:
+            self._late_due = at + LATE_EVERY_S
+            self._tell_late(living)
+        return True
+
+    def _see(self, at: float) -> tuple[list[OpenBox], list[Sign]]:
+        """The boxes of living ranks, and what they show."""
+        self._boxes.refresh()
+        doings = {box.pid: box.doing() for box in self._boxes.open.values()}
+        listed = self._seer.processes(doings, at)
+        living = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
+        shown = [] if only_serve(living) else living
+        return living, [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in shown]
+
+    def wait(self) -> None:
+        """Until the next look, or the end of a rank: a reader of the ranks' output must not have to wait for us."""
+        pids = {box.pid for box in self._living}
+        for pid in self._doors.known - pids:
+            self._doors.drop(pid)
+        for pid in pids - self._doors.known:
+            self._doors.add(pid)
+        self._doors.wait(TICK_S if pids or not self._ever else GONE_S)
+        for box in self._living:
+            entry = reaper.read(box.pid)
+            if entry is None or not is_same(box, entry):
+                self._note_end(box)
+        self._living = [box for box in self._living if box.pid not in self._noted]
+
+    def _note_end(self, box: OpenBox) -> None:
+        """How a rank ended, as long as its parent has not asked the kernel for it."""
+        from keepstep.model.evidence import Evidence, Origin
+        from keepstep.model.facts.process import ProcessExited
+        from keepstep.model.identity import Rank
+        from keepstep.store.evidence_file import append
+
+        if box.pid in self._noted:
+            return
+        self._noted.add(box.pid)
+        exit_ = how_ended(box.pid, int(box.who.get("started") or 0), box.path)
+        if exit_.code is None and exit_.signal is None:
+            doing = box.doing()
+            self._first_known = self._first_known and doing is not None and doing.phase is Phase.END
+            return
+        first = not exit_.well and self._first_known
+        self._first_known = self._first_known and exit_.well
+        fact = ProcessExited(reporter=REPORTER, code=exit_.code, signal=exit_.signal, pid=box.pid, first=first)
+        rank = Rank(index=box.rank) if box.rank is not None else None
+        quote = f"{_name(box)} ended with {exit_.words}"
+        evidence = Evidence(fact=fact, origin=Origin(source=self.exits), rank=rank, at=exit_.at, quote=quote)
+        with contextlib.suppress(OSError):
+            append(self.folder / self.exits, [evidence])
+
+    def _look(self, suspicion: Suspicion) -> None:
+        from keepstep.supervise.watch.rank_stacks import as_evidence, look  # expensive: only when something looks wrong
+
+        # in a thread of its own, which gets priority; this one stays as it is
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            looked = pool.submit(look, suspicion.signs).result()
+        at = time.monotonic()
+        if looked.still is not True and (self._someone_left_well() or suspicion.quiet_s < OWN_CODE_S):
+            self._watch.looked(suspicion, still=False, at=at)
+            return  # no rank waits for another: the loop may be over, and it may do something else
+        stop = self._watch.looked(suspicion, still=looked.still, sure=looked.sure, at=at, signs=self._see(at)[1])
+        if stop is None:
+            return
+        with contextlib.suppress(OSError):
+            (self.folder / self.source).unlink(missing_ok=True)
+            self._write([*as_evidence(stop, self.source, looked.report), *looked.seen.items])
+        if self._told is None or (stop.proven and not self._told.proven):
+            self._say_stop(stop, looked.report)
+        self._told = stop
+
+    def _someone_leaves(self) -> bool:
+        """Whether a rank is exiting: one that was stuck and gets Ctrl-C moves, but does not continue."""
+        doings = [box.doing() for box in self._boxes.open.values()]
+        return any(doing is not None and doing.phase is Phase.END for doing in doings)
+
+    def _someone_left_well(self) -> bool:
+        """Whether a rank has exited with status 0: the training is over, and the others clean up."""
+        return any(
+            record.kind == Kind.GOODBYE and record.value == 0
+            for box in self._boxes.open.values()
+            for record in box.recent(4)
+        )
+
+    def _say_stop(self, stop: Stop, report: object) -> None:
+        from keepstep.base.redact import redacted
+        from keepstep.model.report import Report
+
+        assert isinstance(report, Report)
+        root = redacted(report).root
+        doubt = "" if stop.proven else " (it may still recover)"
+        if root is not None and stop.suspicion.kind != "busy":
+            self._say(f"{root.title}{doubt}")
+            self._say(f"  because {root.because}")
+            for fix in root.fixes[:1]:
+                self._say(f"  do: {fix.do}" + (f": {fix.command}" if fix.command else ""))
+        else:
+            who = _names(stop.suspicion.held_up)
+            self._say(f"{stop.words}{doubt}; look at {who}")
+        self._say(f"  more: keepstep why {shlex.quote(str(self.folder))}")
+
+    def _heal(self) -> None:
+        """The run continued after all: what was written would be wrong from now on."""
+        with contextlib.suppress(OSError):
+            (self.folder / self.source).unlink(missing_ok=True)
+        self._say("the run continues")
+        self._told = None
+
+    def _tell_late(self, living: list[OpenBox]) -> None:
+        """Report a rank that keeps the others waiting, once it has done so twice in a row."""
+        from keepstep.signals.pace import late_ranks
+
+        late = late_ranks(recent_of(living))
+        now = {(each.rank, each.phase.name) for each in late}
+        for each in late:
+            key = (each.rank, each.phase.name)
+            if key in self._late_before and key not in self._late_told:
+                self._late_told.add(key)
+                self._say(f"rank {each.rank} keeps the others waiting: it {each.words}")
+        self._late_before = now
+
+    def _write(self, evidence: list[object]) -> None:
+        from keepstep.store.evidence_file import append
+
+        append(self.folder / self.source, evidence)  # type: ignore[arg-type]
+
+    def _say(self, text: str) -> None:
+        self._lines += 1
+        if self._lines <= MOST_LINES:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(f"keepstep: {visible(text)}\n")
+                sys.stderr.flush()
+
+    def finish(self) -> None:
+        """All ranks are gone: the boxes that are only in memory are kept."""
+        self._boxes.refresh(now=True)
+        for name in list(self._boxes.open):
+            with contextlib.suppress(OSError):
+                keep(self.folder / name)
+        self._boxes.close()
+
+
+def _name(box: OpenBox) -> str:
+    return f"rank {box.rank} (pid {box.pid})" if box.rank is not None else f"pid {box.pid}"
+
+
+def pid_file(folder: Path) -> Path:
+    """Where this host's companion writes its process number, and what it locks."""
+    return folder / f".companion-{_host()}"
+
+
+def main() -> int:
+    if os.fork():  # the program that started it waits for this process only, and gets no unknown child
+        os._exit(0)
+    folder = Path(sys.argv[1])
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # it ends when the ranks have
+    handle = open_private(pid_file(folder), os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return 0
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
+    companion = Companion(folder)
+    while companion.tick():
+        companion.wait()
+    companion.finish()
+    with contextlib.suppress(OSError):
+        pid_file(folder).unlink()
+    run_folder.leave(folder)
+    return 0
+
+
+def _names(signs: tuple[Sign, ...]) -> str:
+    return ", ".join(f"rank {sign.rank}" if sign.rank is not None else f"pid {sign.pid}" for sign in signs[:8])
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.-]", "_", socket.gethostname())[:80]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

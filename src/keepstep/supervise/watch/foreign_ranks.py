@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that the user's launcher started: not our children, but the kernel says when one ends and, briefly, how."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keepstep.base.exit_file import left_with
+from keepstep.signals.blackbox import Phase
+from keepstep.supervise.start import reaper
+from keepstep.supervise.start.ending import Doors, Exit
+from keepstep.supervise.watch.vitals import Boxes, OpenBox, is_same, only_serve
+
+EXIT_CODE = 49
+"""Its place in /proc/PID/stat after the name."""
+AT_ONCE_S = 0.2
+"""Ends this close together are seen in any order: the one we know more about counts as the first."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rank that ended; ``exit`` has neither code nor signal if its parent asked the kernel before us."""
+
+    rank: int
+    exit: Exit
+    in_order: bool
+    """By its black box."""
+    by_design: bool = False
+    """It served a coordinator that had finished, and was then ended by the program that started it."""
+
+    @property
+    def failed(self) -> bool:
+        return not self.exit.well and not self.by_design and not (self.exit.code is None and self.exit.signal is None)
+
+
+@dataclass
+class Below:
+    doors: Doors
+    say: Callable[[str], None]
+    _living: dict[int, tuple[OpenBox, int]] = field(default_factory=dict)
+    _ended: list[Ended] = field(default_factory=list)
+    _newest: float = 0.0
+
+    def see(self, boxes: Boxes) -> None:
+        """Take note of ranks that have announced themselves since."""
+        known = {each.exit.pid for each in self._ended} | self._living.keys()
+        for box in boxes.open.values():
+            entry = reaper.read(box.pid) if box.pid not in known and box.rank is not None else None
+            if entry is not None and is_same(box, entry):
+                self._living[box.pid] = box, entry.started
+                self._newest = max(self._newest, time.time())
+                self.doors.add(box.pid)
+
+    def look(self) -> None:
+        """Take note of ranks that have ended since."""
+        for pid, (box, started) in sorted(self._living.items(), key=lambda each: only_serve([each[1][0]])):
+            entry = reaper.read(pid)
+            if entry is not None and entry.started == started and entry.state not in "ZX":
+                continue
+            self.doors.drop(pid)
+            del self._living[pid]
+            doing = box.doing()
+            exit_ = how_ended(pid, started, box.path)
+            by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
+            ended = Ended(box.rank or 0, exit_, doing is not None and doing.phase is Phase.END, by_design)
+            self._ended.append(ended)
+            if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
+                self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
+
+    def first_to_fail(self) -> Ended | None:
+        """Of the ranks that the launcher started last. One that left no trace of its end was killed, or crashed."""
+        self.look()
+        last = [each for each in self._ended if each.exit.at >= self._newest and not each.by_design]
+        lost = [each for each in last if each.failed or not (each.exit.well or each.in_order)]
+        together = [each for each in lost if each.exit.at < lost[0].exit.at + AT_ONCE_S]
+        return min(together, key=lambda each: not each.failed, default=None)
+
+
+def how_ended(pid: int, started: int, box: Path) -> Exit:
+    """How it ended: by the kernel until its parent has asked, else by what the C library left beside its black box."""
+    at = time.time()
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if int(fields[19]) == started:
+            status = int(fields[EXIT_CODE])
+            if status & 0x7F:
+                return Exit(pid=pid, at=at, signal=signal.Signals(status & 0x7F).name, dumped=bool(status & 0x80))
+            return Exit(pid=pid, at=at, code=status >> 8)
+    return Exit(pid=pid, at=at, code=left_with(box))

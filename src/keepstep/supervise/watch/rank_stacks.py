@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look at the stacks of ranks: long enough to see whether they move, or once, before they are ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from keepstep.analyze.live import look_at_live
+from keepstep.base.wording import count
+from keepstep.model.cause import Cause
+from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import RankStopped
+from keepstep.model.facts.process import ProcessSeen, StackDump
+from keepstep.model.identity import Rank
+from keepstep.model.report import Report, Verdict
+from keepstep.rules import builtin_rules
+from keepstep.rules.sync.odd_one_out import jobs, stands_still
+from keepstep.signals.blackbox import Phase
+from keepstep.signals.waits import WaitKind, waits_in
+from keepstep.sources.host import processes
+from keepstep.sources.stacks import process_stacks
+from keepstep.story.engine import diagnose
+from keepstep.supervise.start.priority import eagerly
+from keepstep.supervise.watch.hang_detector import Sign, Stop
+
+HURRIED_S = (0.4, 0.9)
+"""The boxes already show that nothing moves, so looks may follow each other faster."""
+QUICK_LIMIT_S = 2.0
+AFTERWARDS_S = 1.5
+"""A look holds ranks up. Those that could go on get so long to show it before an unproven silence is reported."""
+_ONE_JOB = "the supervised run"
+WORKS_SHARE = 0.05
+"""Of a core: if stacks could not be compared, a rank that uses this much is at work."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: unknown."""
+
+    seen: EvidenceSet
+    still: bool | None
+    report: Report
+    sure: bool = True
+    """What they wait for does not come by itself: a lock, a signal that stopped one, ranks in different collectives."""
+
+    @property
+    def moves(self) -> list[str]:
+        """Each process and why it does not count as still, in words."""
+        return [
+            f"{each.who}: {each.quote}" + ("" if each.fact.still else ", it moves")
+            for each in self.seen.all(ProcessSeen)
+        ][:8]
+
+
+def look(
+    signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[Looked], None] | None = None
+) -> Looked:
+    """Several looks at the same processes; they are stopped for a moment only when none of them moves.
+
+    ``early`` gets what Python stacks alone show, before a process is stopped. If nothing is proven, this returns only
+    after the ranks have had a moment to move: a caller that looks at their signs then sees whether they do.
+    """
+    eagerly()
+    ranks = {sign.pid: sign.rank for sign in signs}
+
+    def tell(seen: EvidenceSet) -> None:
+        if early is not None:
+            early(_looked(seen, ranks))
+
+    looked = _looked(look_at_live(list(ranks), pauses=pauses, stopped_s=process_stacks.STOPPED_S, early=tell), ranks)
+    if looked.still is not False and not looked.sure:
+        time.sleep(AFTERWARDS_S)
+    return looked
+
+
+def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> Looked:
+    seen = _with_ranks(seen, ranks)
+    report = diagnose(seen, builtin_rules())
+    return Looked(seen, _still(seen, report), report, _sure(seen, report))
+
+
+def _still(seen: EvidenceSet, report: Report) -> bool | None:
+    """Whether no rank moved and none works. None: unknown, or nobody moves and nobody waits for another."""
+    if report.verdict is Verdict.HUNG:
+        return True
+    states = [each.fact.still for each in seen.all(ProcessSeen)]
+    if False in states:
+        return False
+    if not states or None in states:
+        works = any(
+            (each.fact.cpu_s or 0.0) > WORKS_SHARE * (each.fact.watched_s or 1e9) for each in seen.all(ProcessSeen)
+        )
+        return False if works else None
+    found = list(jobs(seen))
+    if not all(stands_still(job) for job in found):
+        return False  # each is at the same place every time, and one of them works there
+    return True if any(each.waits_for_others for job in found for each in job) else None
+
+
+def _sure(seen: EvidenceSet, report: Report) -> bool:
+    """Whether the lack of movement proves a hang. A wait for a file, socket, sleep, child or device may end."""
+    root = report.root
+    if root is None or report.verdict is not Verdict.HUNG:
+        return False
+    if root.cause is Cause.SYNC_COLLECTIVE_MISMATCH:
+        return True
+    if any(each.fact.state in ("T", "t") for each in seen.all(ProcessSeen)):
+        return True
+    threads = [each.fact for each in seen.all(StackDump) if each.who in root.ranks and not _is_idle(each.fact)]
+    waits = [waits_in(thread.frames) for thread in threads]
+    return any(thread.current for thread in threads) and all(
+        wait is not None and wait.kind is WaitKind.LOCK for wait in waits
+    )
+
+
+def _is_idle(thread: StackDump) -> bool:
+    """A thread that nobody waits for: one without Python, or the guard's own."""
+    python = [frame for frame in thread.frames if not frame.is_native]
+    return not thread.current and (not python or any("keepstep/guard/" in (frame.file or "") for frame in python))
+
+
+def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """Where the ranks (by process number) are right now, without stopping them; for those about to be ended."""
+    eagerly()
+    found = process_stacks.look_at_all(list(ranks), native=False, stop=False, limit=QUICK_LIMIT_S)
+    at = time.time()
+    items: list[Evidence[Fact]] = []
+    for pid, seen in found.items():
+        index = ranks[pid]
+        rank = Rank(index=index) if index is not None else None
+        reading = processes.read(pid)
+        if reading is not None:
+            fact = ProcessSeen(pid=pid, command="rank", state=reading.state, waits_in=reading.waits_in)
+            quote = f"pid {pid} was alive when another rank failed"
+            items.append(Evidence(fact=fact, origin=Origin(source=f"pid {pid}"), rank=rank, at=at, quote=quote))
+        items.extend(process_stacks.as_evidence(seen, f"pid {pid}", rank, at=at))
+    return items, process_stacks.coverage_of(found)
+
+
+def awaited(stop: Stop, looked: Looked) -> tuple[frozenset[int], str | None]:
+    """The processes that the others wait for, and the line of the script at which the first of them is."""
+    odd = _odd(stop, looked.report)
+    first = (
+        next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None)
+        if odd
+        else None
+    )
+    frame = first.user if first is not None else None
+    return frozenset(sign.pid for sign in odd), f"{frame.file}:{frame.line}" if frame is not None else None
+
+
+def _odd(stop: Stop, report: Report) -> tuple[Sign, ...]:
+    named = report.root.ranks if report.root is not None and report.verdict is Verdict.HUNG else ()
+    return tuple(sign for sign in stop.suspicion.signs if sign.rank in named) or stop.suspicion.held_up
+
+
+def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]:
+    """The stop as a fact about each rank that the others wait for: by their stacks, else by their boxes."""
+    items: list[Evidence[Fact]] = []
+    for sign in _odd(stop, report):
+        phase = sign.phase or Phase.START
+        fact = RankStopped(
+            phase=phase.name.lower(),
+            steps=sign.steps,
+            seconds=round(stop.quiet_s, 1),
+            usual_s=round(stop.suspicion.usual_s, 6) if stop.suspicion.usual_s else None,
+            proven=stop.proven,
+        )
+        where = f"{phase.words} after {count(sign.steps, 'step')}, " if sign.phase is not None else ""
+        usual = f" (usual step {fact.usual_s:.3g} s)" if fact.usual_s else ""
+        quote = f"{where}without progress for {fact.seconds:.1f} s{usual}"
+        rank = Rank(index=sign.rank) if sign.rank is not None else None
+        items.append(Evidence(fact=fact, origin=Origin(source=source), rank=rank, at=time.time(), quote=quote))
+    return items
+
+
+def _with_ranks(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> EvidenceSet:
+    """The processes as the supervisor knows them: one job, each with its rank, which a warm spare does not know."""
+    items: list[Evidence[Fact]] = []
+    for each in seen.items:
+        rank = ranks.get(getattr(each.fact, "pid", None) or -1)
+        if rank is not None and isinstance(each.fact, ProcessSeen):
+            each = replace(each, fact=replace(each.fact, job=_ONE_JOB))
+        items.append(replace(each, rank=Rank(index=rank)) if each.rank is None and rank is not None else each)
+    return EvidenceSet(items=tuple(items), coverage=seen.coverage)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ranks of one attempt show while they run, tick by tick, and whether it requires a decision."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from keepstep.guard.box_writer import keep
+from keepstep.signals.blackbox import Doing, Phase
+from keepstep.supervise.attempt_context import Means, Outcome, Started
+from keepstep.supervise.attempt_processes import Members
+from keepstep.supervise.decide.situation import Happened
+from keepstep.supervise.start.reaper import Entry, family
+from keepstep.supervise.watch.foreign_ranks import Below
+from keepstep.supervise.watch.guard_reports import Told
+from keepstep.supervise.watch.hang_detector import Sign
+from keepstep.supervise.watch.hangs import Hangs
+from keepstep.supervise.watch.metrics import Metrics
+from keepstep.supervise.watch.own_evidence import Records
+from keepstep.supervise.watch.preload import prepare, rehearse
+from keepstep.supervise.watch.restart_cost import ComingBack
+from keepstep.supervise.watch.run_pace import Pace
+from keepstep.supervise.watch.vitals import Boxes, Seer, is_same, signs_of, training_process, uses_grace
+
+PREPARE_AFTER_S = 1.0
+TRAINS_AFTER = 3
+
+
+class Watching:
+    """``tick`` several times per second; the rest says what has been learned so far."""
+
+    def __init__(
+        self, folder: Path, members: Members, means: Means, records: Records, *, rehearses: bool = False
+    ) -> None:
+        self.began = time.time()
+        self.steps = 0
+        self.usual_s: float | None = None
+        self.quiet_s: float | None = None
+        self.hangs = Hangs(records, means.looks, means.terminal.say, least_s=means.hang_s, forgiven=means.pauses)
+        self.below = Below(members.doors, means.terminal.say)
+        self._folder = folder
+        self._members = members
+        self._means = means
+        self._records = records
+        self._boxes = Boxes(folder / "guard")
+        self._seer = Seer()
+        self._told = Told(folder / "guard", grace_s=means.grace_s)
+        self._coming_back = ComingBack(self.began)
+        self._ask_whether_anew = [1.0, 5.0, 20.0, 60.0]
+        self._slow_due = time.monotonic() + 1.0
+        self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
+        self._pace = Pace()
+        self._trees: set[int] = set()
+        """Every process that was seen below those that were started."""
+        self._prepared = False
+        self._rehearses = rehearses and means.explains
+
+    # --- a tick
+
+    def tick(self, now: float) -> Outcome | None:
+        """See what every rank shows. Returns an outcome when something must be decided."""
+        self._boxes.refresh()
+        if self._means.job.as_given:
+            self.below.see(self._boxes)
+        doings = {box.pid: box.doing() for box in self._boxes.open.values()}
+        listed = self._seer.processes(doings, now, self._roots())
+        signs = self._signs(doings, listed, now)
+        self._remember(doings, signs)
+        progress = [sign.progress for sign in signs if sign.progress is not None]
+        self.quiet_s = now - max(progress) if progress else None
+        self._told.read(now)
+        outcome = self._settled(signs, now) or self._stop(signs, now)
+        self._metrics.tick({each.member.key: each.pid for each in self._members.living}, signs, doings, listed)
+        if now >= self._slow_due:
+            self._slow_due = now + 1.0
+            self._slowly(signs, now)
+        return outcome
+
+    def _signs(self, doings: dict[int, Doing | None], listed: dict[int, Entry], now: float) -> list[Sign]:
+        """The signs of every living rank that trains."""
+        printed = {stream.name: stream.printed for stream in self._members.output.streams}
+        training = [each for each in self._members.living if each.member.trains]
+        for each in training:
+            self._trees |= family(listed, [each.pid]) or {each.pid}
+        boxes = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
+        return [
+            sign
+            for each in training
+            for sign in signs_of(
+                each.pid, each.member.rank, boxes, doings, listed, at=now, printed=printed.get(each.member.name, 0)
+            )
+        ]
+
+    @property
+    def has_boxes(self) -> bool:
+        return bool(self._boxes.open)
+
+    def _roots(self) -> set[int] | None:
+        """The processes we started; None where a launcher's ranks may be anywhere on the host."""
+        return None if self._means.job.as_given else {each.pid for each in self._members.living}
+
+    def _remember(self, doings: dict[int, Doing | None], signs: list[Sign]) -> None:
+        self.steps = max([self.steps, *(doing.steps for doing in doings.values() if doing is not None)])
+        usual = [sign.usual_s for sign in signs if sign.usual_s is not None]
+        self.usual_s = max(usual) if usual else self.usual_s
+        self._coming_back.see(signs, self._boxes.open.values())
+
+    def _settled(self, signs: list[Sign], now: float) -> Outcome | None:
+        """What guards have reported settles it: nothing more is waited for."""
+        if self._means.job.servers:
+            return None  # there, a worker that fails does not end the run
+        raised = self._told.blocked(signs, now)
+        if raised is not None:
+            return Outcome(Happened.RAISED, rank=raised.rank)
+        in_vain = not self._means.job.as_given and self._told.never_meet(self._means.job.world)
+        if in_vain or self._told.stopped_by_difference(signs, now):
+            return Outcome(Happened.STOPPED)
+        return Outcome(Happened.STARTED_OVER) if self._may_have_started_over() else None
+
+    def _may_have_started_over(self) -> bool:
+        """It steps, and was not seen to load a checkpoint. Asked a few times: its output says more as it goes on."""
+        began = self._coming_back.first_step
+        if (
+            not self._means.may_start_over
+            or began is None
+            or not self._ask_whether_anew
+            or time.time() - began < self._ask_whether_anew[0]
+        ):
+            return False
+        del self._ask_whether_anew[0]
+        return self.coming_back.restored is False
+
+    def _stop(self, signs: list[Sign], now: float) -> Outcome | None:
+        looked = self.hangs.is_looking
+        stop = self.hangs.tick(signs, now)
+        if self.hangs.is_looking is not looked:  # what spares import meanwhile would slow the looks down
+            self.let_spares(signal.SIGCONT if looked else signal.SIGSTOP)
+        if stop is None:
+            return None
+        happened = Happened.STOPPED if stop.proven else Happened.SUSPECTED
+        return Outcome(happened, rank=stop.suspicion.held_up[0].rank, stop=stop)
+
+    def let_spares(self, number: int) -> None:
+        """Send a signal to every spare."""
+        for pid in self._means.pool.pids() if self._means.pool is not None else ():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+    def _slowly(self, signs: list[Sign], now: float) -> None:
+        """Once a second: what is not urgent."""
+        means, members = self._means, self._members
+        means.reaper.see_to_it()
+        for each in members.living:
+            members.oom.remember(each.pid)
+        for words in self._metrics.rising.news(now):
+            means.terminal.say(words)
+        late = self._pace.see(signs, self._boxes, now)
+        if late:
+            self._records.late(late)
+            means.terminal.say(late.words)
+        age_s = time.time() - self.began
+        means.terminal.status(self._pace.status(signs, self._metrics.newest, age_s))
+        quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
+        trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
+        if means.pool is not None and not means.job.as_given:
+            pids = {each.member.rank: each.pid for each in members.living if each.member.rank is not None}
+            means.pool.tick({launch.rank: launch for launch in members.launches}, pids, training=trains)
+        if not self._prepared and age_s > PREPARE_AFTER_S:
+            self._prepared = True
+            ranks, kind = len(members.all), {"explains": means.explains}
+            threading.Thread(target=prepare, args=(ranks,), kwargs=kind, daemon=True).start()
+        if trains and self._rehearses:
+            self._rehearses = False
+            threading.Thread(target=rehearse, args=(self._folder,), daemon=True).start()
+
+    # --- what has been learned
+
+    @property
+    def coming_back(self) -> ComingBack:
+        """What a restart would cost, as of now."""
+        self._coming_back.look(self._boxes.open.values())
+        return self._coming_back
+
+    def process_of(self, each: Started) -> int:
+        """The process that trains, where a shell or a launcher is in front of it."""
+        listed = self._seer.processes({}, time.monotonic(), self._roots())
+        tree = family(listed, [each.pid])
+        boxed = next((box.pid for box in self._boxes.open.values() if box.pid in tree), None)
+        return boxed or training_process(each.pid, listed)
+
+    def uses_grace(self) -> bool:
+        """Whether a living rank can use the time between SIGTERM and SIGKILL."""
+        self._boxes.refresh(now=True)
+        return any(uses_grace(each.pid, self._boxes.open.values()) for each in self._members.living)
+
+    def is_saving(self) -> bool:
+        """Whether a living rank is writing a checkpoint, as a handler of SIGTERM may do."""
+        living = {each.pid for each in self._members.all if each.process.poll() is None}
+        doings = [box.doing() for box in self._boxes.open.values() if box.pid in living]
+        return any(doing is not None and doing.phase is Phase.CHECKPOINT for doing in doings)
+
+    def pids(self) -> dict[int, int | None]:
+        """Every process of the run that was seen, and which rank it was, if one."""
+        found: dict[int, int | None] = dict.fromkeys(self._trees)
+        found |= {each.pid: each.member.rank for each in self._members.all}
+        return found | {box.pid: box.rank for box in self._boxes.open.values()}
+
+    def keep_boxes(self) -> None:
+        """Black boxes in shared memory become files of the attempt's folder."""
+        self._boxes.refresh(now=True)
+        for name in list(self._boxes.open):
+            with contextlib.suppress(OSError):
+                keep(self._folder / "guard" / name)
+
+    def close(self) -> None:
+        self._boxes.close()

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ranks print: into their files, to the terminal in measure, and never at the cost of the ranks."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from keepstep.supervise.show.rank_output import Output
+from keepstep.supervise.show.run_terminal import BURST, Terminal
+from tests.supervise.starting import Running, wait_for
+
+RANKS, SECONDS = 64, 3.0
+PRINTS = """
+import os, sys, time
+line = b"x" * 8191 + b"\\n"
+a_second = 50e6 / 64
+began, done, slept = time.monotonic(), 0, 0.0
+while (now := time.monotonic()) - began < float(sys.argv[1]):
+    wanted = int((now - began) * a_second / len(line))
+    before = time.monotonic()
+    for _ in range(wanted - done):
+        os.write(1, line)
+    slept += time.monotonic() - before
+    done = max(done, wanted)
+    time.sleep(0.02)
+sys.stderr.write(f"wrote {done * len(line)} in {slept:.3f}\\n")
+"""
+
+
+def test_what_is_printed_is_in_the_file_in_order(tmp_path: Path) -> None:
+    output = Output()
+    out, err = output.open("rank0", 0, tmp_path / "rank0.log")
+    os.close(err)
+    with open(out, "wb") as stream:
+        for n in range(20_000):
+            stream.write(b"line %d\n" % n)
+    output.drain(5.0)
+    output.close()
+    assert (tmp_path / "rank0.log").read_bytes() == b"".join(b"line %d\n" % n for n in range(20_000))
+    assert output.streams[0].printed == output.streams[0].written
+
+
+def test_what_the_guard_says_is_no_sign_of_life(tmp_path: Path) -> None:
+    output = Output()
+    out, err = output.open("rank0", 0, tmp_path / "rank0.log")
+    stream = output.streams[0]
+    os.write(err, b"keepstep: rank 0: 1 of 2 ranks arrived after 31 s; rank 1 is missing\n")
+    wait_for(lambda: stream.written > 0)
+    assert stream.printed == 0
+    os.write(err, b"keepstep: rank 0: something\nloaded 3 shards\n")
+    wait_for(lambda: stream.printed > 0)
+    os.close(out)
+    os.close(err)
+    output.drain(5.0)
+    output.close()
+    assert b"rank 1 is missing" in (tmp_path / "rank0.log").read_bytes()
+
+
+@pytest.mark.slow
+def test_64_ranks_of_output_do_not_wait(tmp_path: Path) -> None:
+    """50 MB/s together: every rank prints all it has in its time, whatever the terminal does."""
+    output = Output()
+    (tmp_path / "prints.py").write_text(PRINTS)
+    started = []
+    for rank in range(RANKS):
+        out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        os.close(err)
+        with (tmp_path / f"said{rank}").open("wb") as said:
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-I", str(tmp_path / "prints.py"), str(SECONDS)], stdout=out, stderr=said
+                )
+            )
+        os.close(out)
+    terminal = Terminal(out=io.StringIO(), words=io.StringIO())
+    terminal.follow(output)
+    for process in started:
+        assert process.wait(timeout=60) == 0
+    output.drain(5.0)
+    output.close()
+    terminal.close()
+    total = 0
+    for rank in range(RANKS):
+        _, size, _, _ = (tmp_path / f"said{rank}").read_text().split()
+        assert (tmp_path / f"rank{rank}.log").stat().st_size == int(size), (
+            "all that was printed is there, and nobody waited for a reader"
+        )
+        total += int(size)
+    assert total > RANKS * 1e5
+
+
+def test_a_full_disk_costs_the_recording_and_not_the_rank(tmp_path: Path) -> None:
+    output = Output()
+    out, err = output.open("rank0", 0, Path("/dev/full"))
+    os.close(err)
+    with open(out, "wb") as stream:
+        for _ in range(2000):
+            stream.write(b"y" * 4095 + b"\n")
+            stream.flush()
+        stream.write(b"the last words\n")
+    output.drain(5.0)
+    output.close()
+    assert output.is_full
+    assert output.streams[0].dropped == 2000 * 4096 + 15
+    assert bytes(output.streams[0].tail).endswith(b"the last words\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_a_run_goes_on_when_its_disk_is_full(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
+    try:
+        script = (
+            "import os\nfor n in range(400): print('z' * 8000, flush=True)\n"
+            "open(f'done-{os.environ[\"RANK\"]}', 'w').write('x')"
+        )
+        run = Running(tmp_path, "-n", "2", "--run-dir", str(small / "runs"), script=script)
+        assert run.finish() == 0
+        assert (tmp_path / "done-0").exists() and (tmp_path / "done-1").exists()
+        assert "the disk is full" in run.err
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_the_terminal_shows_names_and_leaves_out_what_is_too_much(tmp_path: Path) -> None:
+    output, shown = Output(), io.StringIO()
+    terminal = Terminal(out=shown, words=io.StringIO())
+    outs = []
+    for rank in range(2):
+        out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        os.close(err)
+        outs.append(out)
+    terminal.follow(output)
+    os.write(outs[0], b"hello\nprogress 1\rprogress 2\n\x1b[2Jclear\n")
+    os.close(outs[0])
+    wait_for(lambda: "clear" in shown.getvalue() or None)
+    with open(outs[1], "wb") as stream:
+        stream.write(b"".join(b"many %d\n" % n for n in range(20 * BURST)))
+    output.drain(5.0)
+    output.close()
+    wait_for(lambda: "not shown" in shown.getvalue() or None)
+    terminal.unfollow()
+    terminal.close()
+    text = shown.getvalue()
+    assert "rank 0 | hello\n" in text and "rank 0 | progress 2\n" in text and "progress 1" not in text
+    assert "\x1b[2J" not in text and "rank 0 | clear\n" in text
+    assert text.count("rank 1 | many") < 3 * BURST and "all of it is in" in text
+
+
+def test_a_terminal_that_is_gone_does_not_end_the_run() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    terminal = Terminal(out=Gone(), words=Gone())
+    terminal.say("hello")
+    terminal.plainly("report")
+    terminal.close()
+
+
+def test_the_supervisor_reads_while_it_works(tmp_path: Path) -> None:
+    """A busy interpreter (a diagnosis) holds nobody up for long: the pipe is large and emptied in the kernel."""
+    output = Output()
+    out, err = output.open("rank0", 0, tmp_path / "rank0.log")
+    os.close(err)
+    end = time.monotonic() + 0.5
+    written = 0
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", "import os\nfor _ in range(200): os.write(1, b'q' * 65536)"], stdout=out
+    )
+    os.close(out)
+    while time.monotonic() < end or process.poll() is None:
+        written += sum(range(1000))
+    output.drain(5.0)
+    output.close()
+    assert (tmp_path / "rank0.log").stat().st_size == 200 * 65536
+
+
+def test_a_line_whose_end_comes_late_is_shown_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unbuffered programs write a line and its end apart; a bar that goes on is shown as it is now and then."""
+    monkeypatch.setattr("keepstep.supervise.show.run_terminal.BAR_EVERY_S", 0.0)
+    output, shown = Output(), io.StringIO()
+    terminal = Terminal(out=shown, words=io.StringIO())
+    outs = []
+    for rank in range(2):
+        out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        os.close(err)
+        outs.append(out)
+    terminal.follow(output)
+    os.write(outs[0], b"loss 0.25")
+    wait_for(lambda: "loss 0.25" in shown.getvalue() or None)
+    os.write(outs[0], b"\nloss 0.25\nnext\n")
+    wait_for(lambda: "next" in shown.getvalue() or None)
+    for out in outs:
+        os.close(out)
+    output.drain(5.0)
+    output.close()
+    terminal.unfollow()
+    terminal.close()
+    assert shown.getvalue() == "rank 0 | loss 0.25\nrank 0 | loss 0.25\nrank 0 | next\n"
