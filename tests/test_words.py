@@ -38,6 +38,7 @@ BANNED = re.compile(
     | \b(ms|s|seconds|times)\ a\ (step|rank|second|minute)\b
     | \bcannot\ be$
     | \bstands?\ still\b
+    | \b[Ff]or\ so\ long\b | \bof\ no\ account\b | \bactor\ of\ Ray\b
     | ^[Mm]ostly\b | [,;:]\ mostly\b
     """,
     re.VERBOSE,

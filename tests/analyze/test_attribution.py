@@ -1,6 +1,6 @@
 """Ranks from prefixes, names and the text itself."""
 
-from keepstep.analyze.attribution import Scanned, attribute, with_guards_words
+from keepstep.analyze.attribution import attribute, with_guards_words
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.config import WorldSeen
 from keepstep.model.facts.guard import RankRaised
@@ -11,7 +11,7 @@ from keepstep.model.facts.sync import CommMember
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.identity import Rank
 from keepstep.parse.scan.lines.writer import NOBODY, Writer
-from keepstep.parse.scan.sighting import Sighting
+from keepstep.parse.scan.sighting import Scanned, Sighting
 
 
 def sighting(fact=None, writer=NOBODY, line=1, at=None, quote=""):

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.guard.box_writer import Box, in_memory, keep
+from keepstep.guard.box_writer import Box, in_memory
 from keepstep.signals import blackbox
 from keepstep.signals.blackbox import HEADER_SIZE, RECORD, Kind, Phase
+from keepstep.signals.box_files import keep
 
 
 @pytest.mark.parametrize("written", [0, 1, 2, 7, 99, 100, 101, 150, 200, 201, 1234])
@@ -111,7 +112,7 @@ def test_a_full_disk_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_copy_takes_the_place_of_the_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstep.guard.box_writer.MEMORY", tmp_path)
+    monkeypatch.setattr("keepstep.signals.box_files.MEMORY", tmp_path)
     memory, link = in_memory("memory.box"), tmp_path / "rank0.box"
     assert memory is not None
     Box(memory, {"rank": 0}).write(Kind.STEP, 1)

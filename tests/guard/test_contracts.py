@@ -166,10 +166,10 @@ def test_an_exchange_that_fails_turns_contracts_off_and_nothing_else(
 def test_a_guard_that_cannot_write_lets_the_training_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
-    from keepstep.guard import box_writer
+    from keepstep.signals import box_files
 
     if broken in ("memory", "both"):
-        monkeypatch.setattr(box_writer, "MEMORY", tmp_path / "no such folder")
+        monkeypatch.setattr(box_files, "MEMORY", tmp_path / "no such folder")
     target = tmp_path
     if broken in ("folder", "both"):
         target = tmp_path / "a file"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.base.proc_stat import all_processes, read_stat
 from keepstep.guard.companion import living
 from keepstep.supervise.start import reaper
 from tests.supervise.starting import OURS, Running, wait_for
@@ -41,14 +42,14 @@ class Chaos:
         self.token = reaper_of(self.run.process.pid)[1]
 
     def members(self) -> set[int]:
-        return reaper.carriers(self.token, reaper.table())
+        return reaper.carriers(self.token, all_processes())
 
     def leaves_nothing(self) -> bool:
         return wait_for(lambda: not self.members(), 30.0) is True
 
 
 def children(pid: int) -> Iterator[tuple[int, list[str]]]:
-    for child, entry in reaper.table().items():
+    for child, entry in all_processes().items():
         if entry.parent == pid and entry.state not in "ZX":
             with contextlib.suppress(OSError):
                 yield child, Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
@@ -131,5 +132,5 @@ def test_any_order(tmp_path: Path, round_: int) -> None:
 
 
 def alive(pid: int) -> bool:
-    entry = reaper.read(pid)
+    entry = read_stat(pid)
     return entry is not None and entry.state not in "ZX"

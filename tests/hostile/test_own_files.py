@@ -13,12 +13,13 @@ import pytest
 
 from keepstep.base import safe_files
 from keepstep.cli.parser import run
-from keepstep.guard import box_writer
 from keepstep.guard.agree import arrivals, run_folder
-from keepstep.guard.box_writer import Box, keep
+from keepstep.guard.box_writer import Box, in_memory
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.record.notes import Notes
 from keepstep.model.facts.base import Fact
+from keepstep.signals import box_files
+from keepstep.signals.box_files import keep
 from keepstep.store import evidence_file
 from keepstep.supervise.start import reaper
 from keepstep.supervise.watch import companion
@@ -33,7 +34,7 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fil
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place for boxes that is not the host's."""
     (tmp_path / "memory").mkdir()
-    monkeypatch.setattr(box_writer, "MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(box_files, "MEMORY", tmp_path / "memory")
     return tmp_path / "memory"
 
 
@@ -79,7 +80,7 @@ def test_a_guard_without_a_supervisor_writes_for_its_user_alone(tmp_path: Path) 
 
 
 def test_the_copy_of_a_box_is_as_private_as_the_box(tmp_path: Path, memory: Path) -> None:
-    path = box_writer.in_memory("1-1.box")
+    path = in_memory("1-1.box")
     assert path is not None
     Box(path, {"rank": 0, "pid": 1}, capacity=8)
     link = tmp_path / "rank0-1-0.box"
@@ -107,13 +108,13 @@ def test_what_a_link_leads_to_outside_of_our_memory_is_never_removed(
 
 
 def test_a_name_in_our_memory_that_means_another_file_by_now_stays(tmp_path: Path, memory: Path) -> None:
-    path = box_writer.in_memory("1-1.box")
+    path = in_memory("1-1.box")
     assert path is not None
     Box(path, {"rank": 0, "pid": 1}, capacity=8)
     kept = os.stat(path)
     path.rename(tmp_path / "moved")
     path.write_bytes(b"another")
-    box_writer._free(path, kept)
+    box_files._free(path, kept)
     assert path.exists()
 
 
@@ -123,7 +124,7 @@ def test_a_box_of_another_user_is_not_opened(tmp_path: Path) -> None:
     os.chown(tmp_path / "theirs", 4321, 4321)
     (tmp_path / "rank0-1-0.box").symlink_to(tmp_path / "theirs")
     with pytest.raises(PermissionError):
-        box_writer.open_box(tmp_path / "rank0-1-0.box")
+        box_files.open_box(tmp_path / "rank0-1-0.box")
 
 
 def test_a_pipe_called_a_box_does_not_stop_the_watching(tmp_path: Path) -> None:
@@ -179,17 +180,17 @@ def _evidence() -> object:
 def test_a_folder_with_a_name_that_all_know_is_ours_or_not_used(tmp_path: Path, memory: Path) -> None:
     folder = memory / f"keepstep-{os.geteuid()}"
     folder.mkdir(mode=0o777)
-    assert box_writer.in_memory("1-1.box") is not None
+    assert in_memory("1-1.box") is not None
     assert folder.stat().st_mode & 0o777 == 0o700, "ours, but open to all: closed"
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()
     folder.symlink_to(tmp_path / "elsewhere")
-    assert box_writer.in_memory("1-1.box") is None
+    assert in_memory("1-1.box") is None
     folder.unlink()
     if os.geteuid() == 0:
         folder.mkdir()
         os.chown(folder, 4321, 4321)
-        assert box_writer.in_memory("1-1.box") is None
+        assert in_memory("1-1.box") is None
 
 
 def test_those_who_arrive_meet_in_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from keepstep.model.facts.process import ProcessSeen
 from keepstep.model.finding import Confidence, Finding, Severity, Standing
 from keepstep.model.identity import Rank
 from keepstep.model.report import Report, Verdict
-from keepstep.rules.sync.odd_one_out import jobs
+from keepstep.rules.asking.live_jobs import jobs
 from keepstep.signals.blackbox import Phase
 from keepstep.supervise.watch import hangs, rank_stacks
 from keepstep.supervise.watch.hang_detector import Sign, Stop

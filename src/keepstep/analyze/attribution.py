@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from keepstep.analyze.process_places import NAMING, SPAWNED, Places
@@ -22,21 +22,13 @@ from keepstep.model.facts.sync import CommMember
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.identity import Rank
 from keepstep.parse.scan.lines.writer import NOBODY, Writer, identify
-from keepstep.parse.scan.sighting import Sighting
+from keepstep.parse.scan.sighting import Scanned, Sighting
 from keepstep.story.who_is_who import Known
 
 OF_MANY = ("launcher.log", "command.log")
 """`keepstep run`'s name for the output of the user's own command. Many ranks may write to it."""
 SAME_WORDS = 200
 """This much of a message is compared: guards and parsers cut long ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scanned:
-    """One log after its scan."""
-
-    name: str
-    sightings: tuple[Sighting, ...]
 
 
 def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from keepstep.analyze.log_names import by_numbers, host_in, numbered_alike, of_a_launcher
 from keepstep.base.lazy_pattern import lazy_pattern
@@ -18,11 +17,8 @@ from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen
 from keepstep.model.facts.resource import DeviceMemoryExhausted, OomKilled
 from keepstep.model.facts.sync import CommMember
 from keepstep.parse.scan.lines.writer import Writer, identify
-from keepstep.parse.scan.sighting import Sighting
+from keepstep.parse.scan.sighting import Scanned, Sighting
 from keepstep.story.who_is_who import Known, Members, short
-
-if TYPE_CHECKING:
-    from keepstep.analyze.attribution import Scanned
 
 _OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 _DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d{1,3})\b")

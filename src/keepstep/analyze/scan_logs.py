@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from keepstep.analyze.attribution import Scanned
 from keepstep.analyze.load_tables import known
 from keepstep.base.wording import count, size
 from keepstep.model.evidence import Coverage, CoverageState
@@ -20,7 +19,7 @@ from keepstep.parse.scan.lines.line_times import UNDATED, Dates
 from keepstep.parse.scan.log_end import WHOLE
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, Patience
-from keepstep.parse.scan.sighting import Sighting
+from keepstep.parse.scan.sighting import Scanned, Sighting
 from keepstep.sources.files.left_files import Chunks, Left
 
 WORTH_A_PROCESS = 16 << 20

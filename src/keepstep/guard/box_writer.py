@@ -8,8 +8,6 @@ points to it. The guard at its end, the companion or the supervisor replaces the
 from __future__ import annotations
 
 import contextlib
-import errno
-import io
 import itertools
 import json
 import mmap
@@ -17,25 +15,23 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from keepstep.base.safe_files import open_regular, private_folder, write_whole
+from keepstep.base.safe_files import private_folder
 from keepstep.signals.blackbox import (
     CAPACITY,
     HEAD,
     HEADER_SIZE,
     MAGIC,
-    MOST_BYTES,
     RECORD,
     SLOT_HEAD,
     SLOT_SIZE,
     SLOTS,
     Record,
-    is_box,
     newest_first,
 )
+from keepstep.signals.box_files import own_memory
 
-MEMORY = Path("/dev/shm")
 KEPT_DEAD_S = 24 * 3600
 Write = Callable[..., None]
 """``write(kind, value=0, extra=0)``."""
@@ -111,51 +107,6 @@ def in_memory(name: str) -> Path | None:
         return None
     _remove_old(folder)
     return folder / name
-
-
-def keep(link: Path) -> None:
-    """Replace the link with a copy of the box it points to, and free the memory. A second call does nothing."""
-    if not link.is_symlink():
-        return
-    with contextlib.suppress(OSError):
-        box = Path(os.readlink(link))
-        with open_box(link) as stream:
-            info = os.fstat(stream.fileno())
-            write_whole(link, stream.read(MOST_BYTES))
-        _free(box, info)
-
-
-def open_box(path: Path) -> BinaryIO:
-    """Open a box, or the box a link points to, owned by this user or by the owner of its folder. Raises ``OSError``."""
-    stream = open_regular(path)
-    try:
-        if os.fstat(stream.fileno()).st_uid not in (os.geteuid(), path.parent.stat().st_uid):
-            raise PermissionError(errno.EPERM, "it belongs to another user")
-        if not is_box(stream.peek(len(MAGIC)) if isinstance(stream, io.BufferedReader) else b""):
-            raise OSError(errno.EINVAL, "not a black box")
-    except BaseException:
-        stream.close()
-        raise
-    return stream
-
-
-def _free(box: Path, kept: os.stat_result) -> None:
-    """Remove a box from our own folder in memory. Files elsewhere that a link points to are not touched."""
-    folder = own_memory()
-    if box.parent != folder:
-        return
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        there = os.stat(box.name, dir_fd=place, follow_symlinks=False)
-        if os.fstat(place).st_uid == os.geteuid() and (there.st_dev, there.st_ino) == (kept.st_dev, kept.st_ino):
-            os.unlink(box.name, dir_fd=place)
-    finally:
-        os.close(place)
-
-
-def own_memory() -> Path:
-    """This user's folder in this host's memory."""
-    return MEMORY / f"keepstep-{os.geteuid()}"
 
 
 def _remove_old(folder: Path) -> None:

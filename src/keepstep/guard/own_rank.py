@@ -12,10 +12,10 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from keepstep.base.launchers import KEEPSTEP, MODULES, PROGRAMS, TORCHRUN
+from keepstep.base.proc_stat import read_stat
 from keepstep.base.whole_numbers import whole
 
 MOST_FILES, LONGEST_NAME = 12, 60
@@ -114,9 +114,8 @@ def killed_as(who: Identity) -> str | None:
 
 def started(pid: int | str = "self") -> int | None:
     """When a process was started, in kernel ticks since boot: tells it from a later one with the same id."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    return None
+    found = read_stat(pid)
+    return found.started if found is not None else None
 
 
 def hears_term() -> bool:

@@ -39,6 +39,7 @@ from keepstep.guard.record.notes import Notes
 from keepstep.guard.record.own_pace import OwnPast
 from keepstep.guard.record.processor_wait import Held
 from keepstep.signals.blackbox import LEAN_STEP, Kind, Phase, Record
+from keepstep.signals.box_files import keep
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Values, Waits
@@ -225,7 +226,7 @@ class Session(InWorld):
             self.flush()
         with contextlib.suppress(Exception):
             if self._link is not None:
-                boxes.keep(self._link)
+                keep(self._link)
 
     def _in_child(self) -> None:
         """A forked child (a loader's worker) is not the rank: it must leave the rank's box alone."""

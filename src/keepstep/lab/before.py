@@ -88,7 +88,7 @@ def judge_files(run: Run) -> Outcome:
 
 
 def checked(run: Run) -> Report:
-    """As `keepstep check data FOLDER --classes 10 --workers RANKS --batch B --policy P`."""
+    """As `keepstep check data FOLDER --classes 10 --ranks RANKS --batch B --policy P`."""
     policy, batch, _ = TELLS.get(run.scenario.name, (PER_FILE, 16, ()))
     seen = look_at_data(DataRequest(paths=(str(run.data),), asked=Asked(values=True, classes=CLASSES, labels=("y",))))
     counted = list(seen.counted())

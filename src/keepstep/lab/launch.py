@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.lab import data, faults, guarded, home, hosts, supervised, sweeper
 from keepstep.lab.run import PAUSE_S, Run
 from keepstep.lab.scenario import Scenario
@@ -147,11 +148,9 @@ def _all_started(run: Run) -> bool:
 
 
 def _age(pid: int) -> float:
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-        up = float(Path("/proc/uptime").read_text().split()[0])
-        return up - ticks / os.sysconf("SC_CLK_TCK")
-    return 0.0
+    found = read_stat(pid)
+    began = found.began() if found is not None else None
+    return time.time() - began if began is not None else 0.0
 
 
 def _end(run: Run) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.lab import hosts as lab
 
 PATIENCE_S = 90.0
@@ -182,7 +183,7 @@ class Machines:
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 is_other = entry.name.isdecimal() and int(entry.name) not in (self.net.holder(host), *self.own)
-                if is_other and os.stat(entry / "ns" / "net").st_ino == inside and _lives(entry):
+                if is_other and os.stat(entry / "ns" / "net").st_ino == inside and _lives(int(entry.name)):
                     words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     found.append(f"{entry.name} {words}")
         return found
@@ -237,5 +238,6 @@ def wait_for(condition: Callable[[], object], what: str, patience_s: float = PAT
         time.sleep(0.02)
 
 
-def _lives(entry: Path) -> bool:
-    return (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+def _lives(pid: int) -> bool:
+    found = read_stat(pid)
+    return found is not None and found.lives

@@ -33,6 +33,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from keepstep.base import foreign_json
+from keepstep.base.proc_stat import TICKS, read_stat
 from keepstep.base.redact import redact
 from keepstep.base.safe_files import open_regular, overwrite, write_whole
 from keepstep.model.codec import build
@@ -352,7 +353,5 @@ def _stats(folder: Path) -> Iterator[os.stat_result]:
 
 def _started(pid: int) -> float | None:
     """When a process started, in seconds since the host booted; None if there is no such process."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields[0] not in "ZX" else None
-    return None
+    found = read_stat(pid)
+    return found.started / TICKS if found is not None and found.lives else None

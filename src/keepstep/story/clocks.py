@@ -46,7 +46,7 @@ LONGEST_STAMP = 60
 _ABSOLUTE = lazy_pattern(r"\b[IWEF]0000 00:00:\d{9,10}\.|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)\b")
 """Times that do not depend on the zone of their host."""
 OUTLIVES_S = 30.0
-"""For so long, processes that a rank started may write to its log after it ended."""
+"""How long after its end processes that a rank started may write to its log."""
 BASES = 3
 PASSES = 4
 

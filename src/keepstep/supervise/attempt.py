@@ -82,7 +82,7 @@ class Attempt:
     # --- watching
 
     def watch(self) -> Outcome:
-        """Until a rank fails, all are done, nothing moves any more, or the user has enough."""
+        """Wait until a rank fails, all ranks are done, the run hangs, or the user interrupts it."""
         while (outcome := self.look()) is None:
             pass
         return outcome
@@ -107,7 +107,7 @@ class Attempt:
         self.records.standing({self._watching.process_of(each): each.member.rank for each in self._members.living})
 
     def hold(self, wait_s: float) -> None:
-        """Leave a stop that is only suspected alone for so long."""
+        """Leave a stop that is only suspected alone for this long."""
         self._watching.hangs.hold(time.monotonic() + wait_s)
 
     def _look(self) -> Outcome | None:

@@ -10,12 +10,12 @@ import threading
 import time
 from pathlib import Path
 
-from keepstep.guard.box_writer import keep
+from keepstep.base.proc_stat import ProcStat, family
 from keepstep.signals.blackbox import Doing, Phase
+from keepstep.signals.box_files import keep
 from keepstep.supervise.attempt_context import Means, Outcome, Started
 from keepstep.supervise.attempt_processes import Members
 from keepstep.supervise.decide.situation import Happened
-from keepstep.supervise.start.reaper import Entry, family
 from keepstep.supervise.watch.foreign_ranks import Below
 from keepstep.supervise.watch.guard_reports import Told
 from keepstep.supervise.watch.hang_detector import Sign
@@ -81,7 +81,7 @@ class Watching:
             self._slowly(signs, now)
         return outcome
 
-    def _signs(self, doings: dict[int, Doing | None], listed: dict[int, Entry], now: float) -> list[Sign]:
+    def _signs(self, doings: dict[int, Doing | None], listed: dict[int, ProcStat], now: float) -> list[Sign]:
         """The signs of every living rank that trains."""
         printed = {stream.name: stream.printed for stream in self._members.output.streams}
         training = [each for each in self._members.living if each.member.trains]

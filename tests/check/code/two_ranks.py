@@ -28,7 +28,7 @@ from typing import Any
 RANKS = 2
 AT_ONCE = 5
 IDLE_S = 40.0
-"""A rank whose main thread has not run for so long hangs. Under a load of 60 on two cores, 15 s were too few."""
+"""A rank whose main thread has not run for this long hangs. Under a load of 60 on two cores, 15 s were too few."""
 LONGEST_S = 240.0
 AFTER_FAILURE_S = 10.0
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import keepstep
+from keepstep.base import proc_stat
 from keepstep.supervise.nodes.agent.lease import KILL_S
 from keepstep.supervise.start import reaper as module
 from keepstep.supervise.start.ending import Reaper
@@ -101,10 +103,13 @@ def test_where_no_memory_can_be_shared_the_lease_is_told(monkeypatch: pytest.Mon
 
 def test_folders_are_removed_also_if_our_own_files_are_gone(tmp_path: Path) -> None:
     """An installation may be replaced, or a temporary one removed, while a run goes on."""
-    folder, alone = tmp_path / "room", tmp_path / "alone.py"
+    folder, left = tmp_path / "room", tmp_path / "keepstep"
     (folder / "attempt-0").mkdir(parents=True)
-    shutil.copyfile(module.__file__, alone)
-    command = [sys.executable, "-I", "-S", str(alone), secrets.token_hex(12)]
+    for kept in (keepstep, proc_stat, module):  # what it loads when it starts
+        copy = left / Path(kept.__file__).relative_to(Path(keepstep.__file__).parent)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(kept.__file__, copy)
+    command = [sys.executable, "-I", "-S", str(copy), secrets.token_hex(12)]
     words = f"keep {folder / 'attempt-0'}\nremove {folder}\n"
     subprocess.run(command, input=words, text=True, timeout=60.0, check=True)
     assert not folder.exists()

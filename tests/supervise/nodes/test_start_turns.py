@@ -24,7 +24,7 @@ with turn(Path(sys.argv[1])):
 
 
 def holder(folder: Path, seconds: float) -> subprocess.Popen[str]:
-    """Another process that has the turn now, for so long."""
+    """Another process that has the turn now, for ``seconds``."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder), str(seconds)], stdout=subprocess.PIPE, text=True
     )

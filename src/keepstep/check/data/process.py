@@ -61,7 +61,7 @@ class Worker:
         return [json.loads(line) for line in whole if line]
 
     def is_silent(self, wait_s: float) -> bool:
-        """Whether it has neither said anything nor computed for so long. To be asked every ``LOOK_EVERY_S``."""
+        """Whether it has been silent and idle for too long. To be asked every ``LOOK_EVERY_S``."""
         worked = self._used()[0]
         if worked > self._worked_s + _A_LITTLE_S:
             self._worked_s, self._sign_at = worked, time.monotonic()

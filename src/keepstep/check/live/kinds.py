@@ -49,12 +49,3 @@ def kind_of(dataset: Any) -> Kind:
     if not hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__"):
         raise UserError(f"a {type(dataset).__name__} is no pipeline: it cannot be iterated")
     return Plain()
-
-
-def refuse_read_once(thing: Any, what: str) -> None:
-    """Refuse an iterator: what is read from it is lost to the training."""
-    if hasattr(thing, "__next__"):
-        raise UserError(
-            f"{what} ({type(thing).__name__}) can be read only once: the training would miss what is read here",
-            hint="give what makes it: a dataset, a loader, or a function for ranks=",
-        )

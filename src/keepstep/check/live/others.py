@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from keepstep.check.live.kinds import refuse_read_once
-from keepstep.check.live.sampling import Limit
+from keepstep.check.live.sampling import Limit, refuse_read_once
 from keepstep.model.facts.pipeline import PipelineSeen
 
 _GRAIN = {

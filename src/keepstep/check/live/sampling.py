@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from keepstep.errors import UserError
 from keepstep.model.facts.pipeline import ElementSpecs, InputPace
 
 MOST_PARTS = 64
@@ -208,3 +209,12 @@ def generators_kept(*generators: Any) -> Iterator[None]:
     finally:
         for each, state in states:
             each.set_state(state)
+
+
+def refuse_read_once(thing: Any, what: str) -> None:
+    """Refuse an iterator: what is read from it is lost to the training."""
+    if hasattr(thing, "__next__"):
+        raise UserError(
+            f"{what} ({type(thing).__name__}) can be read only once: the training would miss what is read here",
+            hint="give what makes it: a dataset, a loader, or a function for ranks=",
+        )

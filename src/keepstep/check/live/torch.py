@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from keepstep.check.live.kinds import refuse_read_once
-from keepstep.check.live.sampling import Limit, generators_kept
+from keepstep.check.live.sampling import Limit, generators_kept, refuse_read_once
 from keepstep.feed.own_rank import whoami
 from keepstep.model.facts.pipeline import PipelineSeen
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from keepstep.cli.arguments import Verbs, add_report_options, add_verb
 
 DESCRIPTION = """\
@@ -15,7 +17,7 @@ tokens are recognised by their content.
   keepstep check data train/             a folder
   keepstep check data s3://bucket/train  whatever fsspec opens
   keepstep check data train/ --values    also NaN, infinity and label ranges
-  keepstep check data train/ --workers 4 --batch 32 --policy webdataset
+  keepstep check data train/ --ranks 4 --batch 32 --policy webdataset
                                          also what 4 ranks would be fed
 
 Files are never changed. A second check reads only what changed since.
@@ -44,13 +46,14 @@ def add(verbs: Verbs) -> None:
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="how long a file may not answer before it is given up (default: 60)",
+        help="give up on a file that has not answered for this long (default: 60)",
     )
     data.add_argument(
         "--where", type=int, metavar="INDEX", help="say where this sample is, counted from 0 over all files in order"
     )
     planning = data.add_argument_group("what each rank would be fed", "the records are divided as the loader would")
-    planning.add_argument("--workers", type=int, metavar="N", help="the number of ranks, or of workers in TensorFlow")
+    planning.add_argument("--ranks", type=int, metavar="N", help="the number of ranks (in TensorFlow: of workers)")
+    planning.add_argument("--workers", type=int, dest="ranks", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     planning.add_argument(
         "--batch", type=int, default=1, metavar="B", help="what the script gives its loader (default: 1)"
     )

@@ -9,7 +9,7 @@ DESCRIPTION = """\
 Start `keepstep run --nodes ... --meet` on several machines (network namespaces
 with names, temporary folders and shared memory of their own), break something
 between them, and judge: the cause, the node and the rank that are named, how
-soon, how the agents end, that never two attempts ran at once, and that nothing
+soon, how the agents end, that two attempts never ran at once, and that nothing
 is left behind on any machine. Needs root.
 Exit status: 0 all as expected, 1 not, 3 nothing could run here.
 """

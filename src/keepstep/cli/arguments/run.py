@@ -66,9 +66,7 @@ def add(verbs: Verbs) -> None:
     run.add_argument("-n", "--ranks", type=int, metavar="N", help="start N training ranks and set their variables")
     run.add_argument("--name", metavar="NAME", help="name of the run (default: the script's)")
     run.add_argument("--run-dir", metavar="DIR", help="where to create the run folder (default: .keepstep/runs)")
-    run.add_argument(
-        "--no-check", action="store_true", help="do not look for trouble in the host and the script at the start"
-    )
+    run.add_argument("--no-check", action="store_true", help="skip the check of the host and the script at the start")
     run.add_argument(
         "-q", "--quiet", action="store_true", help="do not show what the ranks print (the run folder has it)"
     )
@@ -95,14 +93,14 @@ def _add_nodes(run: Parser) -> None:
     nodes.add_argument(
         "--nodes",
         metavar="N|MIN:MAX",
-        help="how many nodes; with MIN:MAX, the run goes on with fewer when one is lost and no spare is there",
+        help="how many nodes; with MIN:MAX, the run continues with fewer if one is lost and there is no spare",
     )
     nodes.add_argument(
         "--spare-nodes",
         type=int,
         metavar="K",
-        help="K nodes more than the run needs, in place of nodes that are lost: with --meet that many agents more"
-        " (default: none), with --on ray if they are free (default: 1)",
+        help="keep K spare nodes, which replace nodes that are lost: with --meet, start K more agents (default: none);"
+        " with --on ray, if they are free (default: 1)",
     )
     nodes.add_argument("--node-rank", type=int, metavar="I", help="which of them this is (0 leads)")
     nodes.add_argument("--meet", metavar="HOST:PORT", help="where node 0 listens")
@@ -123,7 +121,7 @@ def _add_nodes(run: Parser) -> None:
     nodes.add_argument(
         "--detach",
         action="store_true",
-        help="with --on ray: let an actor of Ray lead, which it starts again on another node if that is lost",
+        help="with --on ray: lead the run from a Ray actor, which Ray restarts on another node if its node is lost",
     )
     nodes.add_argument(
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"

@@ -23,6 +23,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.base.safe_files import open_regular, private_folder, write_whole
 from keepstep.guard import own_rank
 from keepstep.guard.own_rank import ALONE
@@ -35,7 +36,7 @@ SPEAK_S = (20.0, 60.0, 180.0, 600.0, 1800.0)
 """After waiting this long, a rank speaks."""
 PATIENT_S = 180.0
 """While enough processes of the same program are still starting, no rank is called missing before this."""
-IDLE_S, IDLE_TICKS = 10.0, 5
+IDLE_S, IDLE_CPU_S = 10.0, 0.05
 """Unless they have hardly used the processor for this long: a process that is starting up is busy."""
 KNOCK_S = 1.0
 MOST_FILES, MOST_BYTES = 2048, 8192
@@ -53,7 +54,7 @@ class Waiting:
         self._began = time.monotonic() if began is None else began
         self._told = 0
         self._due = self._contradicted = False
-        self._worked: dict[int, tuple[int, float]] = {}
+        self._worked: dict[int, tuple[float, float]] = {}
         """For processes that may still be starting: processor time when last seen busy, and when that was."""
 
     def look(self) -> None:
@@ -74,10 +75,11 @@ class Waiting:
     def _works(self, pid: int) -> bool:
         """Whether a process that may still be starting has done anything lately."""
         now = time.monotonic()
-        used, ready = _effort(pid)
-        before, at = self._worked.get(pid, (0, now))
-        if pid not in self._worked or ready or used - before > IDLE_TICKS:
-            self._worked[pid] = (used, now)
+        seen = read_stat(pid)
+        used_s, ready = (seen.cpu_s, seen.state in "RD") if seen is not None else (0.0, False)
+        before_s, at = self._worked.get(pid, (0.0, now))
+        if pid not in self._worked or ready or used_s - before_s > IDLE_CPU_S:
+            self._worked[pid] = (used_s, now)
             return True
         return now - at < IDLE_S
 
@@ -209,23 +211,10 @@ def _starting(mine: Arrival) -> list[int]:
         with contextlib.suppress(OSError, ValueError, IndexError):
             words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
             if _program(words, Path(f"/proc/{name}/cwd").readlink()) == mine.program:
-                parent = int(_stat(int(name))[1])
-                if parent not in known or not _is_fork(name, parent):
+                seen = read_stat(name)
+                if seen is not None and (seen.parent not in known or not _is_fork(name, seen.parent)):
                     found.append(int(name))
     return found
-
-
-def _stat(pid: int) -> list[str]:
-    """The kernel's line about a process, starting at its state."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def _effort(pid: int) -> tuple[int, bool]:
-    """The processor time a process has used, in ticks, and whether it runs or waits for a processor or a disk."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        words = _stat(pid)
-        return int(words[11]) + int(words[12]), words[0] in "RD"
-    return 0, False
 
 
 def _is_fork(pid: str, parent: int) -> bool:

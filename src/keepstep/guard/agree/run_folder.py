@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.base.safe_files import open_private, open_regular, write_whole
 from keepstep.guard.exchange import Exchange
 from keepstep.guard.own_rank import ALONE, Identity, started
@@ -152,11 +153,10 @@ def _members(folder: Path) -> list[Member]:
 
 def _lives(each: Member) -> bool:
     """Whether its process still lives: a later one with the same id started after the box was made."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        stat = Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split()
-        up = float(Path("/proc/uptime").read_text().split()[0])
-        began = time.time() - up + int(stat[19]) / os.sysconf("SC_CLK_TCK")
-        return stat[0] not in "ZX" and began <= each.path.lstat().st_mtime + 2.0
+    found = read_stat(each.pid)
+    began = found.began() if found is not None and found.lives else None
+    with contextlib.suppress(OSError):
+        return began is not None and began <= each.path.lstat().st_mtime + 2.0
     return False
 
 

@@ -8,7 +8,6 @@ conclusion is drawn.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.base.whole_numbers import whole
 
 REAPER_S = 3.0
@@ -64,7 +64,5 @@ class Orphan:
 
 def _alive_since(pid: int | None) -> int | None:
     """When a living process was started, in kernel ticks: tells it from a later one with the same id."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[19]) if fields[0] not in "ZX" else None
-    return None
+    found = read_stat(pid) if pid is not None else None
+    return found.started if found is not None and found.lives else None

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.signals.blackbox import Kind
 
 if TYPE_CHECKING:
@@ -67,6 +67,5 @@ def crowding() -> float:
 
 def is_ready(thread: int) -> bool:
     """Whether a thread of this process runs or waits for a processor; False while it sleeps."""
-    with contextlib.suppress(OSError):
-        return (THREADS / str(thread) / "stat").read_text().rpartition(")")[2].lstrip().startswith("R")
-    return False
+    found = read_stat(thread=thread)
+    return found is not None and found.state == "R"

@@ -8,8 +8,8 @@ import os
 import shutil
 import signal
 import time
-from pathlib import Path
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.lab.machines import PORT, wait_for
 from keepstep.lab.nodes.trial import Trial
 
@@ -161,9 +161,8 @@ def second_run(trial: Trial) -> None:
 
 
 def _lives(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
+    found = read_stat(pid)
+    return found is not None and found.lives
 
 
 def _signal_all(pids: list[int], number: int) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from keepstep.model.facts.base import Fact
@@ -20,3 +21,11 @@ class Sighting(NamedTuple):
     writer: Writer
     at: float | None
     quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """One log after its scan."""
+
+    name: str
+    sightings: tuple[Sighting, ...]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
+from keepstep.model.facts.data import BatchNotDivisible
 from keepstep.model.facts.process import ExceptionRaised, Frame, ProcessExited
 
 Raised = Evidence[ExceptionRaised]
@@ -326,3 +327,17 @@ def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
                 chain = [each]
         if chain:
             yield tuple(chain)
+
+
+_OF_THE_MODEL = lazy_pattern(
+    r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|world_size|partition|parallel_size|embedding"
+)
+
+
+def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -> bool:
+    """Whether a part of the model, not a batch, could not be divided: the exception's source lines name it."""
+    return any(
+        "divisible" in each.fact.message
+        and any(_OF_THE_MODEL.search(code) and "batch" not in code for code in each.fact.code)
+        for each in seen.raised_around(place)
+    )

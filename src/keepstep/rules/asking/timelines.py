@@ -16,7 +16,7 @@ from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown
 from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
 
 STILL_S, STILL_STEPS, FEW_STEPS = 900.0, 50, 3
-"""A run without a step for so long, and for so many usual steps, had stopped; it takes a few steps to know."""
+"""A run without a step for this long, in time and in usual steps, had stopped. A few steps show what is usual."""
 SILENT_TIMES, AT_ONCE_S = 20, 60.0
 """How many times longer than the run before it a silence must be; what is written this near the end belongs to it."""
 NEAR_THE_END = 3

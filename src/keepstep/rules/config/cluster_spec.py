@@ -12,7 +12,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting
+from keepstep.rules.asking.fallout import FALLOUT, lasting
 
 A_DEVICE_EACH = (
     Fix(

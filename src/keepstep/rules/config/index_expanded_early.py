@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.config import IndexExpandedEarly
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT
+from keepstep.rules.asking.fallout import FALLOUT
 
 
 @rule(

@@ -16,8 +16,8 @@ from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.model.identity import everyone
 from keepstep.model.rule import rule
+from keepstep.rules.asking.fallout import FALLOUT
 from keepstep.rules.asking.late_arrivals import came_too_late
-from keepstep.rules.data.lookup import FALLOUT
 
 _LOOPBACK = lazy_pattern(
     r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",

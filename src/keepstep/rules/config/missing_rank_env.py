@@ -10,7 +10,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.config import RankVariableMissing
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting
+from keepstep.rules.asking.fallout import FALLOUT, lasting
 
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets."""

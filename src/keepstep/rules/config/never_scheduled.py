@@ -12,7 +12,7 @@ from keepstep.model.facts.config import NotScheduled
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT
+from keepstep.rules.asking.fallout import FALLOUT
 
 
 @rule(

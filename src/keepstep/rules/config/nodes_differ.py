@@ -14,7 +14,7 @@ from keepstep.model.rule import rule
 
 @rule(id="CFG015", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(NodesMissing,))
 def nodes_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """A node of `keepstep run` was refused, because it was started with something else than the others.
+    """A node of `keepstep run` was refused, because it was not started like the others.
 
     ## What it looks like
     `host b (node 1) has another command or script than host a (node 0)`. Nothing was started.

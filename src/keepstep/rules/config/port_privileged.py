@@ -14,7 +14,7 @@ from keepstep.model.rule import rule
 
 @rule(id="CFG115", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(PortPrivileged,))
 def port_privileged(seen: EvidenceSet) -> Iterator[Found]:
-    """The job has to listen on a port that the kernel does not give to this user.
+    """The job has to listen on a port that this user is not allowed to open.
 
     ## What it looks like
     `Permission denied` or `Could not start gRPC server` at the start of the rank that listens.

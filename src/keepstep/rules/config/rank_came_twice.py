@@ -11,7 +11,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.arrivals import RanksArriving
 from keepstep.model.finding import Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT
+from keepstep.rules.asking.fallout import FALLOUT
 
 
 @rule(

@@ -15,7 +15,7 @@ from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbo
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT
+from keepstep.rules.asking.fallout import FALLOUT
 
 _LOOPBACK = lazy_pattern(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")
 

@@ -12,8 +12,8 @@ from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.facts.sync import CommMember
 from keepstep.model.finding import Confidence, Found
 from keepstep.model.rule import rule
+from keepstep.rules.asking.fallout import FALLOUT
 from keepstep.rules.config.cluster_spec import A_DEVICE_EACH
-from keepstep.rules.data.lookup import FALLOUT
 
 REFUSED = ("invalid usage", "ncclInvalidUsage")
 

@@ -11,7 +11,8 @@ from keepstep.model.facts.config import DeviceShared, WorldSizeConflict
 from keepstep.model.facts.data import BatchNotDivisible
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, over_parallel_ranks, who
+from keepstep.rules.asking.exceptions import over_parallel_ranks
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
 @rule(

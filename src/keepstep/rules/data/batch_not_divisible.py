@@ -12,7 +12,8 @@ from keepstep.model.facts.sync import GroupShutDown
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, over_parallel_ranks, who
+from keepstep.rules.asking.exceptions import over_parallel_ranks
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 _FIXES = (
     Fix(

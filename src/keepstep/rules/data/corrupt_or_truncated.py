@@ -13,8 +13,8 @@ from keepstep.model.facts.data import CorruptData
 from keepstep.model.facts.training import CheckpointUnreadable
 from keepstep.model.finding import Fix, Found, Safety
 from keepstep.model.rule import rule
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.unpickling import of_input
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
 
 
 def _path(found: tuple[Evidence[CorruptData], ...]) -> str | None:

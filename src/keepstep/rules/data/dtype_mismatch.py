@@ -12,7 +12,7 @@ from keepstep.model.facts.data import DtypeMismatch
 from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.finding import Fix, Found, Safety
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
 
 

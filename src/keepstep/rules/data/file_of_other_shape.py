@@ -16,7 +16,7 @@ from keepstep.rules.asking.data_files import OddSchema, base_name, odd_schemas
 
 @rule(id="DAT305", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShardsSeen,))
 def file_of_other_shape(seen: EvidenceSet) -> Iterator[Found]:
-    """A data file lacks fields, has further ones, or has records of another shape than most files beside it.
+    """A data file lacks fields, has extra ones, or has records of another shape than most files beside it.
 
     ## What it looks like
     `Feature: label is required but could not be found`, `KeyError`, `Cannot batch tensors with different shapes`.

@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.resource import LoaderWorkerDied
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
 @rule(

@@ -12,7 +12,7 @@ from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found, Severity, Standing
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
+from keepstep.rules.asking.fallout import FALLOUT, lasting, others_stopped, who
 
 LINES_BELOW = 4
 

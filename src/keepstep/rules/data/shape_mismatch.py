@@ -12,8 +12,8 @@ from keepstep.model.facts.data import ShapeMismatch
 from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.matched_messages import tells_more
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
 
 

@@ -17,7 +17,7 @@ from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen, StreamEnde
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
 from keepstep.rules.asking.exceptions import is_of_peers, short_type
-from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
+from keepstep.rules.asking.fallout import FALLOUT, lasting, others_stopped, who
 
 _FIXES = (
     Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),

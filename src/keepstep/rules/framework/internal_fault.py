@@ -12,7 +12,7 @@ from keepstep.model.facts.environment import InternalFault
 from keepstep.model.facts.resource import AllocationAbsurd
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
 @rule(

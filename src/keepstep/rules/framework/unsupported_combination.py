@@ -15,8 +15,8 @@ from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
 from keepstep.rules.asking.exceptions import Raised
+from keepstep.rules.asking.fallout import FALLOUT, lasting
 from keepstep.rules.asking.matched_messages import recognised
-from keepstep.rules.data.lookup import FALLOUT, lasting
 from keepstep.rules.last_resort.words import Subject, in_words, said
 
 _KERAS_3 = lazy_pattern(r"/keras/src/")

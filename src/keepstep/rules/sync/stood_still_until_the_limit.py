@@ -65,7 +65,7 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Iterator[Found]:
             confidence=Confidence.SUPPORTED if what == "step" else Confidence.HYPOTHESIS,
             fixes=(
                 Fix(
-                    do="look at a run that hangs while it hangs: this names the rank that the others wait for",
+                    do="the next time it hangs, look before it ends: this names the rank that the others wait for",
                     command="keepstep why --live",
                 ),
                 Fix(do="let a hang end the run within minutes", command="keepstep run -n N -- python train.py"),

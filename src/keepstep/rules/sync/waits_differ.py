@@ -13,8 +13,8 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.process import ProcessSeen
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
+from keepstep.rules.asking.live_jobs import Seen, jobs, names, stands_still
 from keepstep.rules.sync._awaited import by_guards
-from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
 from keepstep.signals.waits import WaitKind
 
 OF_PARTS = lazy_pattern(r"send|recv", most=80)

@@ -14,7 +14,7 @@ from keepstep.model.facts.process import ProcessExited
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.model.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting
+from keepstep.rules.asking.fallout import FALLOUT, lasting
 
 
 @rule(

@@ -12,8 +12,8 @@ from keepstep.model.facts.platform import MemberRestarted
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
+from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.who_killed import HOW_PODS_ENDED
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
 
 
 @rule(

@@ -14,6 +14,7 @@ import psutil
 from keepstep.base.launchers import LAUNCHERS, MODULES, PROGRAMS
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.proc_stat import read_stat
 from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.parse.scan.lines.rank_variables import Member, member
 
@@ -241,12 +242,8 @@ def _maps_framework(pid: int) -> bool:
 
 def _state(pid: int) -> str | None:
     """The kernel's letter: R, S, D, T (stopped), t (traced), Z. One whose stack is being taken counts as asleep."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    state = fields[0] if fields else None
+    found = read_stat(pid)
+    state = found.state if found is not None else None
     return "S" if state == "t" and _is_looked_at(pid) else state
 
 

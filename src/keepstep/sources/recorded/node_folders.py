@@ -26,7 +26,7 @@ from keepstep.sources.files.left_files import Left, Node
 NODE, NODE_SCHEMA = "node.json", "keepstep.node/1"
 LIVING, LIVING_SCHEMA = "living.json", "keepstep.living/1"
 FRESH_S = 15.0
-"""What a host said about its processes counts for so long: it may have been lost since."""
+"""How long what a host said about its processes counts: it may have been lost since."""
 MOST_BYTES = 16 << 20
 LONGEST_HOST = 120
 _FOLDER = re.compile(r"node(\d{1,7})")

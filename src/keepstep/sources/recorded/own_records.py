@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from keepstep.base import foreign_json
 from keepstep.base.exit_file import left_with
+from keepstep.base.proc_stat import read_stat
 from keepstep.base.wording import count
 from keepstep.model.codec import from_dict
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
@@ -126,14 +124,13 @@ def is_alive(who: dict[str, Any]) -> bool:
     pid = who.get("pid")
     if not isinstance(pid, int) or who.get("host") != socket.gethostname()[:120]:
         return False
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        if isinstance(who.get("started"), int):  # needs no clock, and a process's clock may be wrong
-            return fields[0] not in "ZX" and int(fields[19]) == who["started"]
-        up = float(Path("/proc/uptime").read_text().split()[0])
-        began = time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return fields[0] not in "ZX" and began <= float(who.get("wall") or 0.0) + 2.0
-    return False
+    found = read_stat(pid)
+    if found is None or not found.lives:
+        return False
+    if isinstance(who.get("started"), int):  # needs no clock, and a process's clock may be wrong
+        return bool(found.started == who["started"])
+    began, wall = found.began(), who.get("wall") or 0.0
+    return began is not None and isinstance(wall, int | float) and began <= wall + 2.0
 
 
 def _of_newest_run(boxes: list[_Read]) -> list[_Read]:

@@ -17,7 +17,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     """Of this node. Raises :class:`UserError`."""
     least, most = wanted.least_and_most()
     if wanted.node_rank is None or wanted.meet is None:
-        raise UserError("--on pipe is what `keepstep run --hosts` starts on each host", hint="use --hosts A,B,C")
+        raise UserError("--on pipe works only where `keepstep run --hosts` starts it", hint="use --hosts A,B,C")
     read, write = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)

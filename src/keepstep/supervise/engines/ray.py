@@ -80,7 +80,7 @@ def station(wanted: Wanted, env: Mapping[str, str], *, name: str | None = None) 
 
 @dataclass
 class _Started:
-    """One actor of Ray, with the agent that it started."""
+    """One Ray actor, with the agent that it started."""
 
     actor: Any
     begun: Any

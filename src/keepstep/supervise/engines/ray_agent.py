@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The far side of `ray`: an actor of Ray started this agent, and says on standard input where the leader is."""
+"""The far side of `ray`: a Ray actor started this agent, and says on standard input where the leader is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keepstep.supervise.nodes.secret import Secret
 
 MOST_BYTES = 10_000
 GIVE_UP_S = 10.0
-"""Without the leader for so long, with nothing left to run, the agent ends. Another is started if it is needed."""
+"""An agent that has heard no leader for this long, and has nothing left to run, ends. Ray starts another if needed."""
 
 
 def station(wanted: Wanted, env: Mapping[str, str]) -> Station:

@@ -30,7 +30,7 @@ from keepstep.supervise.nodes.links import CannotConnect, Link, connect
 from keepstep.supervise.nodes.secret import Secret
 
 TERM_S = 12.0
-"""How long Slurm's word is good. A new leader waits for so long before it listens to anyone."""
+"""How long Slurm's word is good. A new leader waits this long before it listens to anyone."""
 CONNECT_S = 3.0
 FIRST_S = 20.0
 """At the start: the leader may need longer than its agents."""

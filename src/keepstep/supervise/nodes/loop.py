@@ -139,7 +139,7 @@ class Loop:
             self._read(wire)
 
     def later(self, key: object, seconds: float, action: Callable[[], None]) -> None:
-        """Do this after so long, unless it is called off."""
+        """Do this after ``seconds``, unless it is called off."""
         self._deadlines[key] = (time.monotonic() + seconds, action)
 
     def call_off(self, key: object) -> None:

@@ -275,7 +275,7 @@ class Collect(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold(Message):
-    """Leave a suspected stop alone for so long."""
+    """Leave a suspected stop alone for this long."""
 
     attempt: int
     seconds: float

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from keepstep.supervise.nodes.lead.leadership import Office
 
 GIVE_UP_S = 90.0
-"""Without a leader for so long, with nothing left to run, an agent ends: longer than most cuts."""
+"""An agent that has heard no leader for this long, and has nothing left to run, ends: longer than most network cuts."""
 
 
 @dataclass(frozen=True, kw_only=True)

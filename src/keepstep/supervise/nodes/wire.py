@@ -23,7 +23,7 @@ PIECE = 64 << 10
 MOST_STRAY = 64 << 10
 """Bytes of other text before the first message on a pipe, such as a banner that a shell's start-up file prints."""
 SILENT_S = 8.0
-"""For so long, data may stay unacknowledged. As long as a lease: after that the node's ranks end anyway."""
+"""How long data may stay unacknowledged. As long as a lease: after that the node's ranks end anyway."""
 UNSENT = 128 << 10
 """Bytes that the kernel takes beyond what is under way: a beat waits behind no more than these."""
 UNREAD = 256 << 10

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.supervise.start import reaper
 
 HARMLESS = ("freezer", "pids")
@@ -28,7 +29,7 @@ def make(env: Mapping[str, str] = os.environ) -> Path | None:
     """A new group below our own; None if there can be none."""
     if env.get("KEEPSTEP_CGROUP", "").lower() in ("off", "0", "no"):
         return None
-    own = reaper.read(os.getpid())
+    own = read_stat(os.getpid())
     for parent in _own_groups():
         with contextlib.suppress(OSError):
             _remove_left(parent)
@@ -112,6 +113,6 @@ def _remove_left(parent: Path) -> None:
         match = _NAME.fullmatch(path.name)
         if match is None:
             continue
-        entry = reaper.read(int(match[1]))
+        entry = read_stat(int(match[1]))
         if entry is None or entry.started != int(match[2]):
             reaper.remove_group(path)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keepstep.base.lazy_dataclass import dataclass
+from keepstep.base.proc_stat import read_stat
 from keepstep.supervise.start import control_group, reaper
 from keepstep.supervise.start.priority import ordinarily
 
@@ -152,7 +153,7 @@ class Reaper:
         return process
 
     def add(self, pid: int) -> None:
-        entry = reaper.read(pid)
+        entry = read_stat(pid)
         if entry is not None:
             self.sessions[pid] = entry.started
             self._tell(f"+{pid}\n")
@@ -238,7 +239,7 @@ def end(
 ) -> bool:
     """SIGTERM (``first``) to every living rank and all that it started, a grace period, then SIGKILL to what is left.
 
-    ``idle_s``: the grace period ends after so long without any work (a rank that waits for a dead peer, or whose
+    ``idle_s``: the grace period ends after this long without any work (a rank that waits for a dead peer, or whose
     framework swallows the signal, does nothing with it). ``saving``: a rank is writing a checkpoint, and may take
     ``saving_s`` for it. ``spare``: processes to leave alone. ``hurry``: the user does not want to wait. Returns False
     if some would not end.
@@ -280,9 +281,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 def _work(processes: Collection[subprocess.Popen[bytes]]) -> float:
     """Processor seconds of those that live; not a number while one of them waits for a disk."""
-    found = [
-        entry for process in processes if (entry := reaper.read(process.pid)) is not None and entry.state not in "ZX"
-    ]
+    found = [entry for process in processes if (entry := read_stat(process.pid)) is not None and entry.lives]
     return float("nan") if any(entry.state == "D" for entry in found) else sum(entry.cpu_s for entry in found)
 
 

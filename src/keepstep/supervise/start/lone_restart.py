@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.base.wording import count, duration
-from keepstep.guard.box_writer import keep
+from keepstep.signals.box_files import keep
 from keepstep.supervise.decide.hang_patience import backoff_s
 from keepstep.supervise.start.ending import Exit
 from keepstep.supervise.start.started_process import Member

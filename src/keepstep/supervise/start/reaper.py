@@ -24,15 +24,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+if __name__ == "__main__":  # isolated (-I): only its own place tells where keepstep is
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from keepstep.base.proc_stat import TICKS, ProcStat, all_processes, family, read_stat, with_descendants
 
 VARIABLE = "KEEPSTEP_RUN"
 PATIENCE_S = 20.0
 PAUSE_S, LOOK_AGAIN_S = 0.02, 0.5
-"""Between looks at what is left, if the kernel does not say when a process has ended; else at most so long."""
+"""Between looks at what is left: where the kernel does not say when a process has ended, and at most where it does."""
 EARLIER_S = 10.0
-"""A process that was started so long before the first one of a run does not belong to it."""
-MOST_THREADS = 40
+"""A process that was started this long before the first one of a run does not belong to it."""
 URGENT = -10
 """Its priority while it waits and kills, if that is allowed: no rank may outlive its lease by more than a moment, else
 two attempts could run at once. It takes none of the training's time: it sleeps until ranks must die. The search for
@@ -40,68 +43,6 @@ what else a run has started, which reads all of /proc, has ordinary priority.
 """
 OVER_S = 1.0
 """Between looks for another lease, once one is over."""
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-
-
-class Entry(NamedTuple):
-    """One process, as the kernel lists it."""
-
-    parent: int
-    session: int
-    state: str
-    cpu_s: float
-    """Of itself and of children that have ended."""
-    started: int
-    """In ticks since the host booted: tells apart a later process with the same number."""
-
-
-def table() -> dict[int, Entry]:
-    """All processes of this host that can be seen."""
-    found: dict[int, Entry] = {}
-    with contextlib.suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdecimal():
-                entry = read(int(name))
-                if entry is not None:
-                    found[int(name)] = entry
-    return found
-
-
-def below(roots: Iterable[int]) -> dict[int, Entry]:
-    """These processes and their descendants, without looking at all others of the host where the kernel allows it."""
-    found: dict[int, Entry] = {}
-    waiting, threads = list(roots), 0
-    while waiting:
-        pid = waiting.pop()
-        entry = read(pid) if pid not in found else None
-        if entry is None:
-            continue
-        found[pid] = entry
-        try:
-            tasks = os.listdir(f"/proc/{pid}/task")
-            threads += len(tasks)
-            if threads > MOST_THREADS:  # each thread lists its own children: then the whole table is cheaper
-                return table()
-            for task in tasks:
-                with open(f"/proc/{pid}/task/{task}/children", "rb") as stream:
-                    waiting += map(int, stream.read().split())
-        except FileNotFoundError:
-            if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-                return table()
-        except OSError:
-            return table()
-    return found
-
-
-def read(pid: int) -> Entry | None:
-    """One process; None when it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            fields = stream.read().rpartition(b")")[2].split()
-        cpu = sum(int(fields[n]) for n in (11, 12, 13, 14)) / _TICKS
-        return Entry(int(fields[1]), int(fields[3]), fields[0].decode(), cpu, int(fields[19]))
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 def carriers(token: str, pids: Iterable[int]) -> set[int]:
@@ -114,21 +55,6 @@ def carries(mark: bytes, pid: int) -> bool:
     with contextlib.suppress(OSError):
         return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return False
-
-
-def family(listed: Mapping[int, Entry], roots: Iterable[int]) -> set[int]:
-    """The roots that live, and all their descendants."""
-    children: dict[int, list[int]] = {}
-    for pid, entry in listed.items():
-        children.setdefault(entry.parent, []).append(pid)
-    found: set[int] = set()
-    waiting = [pid for pid in roots if pid in listed]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children.get(pid, ())
-    return found
 
 
 def in_group(group: Path | None) -> set[int]:
@@ -159,17 +85,19 @@ class Search:
         self._own = {os.getpid(), *spare}
         self._strangers: dict[int, int] = {}
         first = min(sessions.values(), default=None)
-        self._since = first - int(EARLIER_S * _TICKS) if first is not None else 0
+        self._since = first - int(EARLIER_S * TICKS) if first is not None else 0
 
     def children(self) -> set[int]:
         """Those that were started, and what descends from them: found at once, whatever else runs on the host."""
-        roots = [pid for pid, began in self._sessions.items() if (seen := read(pid)) is None or seen.started == began]
-        return self._living(family(listed := below(set(roots) - self._own), roots), listed)
+        roots = [
+            pid for pid, began in self._sessions.items() if (seen := read_stat(pid)) is None or seen.started == began
+        ]
+        return self._living(family(listed := with_descendants(set(roots) - self._own), roots), listed)
 
     def members(self) -> set[int]:
         """By session (leader and its start time), token, control group and descent."""
         grouped = in_group(self._group)
-        listed = table()
+        listed = all_processes()
         roots = ({pid for pid, entry in listed.items() if self._carries(pid, entry)} | grouped) - self._own
         for pid, entry in listed.items():
             started = self._sessions.get(entry.session)
@@ -180,7 +108,7 @@ class Search:
                 roots.add(pid)
         return self._living(family(listed, roots), listed)
 
-    def _carries(self, pid: int, entry: Entry) -> bool:
+    def _carries(self, pid: int, entry: ProcStat) -> bool:
         if entry.started < self._since or self._strangers.get(pid) == entry.started:
             return False
         if carries(self._mark, pid):
@@ -188,8 +116,8 @@ class Search:
         self._strangers[pid] = entry.started
         return False
 
-    def _living(self, found: set[int], listed: Mapping[int, Entry]) -> set[int]:
-        return {pid for pid in found - self._own if listed[pid].state not in "ZX"}
+    def _living(self, found: set[int], listed: Mapping[int, ProcStat]) -> set[int]:
+        return {pid for pid in found - self._own if listed[pid].lives}
 
 
 def kill_all(
@@ -247,7 +175,7 @@ _given: int | None = None
 
 
 def _await(pids: Iterable[int], most_s: float) -> None:
-    """Until all of them have ended, or for so long."""
+    """Wait until all of them have ended, or for ``most_s``."""
     poll, handles = select.poll(), set()
     try:
         for pid in pids:
@@ -269,9 +197,8 @@ def _await(pids: Iterable[int], most_s: float) -> None:
 
 def tidy(kept: Iterable[str], removed: Iterable[str]) -> None:
     """What the supervisor itself would have done at its end."""
-    sys.path.append(str(Path(__file__).resolve().parents[3]))
     with contextlib.suppress(Exception):  # our own files may be gone by now; the folders must go all the same
-        from keepstep.guard.box_writer import keep
+        from keepstep.signals.box_files import keep
 
         for folder in kept:
             for link in Path(folder).glob("*.box"):
@@ -361,7 +288,7 @@ def main() -> int:
         elif word in folders:
             folders[word].append(rest)
         elif word.startswith("+") and word[1:].isdecimal():
-            entry = read(int(word[1:]))
+            entry = read_stat(int(word[1:]))
             if entry is not None:
                 sessions[int(word[1:])] = entry.started
     group = Path(folders["group"][-1]) if folders["group"] else None
@@ -373,4 +300,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    del sys.path[0]  # what else lies beside keepstep must not hide the standard library
     sys.exit(main())

@@ -26,8 +26,8 @@ from typing import Any
 from keepstep.base.safe_files import write_whole
 from keepstep.base.wording import size
 from keepstep.guard import spare
-from keepstep.guard.box_writer import MEMORY
 from keepstep.guard.import_record import VARIABLE, digest_of
+from keepstep.signals.box_files import MEMORY
 from keepstep.sources.host import capacity
 
 PROGRAM = "from keepstep.guard.spare import main; main()"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from keepstep.supervise.start.reaper import below, family
+from keepstep.base.proc_stat import family, with_descendants
 
 WORKS_BYTES = 16 << 10
 """Per second over TCP: heartbeats of coordination services are far less."""
@@ -46,7 +46,7 @@ class Activity:
         if passed < LEAST_S:
             return set()
         self._at = now
-        listed = below(pids)
+        listed = with_descendants(pids)
         trees = {pid: family(listed, [pid]) or {pid} for pid in pids}
         counts = tcp_bytes()
         before, self._bytes = self._bytes, {pid: _of(tree, counts) for pid, tree in trees.items()}

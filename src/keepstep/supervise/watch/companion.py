@@ -21,12 +21,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.base.safe_files import open_private
 from keepstep.base.visible import visible
 from keepstep.guard.agree import run_folder
-from keepstep.guard.box_writer import keep
 from keepstep.signals.blackbox import Kind, Phase
-from keepstep.supervise.start import reaper
+from keepstep.signals.box_files import keep
 from keepstep.supervise.start.ending import Doors
 from keepstep.supervise.watch.foreign_ranks import how_ended
 from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch
@@ -110,7 +110,7 @@ class Companion:
             self._doors.add(pid)
         self._doors.wait(TICK_S if pids or not self._ever else GONE_S)
         for box in self._living:
-            entry = reaper.read(box.pid)
+            entry = read_stat(box.pid)
             if entry is None or not is_same(box, entry):
                 self._note_end(box)
         self._living = [box for box in self._living if box.pid not in self._noted]

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.base.exit_file import left_with
+from keepstep.base.proc_stat import read_stat
 from keepstep.signals.blackbox import Phase
-from keepstep.supervise.start import reaper
 from keepstep.supervise.start.ending import Doors, Exit
 from keepstep.supervise.watch.vitals import Boxes, OpenBox, is_same, only_serve
 
-EXIT_CODE = 49
-"""Its place in /proc/PID/stat after the name."""
 AT_ONCE_S = 0.2
 """Ends this close together are seen in any order: the one we know more about counts as the first."""
 
@@ -50,7 +48,7 @@ class Below:
         """Take note of ranks that have announced themselves since."""
         known = {each.exit.pid for each in self._ended} | self._living.keys()
         for box in boxes.open.values():
-            entry = reaper.read(box.pid) if box.pid not in known and box.rank is not None else None
+            entry = read_stat(box.pid) if box.pid not in known and box.rank is not None else None
             if entry is not None and is_same(box, entry):
                 self._living[box.pid] = box, entry.started
                 self._newest = max(self._newest, time.time())
@@ -59,8 +57,8 @@ class Below:
     def look(self) -> None:
         """Take note of ranks that have ended since."""
         for pid, (box, started) in sorted(self._living.items(), key=lambda each: only_serve([each[1][0]])):
-            entry = reaper.read(pid)
-            if entry is not None and entry.started == started and entry.state not in "ZX":
+            entry = read_stat(pid)
+            if entry is not None and entry.started == started and entry.lives:
                 continue
             self.doors.drop(pid)
             del self._living[pid]
@@ -84,10 +82,9 @@ class Below:
 def how_ended(pid: int, started: int, box: Path) -> Exit:
     """How it ended: by the kernel until its parent has asked, else by what the C library left beside its black box."""
     at = time.time()
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        if int(fields[19]) == started:
-            status = int(fields[EXIT_CODE])
+    entry = read_stat(pid)
+    if entry is not None and entry.started == started and (status := entry.wait_status) is not None:
+        with contextlib.suppress(ValueError):
             if status & 0x7F:
                 return Exit(pid=pid, at=at, signal=signal.Signals(status & 0x7F).name, dumped=bool(status & 0x80))
             return Exit(pid=pid, at=at, code=status >> 8)

@@ -15,13 +15,13 @@ from typing import Any
 
 import psutil
 
+from keepstep.base.proc_stat import ProcStat, family
 from keepstep.base.safe_files import append
 from keepstep.model.evidence import EvidenceSet
 from keepstep.signals.blackbox import Doing
 from keepstep.signals.memory_growth import Reading
 from keepstep.sources.host import capacity
 from keepstep.sources.recorded.memory_series import SCHEMA, readings_of, rose
-from keepstep.supervise.start.reaper import Entry, family
 from keepstep.supervise.watch.hang_detector import Sign
 
 OF_ITS_AGE, OF_A_YOUNG_AGE = 200, 10
@@ -91,7 +91,7 @@ class Metrics:
         roots: Mapping[str, int],
         signs: Sequence[Sign],
         doings: Mapping[int, Doing | None],
-        listed: Mapping[int, Entry],
+        listed: Mapping[int, ProcStat],
     ) -> None:
         """Measure if it is time; ``roots``: the process of each member."""
         for pid, doing in doings.items():
@@ -120,7 +120,7 @@ class Metrics:
         self.rising.add(self.newest)
 
     def _ranks(
-        self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]
+        self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, ProcStat]
     ) -> dict[str, dict[str, Any]]:
         """By rank; members without one (such as a launcher whose ranks are unknown) by name."""
         found = {}
@@ -218,7 +218,7 @@ def _free(path: Path) -> int | None:
     return None
 
 
-def _of_tree(root: int, listed: Mapping[int, Entry]) -> dict[str, Any]:
+def _of_tree(root: int, listed: Mapping[int, ProcStat]) -> dict[str, Any]:
     """Memory and processor time of a process tree; ``own``: without pages of files and shared memory."""
     tree = family(listed, [root])
     resident = own = 0

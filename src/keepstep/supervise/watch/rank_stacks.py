@@ -17,7 +17,7 @@ from keepstep.model.facts.process import ProcessSeen, StackDump
 from keepstep.model.identity import Rank
 from keepstep.model.report import Report, Verdict
 from keepstep.rules import builtin_rules
-from keepstep.rules.sync.odd_one_out import jobs, stands_still
+from keepstep.rules.asking.live_jobs import jobs, stands_still
 from keepstep.signals.blackbox import Phase
 from keepstep.signals.waits import WaitKind, waits_in
 from keepstep.sources.host import processes
@@ -30,7 +30,7 @@ HURRIED_S = (0.4, 0.9)
 """The boxes already show that nothing moves, so looks may follow each other faster."""
 QUICK_LIMIT_S = 2.0
 AFTERWARDS_S = 1.5
-"""A look holds ranks up. Those that could go on get so long to show it before an unproven silence is reported."""
+"""A look holds ranks up. Those that could go on get this long to show it before an unproven silence is reported."""
 _ONE_JOB = "the supervised run"
 WORKS_SHARE = 0.05
 """Of a core: if stacks could not be compared, a rank that uses this much is at work."""

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keepstep.guard.box_writer import open_box
+from keepstep.base.proc_stat import ProcStat, all_processes, family, with_descendants
 from keepstep.signals import blackbox
 from keepstep.signals.blackbox import HEADER_SIZE, RECORD, Doing, Kind, NotABox, Phase, Record
-from keepstep.supervise.start.reaper import Entry, below, family, table
+from keepstep.signals.box_files import open_box
 from keepstep.supervise.watch.hang_detector import Sign
 
 LOOK_FOR_BOXES_S = 0.5
@@ -134,17 +134,14 @@ def recent_of(boxes: Iterable[OpenBox]) -> dict[int, tuple[Record, ...]]:
     return {rank: box.recent(most) for rank, box in ranked.items()}
 
 
-def is_same(box: OpenBox, entry: Entry | None) -> bool:
+def is_same(box: OpenBox, entry: ProcStat | None) -> bool:
     """Whether the living process of this number is the one that wrote the box."""
-    if entry is None or entry.state in "ZX":
+    if entry is None or not entry.lives:
         return False
     if isinstance(started := box.who.get("started"), int):
         return started == entry.started
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        up = float(Path("/proc/uptime").read_text().split()[0])
-        began = time.time() - up + entry.started / os.sysconf("SC_CLK_TCK")
-        return began <= float(box.who.get("wall") or 0.0) + 2.0
-    return True
+    began, wall = entry.began(), box.who.get("wall")
+    return began is None or not isinstance(wall, int | float | None) or began <= (wall or 0.0) + 2.0
 
 
 def only_serve(boxes: Iterable[OpenBox]) -> bool:
@@ -154,7 +151,7 @@ def only_serve(boxes: Iterable[OpenBox]) -> bool:
 
 
 def sign_of(
-    pid: int, rank: int | None, doing: Doing | None, listed: Mapping[int, Entry], *, at: float, printed: int = 0
+    pid: int, rank: int | None, doing: Doing | None, listed: Mapping[int, ProcStat], *, at: float, printed: int = 0
 ) -> Sign:
     """What the rank of this process shows now."""
     tree = family(listed, [pid])
@@ -182,7 +179,7 @@ def signs_of(
     rank: int | None,
     boxes: Sequence[OpenBox],
     doings: Mapping[int, Doing | None],
-    listed: dict[int, Entry],
+    listed: dict[int, ProcStat],
     *,
     at: float,
     printed: int,
@@ -228,13 +225,13 @@ def _blocks_term(pid: int) -> bool:
     return True
 
 
-def has_started(root: int, listed: Mapping[int, Entry]) -> bool:
+def has_started(root: int, listed: Mapping[int, ProcStat]) -> bool:
     """Whether a launcher has started anything. Slurm's may wait for hours, and its ranks are not its children."""
     own = _command(root)
     return any(_command(pid) not in (own, b"") for pid in family(listed, [root]) - {root})
 
 
-def training_process(root: int, listed: Mapping[int, Entry]) -> int:
+def training_process(root: int, listed: Mapping[int, ProcStat]) -> int:
     """Without a box: the process below ``root`` that trains. A shell or `python -m launcher` only waits for it."""
     tree = family(listed, [root])
     if len(tree) < 2:
@@ -252,13 +249,13 @@ class Seer:
     """Looks at boxes often, and at all processes of the host only as often as it must."""
 
     def __init__(self) -> None:
-        self._listed: dict[int, Entry] = {}
+        self._listed: dict[int, ProcStat] = {}
         self._at = 0.0
         self._last: dict[int, int] = {}
 
     def processes(
         self, doings: Mapping[int, Doing | None], at: float, roots: Collection[int] | None = None
-    ) -> dict[int, Entry]:
+    ) -> dict[int, ProcStat]:
         """The processes, read now unless every rank has moved since a recent read.
 
         ``roots``: only those below these and below the ranks are needed; None: all of the host.
@@ -266,7 +263,7 @@ class Seer:
         last = {pid: doing.last for pid, doing in doings.items() if doing is not None}
         all_moved = len(last) == len(doings) and all(self._last.get(pid, at_) != at_ for pid, at_ in last.items())
         if not all_moved or at - self._at > TABLE_S or not self._listed:
-            self._listed, self._at = table() if roots is None else below({*roots, *doings}), at
+            self._listed, self._at = all_processes() if roots is None else with_descendants({*roots, *doings}), at
         self._last = last
         return self._listed
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import mmap
 from typing import TYPE_CHECKING
 
-from keepstep.guard.box_writer import open_box
 from keepstep.signals import blackbox
 from keepstep.signals.blackbox import Kind
+from keepstep.signals.box_files import open_box
 from keepstep.signals.collective_history import Mismatch, unpacked
 
 if TYPE_CHECKING:

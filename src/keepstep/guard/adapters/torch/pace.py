@@ -11,9 +11,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keepstep.base.proc_stat import read_stat
 from keepstep.guard.adapters.torch.compare_collectives import WAITS as WAITING
 from keepstep.guard.record.named_pauses import STEPPING
 from keepstep.guard.record.processor_wait import crowding, is_ready
@@ -97,8 +97,8 @@ class Pace:
     def _sleeps(self) -> bool:
         """Whether the training's thread sleeps right now, according to the kernel."""
         number = self._state.native_thread
-        text = Path(f"/proc/self/task/{number}/stat").read_text() if number else ""
-        return text.rpartition(")")[2].strip().startswith("S")
+        seen = read_stat(thread=number) if number else None
+        return seen is not None and seen.state == "S"
 
     def _end_round(self, usual_s: float) -> None:
         state, session = self._state, self._session

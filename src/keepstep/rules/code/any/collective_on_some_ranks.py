@@ -15,7 +15,7 @@ from keepstep.rules.code._asking import diverging, reached_by, short
 
 @rule(id="COD001", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
 def collective_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
-    """A collective stands under a condition that differs by rank, and the other ranks do not issue it.
+    """A collective is under a condition that differs by rank, and the other ranks do not issue it.
 
     ## What it looks like
     ```python

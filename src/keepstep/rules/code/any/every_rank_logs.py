@@ -42,7 +42,7 @@ def every_rank_logs(seen: EvidenceSet) -> Iterator[Found]:
     With many ranks the lines fill disks and slow the steps down, and nobody finds the one that matters.
 
     ## How we know
-    The call stands in the loop that trains, under no condition of the rank or of the step.
+    The call is in the training loop, and no condition on the rank or the step guards it.
 
     ## What to do
     ```python
@@ -66,7 +66,7 @@ def every_rank_logs(seen: EvidenceSet) -> Iterator[Found]:
         if in_every_step(known, each) and known.any_imports(each, "torch.distributed", "horovod", "jax"):
             yield Found(
                 title="every rank prints in every step",
-                because=f"`{each.fact.text}` stands in the training loop, under no condition of the rank or the step",
+                because=f"`{each.fact.text}` runs in every step of the training loop, on every rank",
                 evidence=(each,),
                 fixes=(Fix(do="print on rank 0, every so many steps"),),
             )

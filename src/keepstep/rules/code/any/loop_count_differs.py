@@ -15,7 +15,7 @@ from keepstep.rules.code._asking import diverging, reached_by, short
 
 @rule(id="COD003", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
 def loop_count_differs(seen: EvidenceSet) -> Iterator[Found]:
-    """A loop around a collective makes a number of turns that differs by rank.
+    """A loop around a collective runs a number of times that differs by rank.
 
     ## What it looks like
     ```python

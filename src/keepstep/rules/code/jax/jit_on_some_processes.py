@@ -21,7 +21,7 @@ from keepstep.rules.code._asking import diverging, reached_by, short
     preview=True,
 )
 def jit_on_some_processes(seen: EvidenceSet) -> Iterator[Found]:
-    """A compiled step stands under a condition that differs by process.
+    """A compiled step is under a condition that differs by process.
 
     ## What it looks like
     ```python

@@ -46,7 +46,7 @@ def _found(place: Evidence[Any], size: Value) -> Found:
     confidence=Confidence.SUPPORTED,
 )
 def tpu_batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
-    """The global batch for a TPU is no multiple of eight.
+    """The global batch for a TPU is not a multiple of eight.
 
     ## What it looks like
     ```python

@@ -15,7 +15,7 @@ from keepstep.rules.code._asking import blocks, is_on_some_ranks, program
 
 @rule(id="COD118", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
 def accumulation_differs(seen: EvidenceSet) -> Iterator[Found]:
-    """The optimizer's step stands under a condition, or in a loop, that differs by rank.
+    """The optimizer's step is under a condition, or in a loop, that differs by rank.
 
     ## What it looks like
     ```python

@@ -104,7 +104,7 @@ def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
     drift apart.
 
     ## How we know
-    All backward passes of the loop stand in `no_sync`, or the condition that enters it is not the one of the step
+    All backward passes of the loop run under `no_sync`, or the condition that enters it is not the one of the step
     turned round.
 
     ## What to do
@@ -133,8 +133,8 @@ def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title="the optimizer steps on gradients that were never averaged",
-            because=f"every backward of this loop (line {backward.origin.line}) stands in no_sync: no gradient is"
-            " exchanged",
+            because=f"every backward pass of this loop (line {backward.origin.line}) runs under no_sync, so no gradient"
+            " is exchanged",
             evidence=(replace(backward, origin=replace(backward.origin, line=entered[0].line), quote=""), backward),
             fixes=(Fix(do="leave no_sync for the last backward before the step", safety=Safety.CHANGES_RESULTS),),
         )

@@ -24,7 +24,7 @@ from keepstep.supervise.start.script_check import script_of
 
 FAST = ("config", "env", "resources")
 IDLE_S = 60.0
-"""Ports that the tournament opened are closed if its leader is silent for so long."""
+"""Ports that the tournament opened are closed if its leader is silent for this long."""
 WHO = "who"
 OF_ENGINES = ("SLURM_", "PMI_", "PMIX_", "OMPI_", "KUBERNETES_", "RAY_")
 """Variables that describe this agent to its engine, not the ranks that it starts."""

@@ -18,7 +18,7 @@ from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Start, State, 
 
 BEAT_S = 0.5
 SILENT_S = 2.0
-"""A node that was not heard for so long is silent. It is named within a second from then on."""
+"""A node that has not been heard for this long is silent. It is named within a second after that."""
 LEASE_S = 8.0
 """Longer than a cut of 5 s, with time to connect again. A leader may give longer ones (:class:`Welcome`)."""
 LONGEST_S = 24.0
@@ -26,9 +26,9 @@ LONGEST_S = 24.0
 TIMES_LATE = 4
 """A lease is to be so many times as long as answers were late."""
 LATELY_S = 60.0
-"""Answers are remembered for so long at least, and for twice as long at most."""
+"""Answers are remembered for at least this long, and at most twice as long."""
 DEAF_S = 5.0
-"""For so long a connection may bring no answer although it carries beats: the leader's machine lives, but is busy."""
+"""How long a connection that carries beats may bring no answer: the leader's machine lives, but is busy."""
 KILL_S = 3.0
 """An agent, or its reaper, has killed all ranks this long after its lease ended."""
 CONNECT_S = 1.0
@@ -113,7 +113,7 @@ class Lease:
         self._late[0] = max(self._late[0], late_s)
 
     def heard(self, heard: Heard, now: float) -> None:
-        """The leader has heard a beat: the lease lasts for so long after it was sent."""
+        """The leader has heard a beat: the lease lasts this long from when it was sent."""
         sent, due = self._sent.get(heard.number, (None, now))
         length = heard.lease_s or self._lease_s
         if sent is None:

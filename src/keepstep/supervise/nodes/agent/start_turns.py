@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keepstep.base.safe_files import private_folder
-from keepstep.guard.box_writer import own_memory
+from keepstep.signals.box_files import own_memory
 
 LONGEST_S = 120.0
 """Then it is started anyway: whoever has the turn may be frozen."""

@@ -23,7 +23,6 @@ from pathlib import Path
 from keepstep.base.redact import redact, redacted
 from keepstep.base.safe_files import open_private, open_regular, private_folder, write_whole
 from keepstep.base.wording import size as sized
-from keepstep.guard.box_writer import open_box
 from keepstep.model.codec import from_dict, to_dict
 from keepstep.model.evidence import Coverage, Evidence, Origin
 from keepstep.model.facts.base import Fact
@@ -31,6 +30,7 @@ from keepstep.model.facts.guard import GuardPart
 from keepstep.model.facts.process import ProcessExited
 from keepstep.model.identity import Rank
 from keepstep.signals import blackbox
+from keepstep.signals.box_files import open_box
 from keepstep.sources.files.left_files import GAPS
 from keepstep.sources.recorded.line_arrivals import NAME as ARRIVALS
 from keepstep.sources.recorded.node_folders import LIVING, LIVING_SCHEMA, NODE, NODE_SCHEMA

@@ -26,7 +26,7 @@ BEFORE, AFTER = 16 << 10, 4 << 10
 """Lines around a unit that show what a secret in it belongs to."""
 LONGEST_LINE = 4 << 20
 SETTLED_S = 1.0
-"""A line without an end that was not continued for so long is sent as it is."""
+"""An unfinished line that has not grown for this long is sent as it is."""
 
 
 def gap(size: int) -> bytes:

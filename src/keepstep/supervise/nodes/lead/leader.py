@@ -77,7 +77,7 @@ class Leader:
         """A new attempt begins: its evidence goes to this folder. Raises ``ValueError`` if an old one may still run."""
         with self._changed:
             self._membership.started(attempt, nodes, now())
-            # All of them were heard a moment ago: who was silent while nodes were awaited is of no account any more.
+            # All of them were heard a moment ago: who was silent while nodes were awaited no longer matters.
             self._news = [each for each in self._news if not isinstance(each, News)]
             self._attempt, self._folder, self._layout = attempt, folder, layout
             self._answers.clear()
@@ -138,7 +138,7 @@ class Leader:
             return news
 
     def wait(self, seconds: float) -> None:
-        """Until something happens, or for so long. Raises :class:`Superseded` once this process leads no longer."""
+        """Wait for news, or for ``seconds``. Raises :class:`Superseded` once this process no longer leads."""
         with self._changed:
             if not self._news:
                 self._changed.wait(seconds)
@@ -210,7 +210,7 @@ class Leader:
 
     @property
     def safe_s(self) -> float:
-        """A node that was not heard for so long has no ranks any more."""
+        """A node that has been silent for this long has no ranks left."""
         return self._membership.safe_s
 
     @property

@@ -6,7 +6,7 @@ says :class:`Ended`; or it says that it is idle and names that attempt; or it wa
 that it was ever given is over, and :data:`KILL_S` more: then its ranks are dead, whether it is down, cut off or frozen.
 
 Pure, like the agent's `lease`: no clock, no socket, no thread. ``link`` is any object that stands for
-one connection: what arrives on an older one than the node's newest is of no account.
+one connection: what arrives on an older one than the node's newest is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from keepstep.supervise.nodes.lead.admission import refusal, taken
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, State, Welcome
 
 OWN_GAP_S = 1.0
-"""A leader that was not run for so long gives all nodes another :data:`SILENT_S` to be heard."""
+"""A leader that did not get to run for this long gives all nodes another :data:`SILENT_S` to be heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Returned(News):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired(News):
-    """It was silent for so long that its lease is over for sure, and its ranks are dead."""
+    """It has been silent until its lease was surely over, so its ranks are dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Membership:
     ) -> None:
         self._lease_s, self._longest_s = lease_s, max(lease_s, longest_s or 0.0)
         self.safe_s = lease_s + KILL_S
-        """A node with the usual lease that was not heard for so long has no ranks any more, whatever became of it."""
+        """A node with the usual lease that has been silent for this long has no ranks left, whatever became of it."""
         self._run, self._version, self.nodes = run, version, nodes
         self._term_s = term_s
         self._confirmed = now
@@ -365,7 +365,7 @@ class Membership:
         return member.link is not None and now - member.heard <= self._patience_s(member)
 
     def _patience_s(self, member: Member) -> float:
-        """After so long without a word it is silent. An agent with a longer lease beats less often."""
+        """After this long without a word it is silent. An agent with a longer lease beats less often."""
         return SILENT_S * max((member.safe - KILL_S - member.heard) / self._lease_s, 1.0)
 
     def spares(self, now: float, needed: int) -> list[int]:

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several rules about input data ask of the evidence."""
+"""What the other ranks show when one rank fails, and which of its messages the training did not survive."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.wording import ranks
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.data import BatchNotDivisible
 from keepstep.model.facts.network import PeerLost
 from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 
@@ -28,20 +26,6 @@ FALLOUT = (
 def lasting(seen: EvidenceSet, kind: type[F]) -> tuple[Evidence[F], ...]:
     """Evidence after which the same stream shows no more training."""
     return tuple(e for e in seen.all(kind) if not seen.survived(e))
-
-
-_OF_THE_MODEL = lazy_pattern(
-    r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|world_size|partition|parallel_size|embedding"
-)
-
-
-def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -> bool:
-    """Whether a part of the model, not a batch, could not be divided: the exception's source lines name it."""
-    return any(
-        "divisible" in each.fact.message
-        and any(_OF_THE_MODEL.search(code) and "batch" not in code for code in each.fact.code)
-        for each in seen.raised_around(place)
-    )
 
 
 def others_stopped(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:

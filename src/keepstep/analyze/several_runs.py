@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from keepstep.analyze.earlier_runs import Ran, latest_failure, to_compare, told
-from keepstep.analyze.why import Explained
+from keepstep.analyze.earlier_runs import Ran, to_compare, told
+from keepstep.analyze.why import Explained, explain_paths
 from keepstep.base.wording import count
 from keepstep.model.evidence import Coverage, CoverageState
-from keepstep.model.report import Report
 from keepstep.store import run_folders
 
 
@@ -24,21 +23,20 @@ def runs_in(paths: Sequence[Path]) -> list[run_folders.Listed]:
     return sorted(listed, key=lambda run: run.manifest.began) if len(listed) == len(paths) else []
 
 
-def explain_latest(
-    listed: Sequence[run_folders.Listed],
-    explain: Callable[[Path], Explained],
-    explain_earlier: Callable[[Path], Report],
+def compared(
+    latest: Explained, run: run_folders.Listed, listed: Sequence[run_folders.Listed], *, follow: bool
 ) -> Explained:
-    """The report on the latest failure, with what the earlier runs say about it."""
-    latest = latest_failure(listed)
-    explained = explain(latest.path)
-    before = [Ran(run, explain_earlier(run_folders.attempt_to_explain(run.path))) for run in to_compare(listed, latest)]
+    """The report on the latest failure, ``run``, with what the earlier runs say about it."""
+    before = [
+        Ran(each, explain_paths([run_folders.attempt_to_explain(each.path)], follow=follow).report)
+        for each in to_compare(listed, run)
+    ]
     if not before:
-        return explained
-    hosts = frozenset(run.manifest.host for run in listed if run.manifest.host)
-    report = explained.report
+        return latest
+    hosts = frozenset(each.manifest.host for each in listed if each.manifest.host)
+    report = latest.report
     looked = Coverage(what=count(len(before), "earlier run"), state=CoverageState.CHECKED)
     return replace(
-        explained,
-        report=replace(report, earlier=told(Ran(latest, report), before, hosts), coverage=(*report.coverage, looked)),
+        latest,
+        report=replace(report, earlier=told(Ran(run, report), before, hosts), coverage=(*report.coverage, looked)),
     )
