@@ -83,11 +83,11 @@ class Leader:
         message = decode(line)
         answer: Message | None = None
         if isinstance(message, Beat):
-            answer = self.members.beat(node, message, now, link=node)
+            answer = self.members.beat(node, message, now, connection=node)
         elif isinstance(message, Hello):
-            answer = self.members.hello(node, message, now, link=node)
+            answer = self.members.hello(node, message, now, connection=node)
         elif isinstance(message, Ended):
-            self.members.ended(node, message.attempt, link=node)
+            self.members.ended(node, message.attempt, connection=node)
         return b"" if answer is None else encode(answer)
 
     def says(self, message: Message, times: int) -> list[bytes]:

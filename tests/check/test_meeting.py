@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.channel import GREETING, LARGEST, BadMessage, Channel, Stranger, answer, call
+from keepstep.check.connection import GREETING, LARGEST, BadMessage, ProvenConnection, Stranger, answer, call
 from keepstep.check.meeting import Appointment, Attendee, Desk, arrange, join, open_desk
 from keepstep.check.network_probe import Contact
 from keepstep.check.place import Place
@@ -72,8 +72,8 @@ def both_ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def shaken(
     one: socket.socket, other: socket.socket, mine: bytes = TOKEN, theirs: bytes = TOKEN
-) -> tuple[Channel, Channel]:
-    got: list[Channel | Exception] = []
+) -> tuple[ProvenConnection, ProvenConnection]:
+    got: list[ProvenConnection | Exception] = []
 
     def called() -> None:
         try:
@@ -88,7 +88,7 @@ def shaken(
         caller = call(one, mine)
     finally:
         thread.join(10)
-    assert isinstance(got[0], Channel)
+    assert isinstance(got[0], ProvenConnection)
     return caller, got[0]
 
 
@@ -215,7 +215,7 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
         assert isinstance(desk, Desk)
         try:
             came = join(an_appointment(ports), HELLO)
-            assert isinstance(came, Channel)
+            assert isinstance(came, ProvenConnection)
             assert desk.wait() < 5
             assert [guest.rank for guest in desk.guests] == [1]
             came.close()
@@ -234,7 +234,7 @@ def test_who_also_says_that_it_is_rank_0_joins_the_first() -> None:
     assert isinstance(desk, Desk)
     try:
         second = open_desk(an_appointment(ports), {**HELLO, "rank": 0}, no_loss)
-        assert isinstance(second, Channel)
+        assert isinstance(second, ProvenConnection)
         desk.wait()
         assert [guest.rank for guest in desk.guests] == [0]
         assert desk.missing() == (1,)

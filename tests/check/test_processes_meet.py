@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keepstep.check.channel import Channel
 from keepstep.check.checkup import CheckRequest, place_of
+from keepstep.check.connection import ProvenConnection
 from keepstep.check.meeting import arrange, derived_ports, join
 from tests.check.conftest import free_port, until
 
@@ -100,7 +100,7 @@ def test_who_dies_in_the_middle_is_a_finding() -> None:
         appointment = arrange(place_of(CheckRequest(), _env(free, rank=1)), None, 60.0)
         assert appointment is not None
         came = join(appointment, {"rank": 1, "host": "here", "who": "me", "addresses": []})
-        assert isinstance(came, Channel)
+        assert isinstance(came, ProvenConnection)
         came.close()
         last = check(2, 3, free, "--wait", "60")
         status, out, _ = said(first)

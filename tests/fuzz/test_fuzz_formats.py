@@ -20,7 +20,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from keepstep.base import foreign_json
-from keepstep.check import channel
+from keepstep.check import connection
 from keepstep.check.packing import unpacked
 from keepstep.errors import Unavailable
 from keepstep.model.evidence import Evidence
@@ -289,5 +289,5 @@ MESSAGE = {
 
 @target(damaged(MESSAGE) | VALUES, examples=80)
 def test_messages_of_other_processes_of_a_check(message: Any) -> None:
-    with contextlib.suppress(channel.BadMessage):
-        unpacked(channel._unpacked(zlib.compress(as_json(message).encode(errors="replace"))), "another host")
+    with contextlib.suppress(connection.BadMessage):
+        unpacked(connection._unpacked(zlib.compress(as_json(message).encode(errors="replace"))), "another host")

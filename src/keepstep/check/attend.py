@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keepstep.base.wording import duration
-from keepstep.check.channel import Channel
+from keepstep.check.connection import ProvenConnection
 from keepstep.check.meeting import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.network import Duty, own_addresses, reach
 from keepstep.check.network_probe import Contact
@@ -47,7 +47,7 @@ def lead(
         lost.add(place.saw(fact, "the check", f"{guest.host}: {how} during {during}"))
 
     desk = open_desk(appointment, _hello(place), on_lost)
-    if isinstance(desk, Channel):
+    if isinstance(desk, ProvenConnection):
         # another process also claims to be rank 0, and came first: what this one saw goes into its report
         with_it, status = _attend(place, desk, Duty(place, appointment.token), _Looking(place, parts))
         return judge(with_it) if status is None else status
@@ -89,7 +89,7 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
     """Connect to rank 0 and do what it asks. Returns its status; None and what to judge here if it is unreachable."""
     looking = _Looking(place, parts)
     found = join(appointment, _hello(place))
-    if isinstance(found, Channel):
+    if isinstance(found, ProvenConnection):
         return _attend(place, found, Duty(place, appointment.token), looking)
     looked = looking.result()
     fact = MeetingFailed(where=appointment.where, reached=found.reached, waited_s=appointment.wait, said=found.said)
@@ -107,17 +107,17 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
     return looked, None
 
 
-def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tuple[Collected, int | None]:
+def _attend(place: Place, connection: ProvenConnection, duty: Duty, looking: _Looking) -> tuple[Collected, int | None]:
     try:
         while True:
-            asked = channel.receive(IDLE_S)
+            asked = connection.receive(IDLE_S)
             if asked.get("do") == "tell":
-                channel.send(packed(looking.result()))
+                connection.send(packed(looking.result()))
             elif asked.get("do") == "end":
-                channel.send({})
+                connection.send({})
                 return Collected(), int(asked["status"])
             else:
-                channel.send(_done(duty, asked))
+                connection.send(_done(duty, asked))
     except (OSError, ValueError, TypeError, KeyError) as error:
         looked = looking.result()
         said = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -127,7 +127,7 @@ def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tu
         return looked, None
     finally:
         duty.close()
-        channel.close()
+        connection.close()
 
 
 def _done(duty: Duty, asked: dict[str, Any]) -> dict[str, Any]:

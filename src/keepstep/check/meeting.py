@@ -27,14 +27,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keepstep.base.launchers import LAUNCHERS
-from keepstep.check.channel import Channel, answer, call
-from keepstep.check.network_answers import listen
+from keepstep.check.connection import Listener, ProvenConnection, call
 from keepstep.check.network_probe import Contact, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.errors import UserError
 from keepstep.model.facts.links import Reached
 from keepstep.sources.host import this_host as this_host
+from keepstep.sources.host.ports import listen
 
 FIRST_PORT, PORTS = 23_400, 1000
 """Below the ports that kernels hand out, and used by no framework."""
@@ -143,7 +143,7 @@ def _is_here(host: str) -> bool:
 class Attendee:
     """A process that came."""
 
-    channel: Channel
+    connection: ProvenConnection
     rank: int | None
     host: str
     who: str
@@ -161,13 +161,12 @@ class Desk:
         self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Attendee, str, str], None]
     ) -> None:
         self._appointment = appointment
-        self._listening = listening
         self._on_lost = on_lost
         self._arrived = threading.Condition()
-        self._greeted = 0
         self._closed = False
         self.guests: list[Attendee] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._listener = Listener(appointment.token, self._greet, MOST_GREETED)
+        self._listener.add(listening)
 
     def wait(self) -> float:
         """Wait until all have come or the time is up. Returns the seconds it took."""
@@ -192,7 +191,7 @@ class Desk:
         for guest, request in requests.items():
             if not guest.gone:
                 try:
-                    guest.channel.send(request)
+                    guest.connection.send(request)
                     waiting.add(guest)
                 except OSError as error:
                     self._lose(guest, during, error)
@@ -202,11 +201,9 @@ class Desk:
 
     def close(self) -> None:
         self._closed = True
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
+        self._listener.close()
         for guest in self.guests:
-            guest.channel.close()
+            guest.connection.close()
 
     def _complete(self) -> bool:
         expected = self._appointment.expected
@@ -216,14 +213,14 @@ class Desk:
         answers: dict[Attendee, dict[str, Any]] = {}
         with selectors.DefaultSelector() as ready:
             for guest in waiting:
-                guest.channel.socket.settimeout(0.5)
-                ready.register(guest.channel.socket, selectors.EVENT_READ, guest)
+                guest.connection.socket.settimeout(0.5)
+                ready.register(guest.connection.socket, selectors.EVENT_READ, guest)
             while waiting and (left := deadline - time.monotonic()) > 0:
                 for key, _ in ready.select(left):
                     guest = key.data
                     try:
-                        guest.channel.read_some()
-                        message = guest.channel.waiting()
+                        guest.connection.read_some()
+                        message = guest.connection.waiting()
                     except OSError as error:
                         message = None
                         waiting.discard(guest)
@@ -239,48 +236,26 @@ class Desk:
 
     def _lose(self, guest: Attendee, during: str, error: OSError) -> None:
         guest.gone = True
-        guest.channel.close()
+        guest.connection.close()
         self._on_lost(guest, during, error.strerror or str(error) or type(error).__name__)
 
-    def _accept(self) -> None:
-        while not self._closed:
-            try:
-                connection, address = self._listening.accept()
-            except OSError:
-                return
-            with self._arrived:
-                full = self._greeted >= MOST_GREETED
-                self._greeted += not full
-            if full:
-                connection.close()
-                continue
-            threading.Thread(target=self._greet, args=(connection, str(address[0])), daemon=True).start()
-
-    def _greet(self, connection: socket.socket, address: str) -> None:
-        try:
-            channel = answer(connection, self._appointment.token)
-            guest = _introduced(channel, channel.receive(HELLO_S), address)
-            channel.send({"welcome": True})
-        except (OSError, ValueError, TypeError, KeyError):
-            connection.close()
-            return
-        finally:
-            with self._arrived:
-                self._greeted -= 1
+    def _greet(self, connection: ProvenConnection, address: str) -> bool:
+        guest = _introduced(connection, connection.receive(HELLO_S), address)
+        connection.send({"welcome": True})
         with self._arrived:
             if self._closed or len(self.guests) > 2 * len(self._appointment.expected or range(10_000)):
-                channel.close()
-                return
+                return False
             self.guests.append(guest)
             self._arrived.notify_all()
+        return True
 
 
-def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Attendee:
+def _introduced(connection: ProvenConnection, told: dict[str, Any], address: str) -> Attendee:
     rank = told["rank"]
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < 10_000_000):
         raise ValueError("no rank")
     return Attendee(
-        channel=channel,
+        connection=connection,
         rank=rank,
         host=str(told["host"])[:MOST_NAME],
         who=str(told["who"])[:MOST_NAME],
@@ -291,20 +266,20 @@ def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Attende
 
 def open_desk(
     appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Attendee, str, str], None]
-) -> Desk | Channel | None:
-    """Begin to listen. Returns a channel if another process already leads this check, None if every port is taken."""
+) -> Desk | ProvenConnection | None:
+    """Begin to listen. Returns a connection to another process that leads this check; None if every port is taken."""
     _allow_many_files(len(appointment.expected or ()))
     if not _is_here(appointment.host):
         # two processes may both believe they are rank 0; the one at the meeting's address leads
         other = join(replace(appointment, wait=min(appointment.wait, ELSEWHERE_S)), hello)
-        if isinstance(other, Channel):
+        if isinstance(other, ProvenConnection):
             return other
     for port in appointment.ports:
         try:
-            return Desk(appointment, listen(port, loopback=appointment.alone), on_lost)
+            return Desk(appointment, listen(port, "127.0.0.1" if appointment.alone else None), on_lost)
         except (OSError, OverflowError):
             joined = _try(appointment, "127.0.0.1", port, hello)
-            if isinstance(joined, Channel):
+            if isinstance(joined, ProvenConnection):
                 return joined
     return None
 
@@ -320,7 +295,7 @@ def _allow_many_files(guests: int) -> None:
             )
 
 
-def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Contact:
+def join(appointment: Appointment, hello: dict[str, Any]) -> ProvenConnection | Contact:
     """Connect to rank 0, for as long as the appointment says; else how the last attempt failed."""
     deadline = time.monotonic() + appointment.wait
     best = Contact(Reached.NO_ANSWER, "no answer")
@@ -328,7 +303,7 @@ def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Contact:
         attempts = []
         for port in appointment.ports:
             found = _try(appointment, appointment.host, port, hello, max(0.3, min(CALL_S, deadline - time.monotonic())))
-            if isinstance(found, Channel):
+            if isinstance(found, ProvenConnection):
                 return found
             attempts.append(found)
             if found.reached is Reached.UNRESOLVED or time.monotonic() > deadline:
@@ -342,17 +317,17 @@ def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Contact:
 
 def _try(
     appointment: Appointment, host: str, port: int, hello: dict[str, Any], within: float = CALL_S
-) -> Channel | Contact:
-    connection = connect(host, port, within)
-    if isinstance(connection, Contact):
-        return connection
+) -> ProvenConnection | Contact:
+    raw = connect(host, port, within)
+    if isinstance(raw, Contact):
+        return raw
     try:
-        channel = call(connection, appointment.token, within)
-        channel.send(hello)
-        if channel.receive(HELLO_S).get("welcome"):
-            return channel
+        connection = call(raw, appointment.token, within)
+        connection.send(hello)
+        if connection.receive(HELLO_S).get("welcome"):
+            return connection
     except (OSError, ValueError) as error:
-        connection.close()
+        raw.close()
         return failed(error) if isinstance(error, OSError) else Contact(Reached.STRANGER, str(error))
-    connection.close()
+    raw.close()
     return Contact(Reached.STRANGER, "not welcome")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import select
 import socket
 import struct
@@ -13,8 +12,8 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from keepstep.check.channel import Channel, Stranger, call
-from keepstep.check.network_answers import ECHO
+from keepstep.check.connection import ProvenConnection, Stranger, call
+from keepstep.check.network_answers import ECHO, read_exactly
 from keepstep.model.facts.links import Reached
 from keepstep.sources.host.interfaces import tcp_state, waited_for_processor
 
@@ -84,68 +83,68 @@ def probe(
     address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S
 ) -> Contact:
     """Call ``who`` at an address: the handshake, and the measurements if the longest of them is given a time."""
-    connection = connect(address, port, within)
-    if isinstance(connection, Contact):
-        return connection
+    raw = connect(address, port, within)
+    if isinstance(raw, Contact):
+        return raw
     try:
         try:
-            channel = call(connection, token)
-            told = channel.receive(within)
+            connection = call(raw, token)
+            told = connection.receive(within)
         except TimeoutError:
             return Contact(Reached.SILENT, "connected, then no answer")
         if told.get("who") != who:
             return Contact(Reached.STRANGER, "another host of this job answered")
         found = Contact(Reached.CONNECTED)
         if bulk_s is not None:
-            _measure(channel, found, bulk_s)
+            _measure(connection, found, bulk_s)
             if found.passed_size is not None:
                 found.passed_size = _passing(address, port, token, found.full_size or 0)
         return found
     except OSError as error:
         return failed(error)
     finally:
-        _drop(connection)
+        _drop(raw)
 
 
-def _measure(channel: Channel, found: Contact, bulk_s: float) -> None:
-    _echo(channel, found)
-    state = tcp_state(channel.socket)
+def _measure(connection: ProvenConnection, found: Contact, bulk_s: float) -> None:
+    _echo(connection, found)
+    state = tcp_state(connection.socket)
     if state is not None:
-        found.full_size = state.segment + _headers(channel.socket)
-        if not _passes(channel, state.segment, FULL_S):
+        found.full_size = state.segment + _headers(connection.socket)
+        if not _passes(connection, state.segment, FULL_S):
             found.passed_size = 0
             return
-    found.rate_bytes_s = _bulk(channel, bulk_s)
-    state = tcp_state(channel.socket)
+    found.rate_bytes_s = _bulk(connection, bulk_s)
+    state = tcp_state(connection.socket)
     found.resent = state.resent if state else None
 
 
-def _ask(channel: Channel, what: dict[str, float]) -> None:
-    channel.send(what)
-    channel.receive(ANSWER_S)
+def _ask(connection: ProvenConnection, what: dict[str, float]) -> None:
+    connection.send(what)
+    connection.receive(ANSWER_S)
 
 
-def _echo(channel: Channel, found: Contact) -> None:
-    connection = channel.socket
-    _ask(channel, {"echoes": ECHOES})
+def _echo(connection: ProvenConnection, found: Contact) -> None:
+    raw = connection.socket
+    _ask(connection, {"echoes": ECHOES})
     trips: list[tuple[float, float]] = []
     for _ in range(ECHOES):
         sent, began = time.time(), time.perf_counter()
-        connection.sendall(b"?")
-        came, went = ECHO.unpack(_read(connection, ECHO.size))
+        raw.sendall(b"?")
+        came, went = ECHO.unpack(read_exactly(raw, ECHO.size))
         trips.append((time.perf_counter() - began, ((came - sent) + (went - time.time())) / 2))
     quickest = min(trips)
     found.latency_s, found.quickest_s, found.ahead_s = median(trip for trip, _ in trips), *quickest
 
 
-def _passes(channel: Channel, size: int, within: float) -> bool:
+def _passes(connection: ProvenConnection, size: int, within: float) -> bool:
     """Whether one packet with this much payload is acknowledged. The kernel sets "do not fragment" on it."""
-    connection = channel.socket
-    _ask(channel, {"packet": size})
+    raw = connection.socket
+    _ask(connection, {"packet": size})
     try:
-        connection.settimeout(within)
-        connection.sendall(bytes(size))
-        return _read(connection, 1) == b"!"
+        raw.settimeout(within)
+        raw.sendall(bytes(size))
+        return read_exactly(raw, 1) == b"!"
     except TimeoutError:
         return False
 
@@ -155,44 +154,44 @@ def _passing(address: str, port: int, token: bytes, full: int) -> int:
     for size in SMALLER:
         if size >= full:
             continue
-        connection = connect(address, port)
-        if isinstance(connection, Contact):
+        raw = connect(address, port)
+        if isinstance(raw, Contact):
             return 0
         try:
-            channel = call(connection, token)
-            channel.receive(SMALLER_S)
-            if _passes(channel, size - _headers(connection), SMALLER_S):
+            connection = call(raw, token)
+            connection.receive(SMALLER_S)
+            if _passes(connection, size - _headers(raw), SMALLER_S):
                 return size
         except OSError:
             continue
         finally:
-            _drop(connection)
+            _drop(raw)
     return 0
 
 
-def _headers(connection: socket.socket) -> int:
-    return HEADERS + (MORE_IN_IPV6 if connection.family == socket.AF_INET6 else 0)
+def _headers(raw: socket.socket) -> int:
+    return HEADERS + (MORE_IN_IPV6 if raw.family == socket.AF_INET6 else 0)
 
 
-def _bulk(channel: Channel, seconds: float) -> float | None:
+def _bulk(connection: ProvenConnection, seconds: float) -> float | None:
     """Bytes per second that arrive, 0 if the link stalls; what is still in flight when the time is up is discarded."""
-    connection = channel.socket
-    _ask(channel, {"bulk_s": seconds})
+    raw = connection.socket
+    _ask(connection, {"bulk_s": seconds})
     block = memoryview(bytes(1 << 18))
-    connection.setblocking(False)
+    raw.setblocking(False)
     deadline = time.monotonic() + seconds + 3.0
     waited = waited_for_processor()
     ready = select.poll()
-    ready.register(connection, select.POLLIN | select.POLLOUT)
+    ready.register(raw, select.POLLIN | select.POLLOUT)
     while time.monotonic() < deadline:
         events = sum(event for _, event in ready.poll(500))
         if events & ~select.POLLOUT:
             break
         if events:
             with contextlib.suppress(BlockingIOError):
-                connection.send(block)
+                raw.send(block)
     try:
-        told = channel.receive(max(0.1, deadline - time.monotonic()))
+        told = connection.receive(max(0.1, deadline - time.monotonic()))
     except TimeoutError:
         return 0.0
     size, took = int(told["bytes"]), float(told["seconds"])
@@ -200,18 +199,8 @@ def _bulk(channel: Channel, seconds: float) -> float | None:
     return size / max(took - idle, took * LEAST_SHARE) if took > 0 else None
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        data = connection.recv(size - len(found))
-        if not data:
-            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-        found += data
-    return found
-
-
-def _drop(connection: socket.socket) -> None:
+def _drop(raw: socket.socket) -> None:
     """Close, and discard what was not yet sent."""
     with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.close()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    raw.close()

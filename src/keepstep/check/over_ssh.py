@@ -28,10 +28,9 @@ from keepstep.check.packing import SCHEMA, unpacked
 from keepstep.check.place import Collected
 from keepstep.cluster.address import joined
 from keepstep.cluster.cluster_type import Cluster, Task
-from keepstep.errors import UserError
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.links import HostNotStarted
-from keepstep.sources.host.ssh import SSH
+from keepstep.sources.host.ssh import start
 
 MOST_OUTPUT = 256 << 20
 MOST_WORDS = 4000
@@ -79,7 +78,7 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
                 "--evidence",
             ]
             script = f"read -r KEEPSTEP_TOKEN && export KEEPSTEP_TOKEN && exec {shlex.join(check)}"
-            each = _Started(host, _start([*SSH, "--", host, script]))
+            each = _Started(host, start(host, script))
             started.append(each)
             assert each.process.stdin is not None
             with contextlib.suppress(OSError):
@@ -98,15 +97,6 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
         for thread in threads:
             thread.join(5)
     return _gathered(started)
-
-
-def _start(command: list[str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        )
-    except OSError as error:
-        raise UserError(f"cannot start ssh: {error.strerror}", hint="--hosts needs the ssh client") from error
 
 
 def _wait(started: list[_Started]) -> None:

@@ -29,9 +29,9 @@ def hello(node: int, **other: object) -> Hello:
 
 
 def two(*, first: bool | None = True) -> Membership:
-    """A leader with two nodes, each on the link that is its own number."""
+    """A leader with two nodes, each on the connection that is its own number."""
     members = Membership(run="r", version="1", nodes=3, now=0.0, first=first)
     for node in (0, 1):
-        assert isinstance(members.hello(node, hello(node), 0.0, link=node), Welcome)
-        assert members.beat(node, beat(), 0.0, link=node) == Heard(number=1)
+        assert isinstance(members.hello(node, hello(node), 0.0, connection=node), Welcome)
+        assert members.beat(node, beat(), 0.0, connection=node) == Heard(number=1)
     return members

@@ -30,7 +30,7 @@ from keepstep.supervise.nodes.messages import (
     encode,
 )
 from keepstep.supervise.start.layout import Layout
-from tests.supervise.nodes.simulated_parts import Agent, Cut, Leader, Link, Ranks
+from tests.supervise.nodes.simulated_parts import Agent, Connection, Cut, Leader, Ranks
 
 LOOK_S = 0.1
 TICK_S = 0.25
@@ -107,31 +107,31 @@ class Simulation:
             for cut in self.cuts
         )
 
-    def _carry(self, link: Link, way: str, what: Callable[[], None]) -> None:
+    def _carry(self, connection: Connection, way: str, what: Callable[[], None]) -> None:
         """Hand over at the other end, after all that went before it."""
-        link.held[way].append(what)
-        if len(link.held[way]) == 1:
-            self._pass_on(link, way, 0.2)
+        connection.held[way].append(what)
+        if len(connection.held[way]) == 1:
+            self._pass_on(connection, way, 0.2)
 
-    def _pass_on(self, link: Link, way: str, wait_s: float) -> None:
+    def _pass_on(self, connection: Connection, way: str, wait_s: float) -> None:
         """Send what is held back; while there is a cut, try again, each time later, as TCP does."""
-        if not self._passes(link.agent.node, link.leader.node, way):
-            self.after(wait_s, lambda: self._pass_on(link, way, wait_s * 2))
+        if not self._passes(connection.agent.node, connection.leader.node, way):
+            self.after(wait_s, lambda: self._pass_on(connection, way, wait_s * 2))
             return
-        for what in link.held[way]:
-            arrives = max(self.now + self.random.uniform(0.0005, self.slowest_s), link.newest[way] + 1e-6)
-            link.newest[way] = arrives
+        for what in connection.held[way]:
+            arrives = max(self.now + self.random.uniform(0.0005, self.slowest_s), connection.newest[way] + 1e-6)
+            connection.newest[way] = arrives
             self.after(arrives - self.now, what)
-        link.held[way].clear()
+        connection.held[way].clear()
 
-    def send(self, link: Link, way: str, message: Message) -> None:
+    def send(self, connection: Connection, way: str, message: Message) -> None:
         if isinstance(message, Beat | Heard) and self.random.random() < self.dropped:
             return
         data = encode(message)
         if way == "up":
-            self._carry(link, way, lambda: self._to_leader(link, decode(data)))
+            self._carry(connection, way, lambda: self._to_leader(connection, decode(data)))
         else:
-            self._carry(link, way, lambda: self._to_agent(link, decode(data)))
+            self._carry(connection, way, lambda: self._to_agent(connection, decode(data)))
 
     # --- agents
 
@@ -154,18 +154,18 @@ class Simulation:
         if agent.lease.is_over(now) and agent.ranks is not None:
             self._kill(agent.ranks, "its lease is over", KILLS_S)
         leader = self._leader_of(agent)
-        if agent.link is not None and (
+        if agent.connection is not None and (
             (agent.joined and agent.lease.is_deaf(now))
             or (not agent.joined and self.now - agent.since > CONNECT_S)
-            or (agent.link.leader is not leader and self.random.random() < LOOK_S)
+            or (agent.connection.leader is not leader and self.random.random() < LOOK_S)
         ):
             self._close(agent)
-        if agent.link is None and self.now >= agent.since:
+        if agent.connection is None and self.now >= agent.since:
             self._connect(agent, leader)
-        if agent.joined and agent.link is not None:
+        if agent.joined and agent.connection is not None:
             beat = agent.lease.beat(now, state=agent.state)
             if beat is not None:
-                self.send(agent.link, "up", beat)
+                self.send(agent.connection, "up", beat)
 
     def _leader_of(self, agent: Agent) -> Leader:
         """Whom the engine names, as far as it is known on this node; nodes may learn it late, and differ."""
@@ -174,23 +174,23 @@ class Simulation:
         return next((leader for since, leader in reversed(self.leaders) if since <= late), self.leaders[0][1])
 
     def _connect(self, agent: Agent, leader: Leader) -> None:
-        link = Link(agent, leader)
-        agent.link, agent.joined, agent.since = link, False, self.now
-        self._carry(link, "up", lambda: self._asked(link))
+        connection = Connection(agent, leader)
+        agent.connection, agent.joined, agent.since = connection, False, self.now
+        self._carry(connection, "up", lambda: self._asked(connection))
 
-    def _asked(self, link: Link) -> None:
+    def _asked(self, connection: Connection) -> None:
         """The leader's side of making a connection."""
-        leader = link.leader
+        leader = connection.leader
         if leader.alive and self.now + leader.skew >= leader.membership.opens:
-            self._carry(link, "down", lambda: self._made(link))
+            self._carry(connection, "down", lambda: self._made(connection))
 
-    def _made(self, link: Link) -> None:
-        agent = link.agent
-        if agent.link is not link or not self._is_up(agent, lambda: self._made(link)):
+    def _made(self, connection: Connection) -> None:
+        agent = connection.agent
+        if agent.connection is not connection or not self._is_up(agent, lambda: self._made(connection)):
             return
         lease = agent.lease
         self.send(
-            link,
+            connection,
             "up",
             Hello(
                 **{"run": "r", "node": agent.node, "host": f"h{agent.node}", "address": None, "version": "1"},
@@ -202,13 +202,13 @@ class Simulation:
         agent.calls += 1
 
     def _close(self, agent: Agent) -> None:
-        link, agent.link, agent.joined, agent.since = agent.link, None, False, self.now + 0.2
-        if link is not None:
-            self._carry(link, "up", lambda: self._lost(link))
+        connection, agent.connection, agent.joined, agent.since = agent.connection, None, False, self.now + 0.2
+        if connection is not None:
+            self._carry(connection, "up", lambda: self._lost(connection))
 
-    def _to_agent(self, link: Link, message: Message) -> None:
-        agent = link.agent
-        if agent.link is not link or not self._is_up(agent, lambda: self._to_agent(link, message)):
+    def _to_agent(self, connection: Connection, message: Message) -> None:
+        agent = connection.agent
+        if agent.connection is not connection or not self._is_up(agent, lambda: self._to_agent(connection, message)):
             return
         now = self.now + agent.skew
         if isinstance(message, Welcome):
@@ -224,7 +224,7 @@ class Simulation:
         elif isinstance(message, Start):
             if agent.lease.may_start(message, now) and agent.state is State.IDLE:
                 assert agent.lease.until is not None
-                agent.ranks = Ranks(agent.node, agent, (link.leader.serial, message.attempt), agent.lease.until)
+                agent.ranks = Ranks(agent.node, agent, (connection.leader.serial, message.attempt), agent.lease.until)
                 self.living.append(agent.ranks)
                 self._one_attempt_only()
         elif isinstance(message, End) and agent.ranks is not None and agent.ranks.attempt[1] <= message.attempt:
@@ -241,8 +241,8 @@ class Simulation:
         ranks.dead = True
         self.living.remove(ranks)
         agent = ranks.agent
-        if agent.ranks is ranks and agent.alive and agent.joined and not agent.asleep and agent.link is not None:
-            self.send(agent.link, "up", Ended(attempt=ranks.attempt[1]))
+        if agent.ranks is ranks and agent.alive and agent.joined and not agent.asleep and agent.connection is not None:
+            self.send(agent.connection, "up", Ended(attempt=ranks.attempt[1]))
 
     def _one_attempt_only(self) -> None:
         if len({ranks.attempt for ranks in self.living}) > 1:
@@ -272,44 +272,46 @@ class Simulation:
     def leader(self) -> Leader:
         return self.leaders[-1][1]
 
-    def _to_leader(self, link: Link, message: Message) -> None:
-        leader, node = link.leader, link.agent.node
-        if not self._is_up(leader, lambda: self._to_leader(link, message)):
+    def _to_leader(self, connection: Connection, message: Message) -> None:
+        leader, node = connection.leader, connection.agent.node
+        if not self._is_up(leader, lambda: self._to_leader(connection, message)):
             return
         now, members = self.now + leader.skew, leader.membership
         if isinstance(message, Hello):
-            answer = members.hello(node, message, now, link=link)
+            answer = members.hello(node, message, now, connection=connection)
             if isinstance(answer, Welcome):
-                leader.links[node] = link
-            self.send(link, "down", answer)
+                leader.connections[node] = connection
+            self.send(connection, "down", answer)
             self._end_strays(leader, node, message.attempt, message.state)
         elif isinstance(message, Beat):
-            heard = members.beat(node, message, now, link=link)
+            heard = members.beat(node, message, now, connection=connection)
             if heard is not None:
-                self.send(link, "down", heard)
+                self.send(connection, "down", heard)
                 self._end_strays(leader, node, message.attempt, message.state)
             if members.unasked(node):
                 assert leader.attempt is not None, "it was not called off"
                 members.asked(node)
                 self.again += 1
-                self.send(link, "down", Start(attempt=leader.attempt, layout=Layout()))
+                self.send(connection, "down", Start(attempt=leader.attempt, layout=Layout()))
         elif isinstance(message, Ended):
-            members.ended(node, message.attempt, link=link)
+            members.ended(node, message.attempt, connection=connection)
         elif isinstance(message, Happened) and message.attempt == leader.attempt:
             self._fail(leader)
 
-    def _lost(self, link: Link) -> None:
-        if self._is_up(link.leader, lambda: self._lost(link)):
-            link.leader.membership.lost(link.agent.node, "closed", self.now + link.leader.skew, link=link)
+    def _lost(self, connection: Connection) -> None:
+        if self._is_up(connection.leader, lambda: self._lost(connection)):
+            connection.leader.membership.lost(
+                connection.agent.node, "closed", self.now + connection.leader.skew, connection=connection
+            )
 
     def _end_strays(self, leader: Leader, node: int, attempt: int, state: State) -> None:
-        if state is State.RUNS and attempt != leader.attempt and node in leader.links:
-            self.send(leader.links[node], "down", End(attempt=attempt, what="x"))
+        if state is State.RUNS and attempt != leader.attempt and node in leader.connections:
+            self.send(leader.connections[node], "down", End(attempt=attempt, what="x"))
 
     def _fail(self, leader: Leader) -> None:
         leader.membership.call_off(leader.attempt or 0)
         for node in leader.parts:
-            self.send(leader.links[node], "down", End(attempt=leader.attempt or 0, what="x"))
+            self.send(leader.connections[node], "down", End(attempt=leader.attempt or 0, what="x"))
         leader.attempt, leader.parts = None, []
 
     def _tick(self, leader: Leader) -> None:
@@ -337,7 +339,7 @@ class Simulation:
             self.starts.append(self.now)
             for node in present:
                 start = Start(attempt=leader.attempt, layout=Layout())
-                self.send(leader.links[node], "down", start)
+                self.send(leader.connections[node], "down", start)
 
     # --- faults
 
@@ -371,13 +373,13 @@ class Simulation:
         if self.agents[node].alive:
             self.agents[node] = self._agent(node)
 
-    def break_link(self, node: int) -> None:
+    def break_connection(self, node: int) -> None:
         self._close(self.agents[node])
 
     def fail_rank(self, node: int) -> None:
         agent = self.agents[node]
-        if agent.link is not None and agent.lease.attempt != NEVER:
-            self.send(agent.link, "up", Happened(attempt=agent.lease.attempt, what="exited"))
+        if agent.connection is not None and agent.lease.attempt != NEVER:
+            self.send(agent.connection, "up", Happened(attempt=agent.lease.attempt, what="exited"))
 
     def crash_leader(self, down_s: float, node: int) -> None:
         leader = self.leader
@@ -385,14 +387,14 @@ class Simulation:
             return  # its successor is not there yet
         leader.alive = False
         for agent in self.agents:
-            if agent.link is not None and agent.link.leader is leader:
-                link = agent.link
-                self._carry(link, "down", lambda link=link: self._hung_up(link))
+            if agent.connection is not None and agent.connection.leader is leader:
+                connection = agent.connection
+                self._carry(connection, "down", lambda connection=connection: self._hung_up(connection))
         self.after(down_s, lambda: self.new_leader(node))
 
-    def _hung_up(self, link: Link) -> None:
-        if link.agent.link is link:
-            self._close(link.agent)
+    def _hung_up(self, connection: Connection) -> None:
+        if connection.agent.connection is connection:
+            self._close(connection.agent)
 
     def is_whole(self) -> bool:
         """Whether an attempt runs on every node that takes part in it."""

@@ -25,7 +25,7 @@ class Ranks:
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class Connection:
     agent: Agent
     leader: Leader
     newest: dict[str, float] = field(default_factory=lambda: {"up": 0.0, "down": 0.0})
@@ -37,7 +37,7 @@ class Agent:
     node: int
     skew: float
     lease: Lease
-    link: Link | None = None
+    connection: Connection | None = None
     joined: bool = False
     since: float = 0.0
     late: float = 0.0
@@ -62,7 +62,7 @@ class Leader:
     node: int
     skew: float
     membership: Membership
-    links: dict[int, Link] = field(default_factory=dict)
+    connections: dict[int, Connection] = field(default_factory=dict)
     attempt: int | None = None
     parts: list[int] = field(default_factory=list)
     alive: bool = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's contact with the leader, over links in memory: this test is the leader."""
+"""An agent's contact with the leader, over connections in memory: this test is the leader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import Contact, Vitals
-from keepstep.supervise.nodes.links import Link, pair
+from keepstep.supervise.nodes.connection.in_memory import pair
+from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.start.layout import Layout
 
 SOON_S = 20.0
@@ -22,11 +23,11 @@ class Desk:
 
     def __init__(self) -> None:
         self.lease_s: float | None = None
-        self.calls: queue.SimpleQueue[Link] = queue.SimpleQueue()
+        self.calls: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self.held: list[float | None] = []
         self.contact = Contact(self.call, self.hello, self.held.append)
 
-    def call(self) -> Link:
+    def call(self) -> Connection:
         here, there = pair()
         self.calls.put(there)
         return here
@@ -40,16 +41,16 @@ class Desk:
             state=state,
         )
 
-    def connected(self) -> Link:
+    def connected(self) -> Connection:
         """The next connection, once a beat was answered on it."""
-        link = self.calls.get(timeout=SOON_S)
-        assert isinstance(link.receive(SOON_S), said.Hello)
-        link.send(said.Welcome(lease_s=self.lease_s))
-        beat = link.receive(SOON_S)
+        connection = self.calls.get(timeout=SOON_S)
+        assert isinstance(connection.receive(SOON_S), said.Hello)
+        connection.send(said.Welcome(lease_s=self.lease_s))
+        beat = connection.receive(SOON_S)
         assert isinstance(beat, said.Beat)
-        link.send(said.Heard(number=beat.number))
+        connection.send(said.Heard(number=beat.number))
         assert until(lambda: not self.contact.is_over)
-        return link
+        return connection
 
 
 @pytest.fixture
@@ -71,10 +72,10 @@ def start(attempt: int) -> said.Start:
 
 
 def test_a_start_that_comes_twice_is_one(desk: Desk) -> None:
-    link = desk.connected()
-    link.send(start(0))
-    link.send(start(0))
-    link.send(said.Hold(attempt=0, seconds=1.0))
+    connection = desk.connected()
+    connection.send(start(0))
+    connection.send(start(0))
+    connection.send(said.Hold(attempt=0, seconds=1.0))
     assert until(lambda: said.Hold(attempt=0, seconds=1.0) in desk.contact.inbox)
     assert [each for each in desk.contact.inbox if isinstance(each, said.Start)] == [start(0)]
     assert desk.contact.may_start(start(0))
@@ -84,10 +85,10 @@ def test_a_start_that_was_accepted_is_good_also_when_the_connection_is_made_anew
     desk: Desk,
 ) -> None:
     """The hello on the new connection says that it runs: the leader counts on that, and does not ask again."""
-    link = desk.connected()
-    link.send(start(0))
+    connection = desk.connected()
+    connection.send(start(0))
     assert until(lambda: start(0) in desk.contact.inbox)
-    link.close()
+    connection.close()
     again = desk.calls.get(timeout=SOON_S)
     hello = again.receive(SOON_S)
     assert isinstance(hello, said.Hello)
@@ -96,8 +97,8 @@ def test_a_start_that_was_accepted_is_good_also_when_the_connection_is_made_anew
 
 
 def test_a_start_that_was_lost_with_a_connection_can_come_on_the_next_one(desk: Desk) -> None:
-    link = desk.connected()
-    link.close()
+    connection = desk.connected()
+    connection.close()
     again = desk.connected()
     again.send(start(0))
     assert until(lambda: start(0) in desk.contact.inbox)
@@ -107,14 +108,14 @@ def test_a_start_that_was_lost_with_a_connection_can_come_on_the_next_one(desk: 
 def test_an_answer_right_behind_it_does_not_make_a_start_good_that_came_without_a_lease(desk: Desk) -> None:
     """Both were held back on their way: the leader may have stopped to wait for this node since."""
     desk.lease_s = 1.0
-    link = desk.connected()
+    connection = desk.connected()
     assert until(lambda: desk.contact.is_over)
-    beat = link.receive(SOON_S)
-    while isinstance(newer := link.receive(0.05), said.Beat):
+    beat = connection.receive(SOON_S)
+    while isinstance(newer := connection.receive(0.05), said.Beat):
         beat = newer
-    link.send(start(0))
+    connection.send(start(0))
     assert isinstance(beat, said.Beat)
-    link.send(said.Heard(number=beat.number, lease_s=20.0))
+    connection.send(said.Heard(number=beat.number, lease_s=20.0))
     assert until(lambda: not desk.contact.is_over)
     assert start(0) in desk.contact.inbox
     assert not desk.contact.may_start(start(0))
@@ -124,8 +125,8 @@ def test_an_answer_right_behind_it_does_not_make_a_start_good_that_came_without_
 
 def test_a_start_whose_lease_ends_before_the_agent_gets_to_it_starts_nothing(desk: Desk) -> None:
     desk.lease_s = 1.5
-    link = desk.connected()
-    link.send(start(0))
+    connection = desk.connected()
+    connection.send(start(0))
     assert until(lambda: start(0) in desk.contact.inbox)
     assert desk.contact.vitals.state is said.State.RUNS
     assert until(lambda: desk.contact.is_over)
@@ -134,11 +135,11 @@ def test_a_start_whose_lease_ends_before_the_agent_gets_to_it_starts_nothing(des
 
 
 def test_an_attempt_that_runs_is_named_on_a_new_connection(desk: Desk) -> None:
-    link = desk.connected()
-    link.send(start(3))
+    connection = desk.connected()
+    connection.send(start(3))
     assert until(lambda: start(3) in desk.contact.inbox)
     assert desk.contact.may_start(start(3))
-    link.close()
+    connection.close()
     hello = desk.calls.get(timeout=SOON_S).receive(SOON_S)
     assert isinstance(hello, said.Hello)
     assert (hello.attempt, hello.state) == (3, said.State.RUNS)
@@ -147,22 +148,22 @@ def test_an_attempt_that_runs_is_named_on_a_new_connection(desk: Desk) -> None:
 def test_a_lease_that_ended_is_over_for_its_ranks_also_when_an_answer_comes_later(desk: Desk) -> None:
     """The reaper has ended them: they must not be reported as killed by someone else."""
     desk.lease_s = 1.5
-    link = desk.connected()
-    link.send(start(0))
+    connection = desk.connected()
+    connection.send(start(0))
     assert until(lambda: start(0) in desk.contact.inbox)
     assert desk.contact.may_start(start(0)) and not desk.contact.is_over
     assert until(lambda: desk.contact.is_over)
     desk.lease_s = 20.0
-    link = desk.calls.get(timeout=SOON_S) if not desk.calls.empty() else link
-    while isinstance(message := link.receive(SOON_S), said.Message):
+    connection = desk.calls.get(timeout=SOON_S) if not desk.calls.empty() else connection
+    while isinstance(message := connection.receive(SOON_S), said.Message):
         if isinstance(message, said.Hello):
-            link.send(said.Welcome(lease_s=desk.lease_s))
+            connection.send(said.Welcome(lease_s=desk.lease_s))
         elif isinstance(message, said.Beat):
-            link.send(said.Heard(number=message.number))
+            connection.send(said.Heard(number=message.number))
             if message.number > 5:
                 break
     assert desk.contact.is_over
     desk.contact.vitals = Vitals()
-    link.send(start(1))
+    connection.send(start(1))
     assert until(lambda: start(1) in desk.contact.inbox)
     assert desk.contact.may_start(start(1)) and not desk.contact.is_over

@@ -12,11 +12,10 @@ from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.executor import Applied
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import now
-from keepstep.supervise.nodes.hub import Hub
+from keepstep.supervise.nodes.connection.hub import Hub
 from keepstep.supervise.nodes.lead.joint_attempt import World
-from keepstep.supervise.nodes.lead.leader import Leader
+from keepstep.supervise.nodes.lead.leader import Leader, Told
 from keepstep.supervise.nodes.lead.membership import Expired, Membership
-from keepstep.supervise.nodes.lead.node_news import Told
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
 
@@ -32,7 +31,7 @@ def world(tmp_path: Path) -> Iterator[World]:
             program="p",
             per_node=1,
         )
-        assert isinstance(membership.hello(node, hello, heard, link=str(node)), said.Welcome)
+        assert isinstance(membership.hello(node, hello, heard, connection=str(node)), said.Welcome)
     leader = Leader(Hub(None), membership, print)
     signals: list[int | None] = []
     gathering = Gathering(
@@ -45,6 +44,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         hurry=lambda: False,
         first_look=FirstLook(leader, print, on=False),
         cwd=tmp_path,
+        first_s=600.0,
+        again_s=60.0,
     )
     world = World(0, tmp_path, leader, gathering, Applied(), env={}, may_start_over=False)
     world._nodes = [0, 1, 2]

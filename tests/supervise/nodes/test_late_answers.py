@@ -51,12 +51,14 @@ def test_an_agent_forgets_how_late_answers_were() -> None:
 def test_the_leader_waits_for_the_longest_lease_that_it_gave() -> None:
     members = Membership(run="r", version="1", nodes=2, now=0.0, first=True, longest_s=LONGEST_S)
     for node in (0, 1):
-        members.hello(node, hello(node), 0.0, link=node)
-        members.beat(node, beat(), 0.0, link=node)
+        members.hello(node, hello(node), 0.0, connection=node)
+        members.beat(node, beat(), 0.0, connection=node)
     late = dataclasses.replace(beat(2), wants_s=20.0)
-    assert members.beat(1, late, 1.0, link=1) == Heard(number=2, lease_s=20.0)
-    assert members.beat(1, dataclasses.replace(beat(3), wants_s=1e9), 1.5, link=1) == Heard(number=3, lease_s=LONGEST_S)
-    assert members.beat(1, beat(4), 2.0, link=1) == Heard(number=4)
+    assert members.beat(1, late, 1.0, connection=1) == Heard(number=2, lease_s=20.0)
+    assert members.beat(1, dataclasses.replace(beat(3), wants_s=1e9), 1.5, connection=1) == Heard(
+        number=3, lease_s=LONGEST_S
+    )
+    assert members.beat(1, beat(4), 2.0, connection=1) == Heard(number=4)
     members.started(0, [0, 1], 2.0)
     assert members.blocking(2.0) == {0: SAFE_S - 2.0, 1: 1.5 + LONGEST_S + KILL_S - 2.0}
     assert not [each for each in members.tick(2.0 + SAFE_S + 0.1) if each == Vacant(node=1, attempt=0)]
@@ -66,20 +68,20 @@ def test_the_leader_waits_for_the_longest_lease_that_it_gave() -> None:
 
 def test_a_leader_that_gives_no_longer_leases_gives_the_usual_one() -> None:
     members = two()
-    assert members.beat(1, dataclasses.replace(beat(2), wants_s=20.0), 1.0, link=1) == Heard(number=2)
+    assert members.beat(1, dataclasses.replace(beat(2), wants_s=20.0), 1.0, connection=1) == Heard(number=2)
 
 
 def test_a_node_with_a_longer_lease_is_named_later() -> None:
     members = Membership(run="r", version="1", nodes=2, now=0.0, first=True, longest_s=LONGEST_S)
-    members.hello(0, hello(0), 0.0, link=0)
-    members.beat(0, dataclasses.replace(beat(), wants_s=16.0), 0.0, link=0)
+    members.hello(0, hello(0), 0.0, connection=0)
+    members.beat(0, dataclasses.replace(beat(), wants_s=16.0), 0.0, connection=0)
     ticks = {at / 4: members.tick(at / 4) for at in range(1, 20)}
     assert [at for at, news in ticks.items() if news] == [2 * SILENT_S + 0.25]
 
 
 def test_a_successor_waits_for_the_longest_lease_that_its_predecessor_may_have_given() -> None:
     members = Membership(run="r", version="1", nodes=2, now=0.0, first=None, longest_s=LONGEST_S)
-    members.hello(0, hello(0), 0.0, link=0)
+    members.hello(0, hello(0), 0.0, connection=0)
     assert members.blocking(SAFE_S + 0.1).keys() == {1}
     assert not members.blocking(LONGEST_S + KILL_S + 0.1)
 
@@ -90,7 +92,7 @@ def test_a_leader_that_was_not_run_for_a_moment_names_nobody_for_what_it_missed(
     assert not members.tick(0.2)
     assert not members.tick(2.1), "it was not run for almost two seconds"
     assert not members.tick(3.0) + members.tick(3.9)
-    members.beat(0, beat(2, 0, State.RUNS), 4.0, link=0)
+    members.beat(0, beat(2, 0, State.RUNS), 4.0, connection=0)
     assert members.tick(4.2) == [Silent(node=1, since_s=4.2)]
     assert not members.slept_s(4.2)
 

@@ -12,35 +12,35 @@ import pytest
 
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import now
-from keepstep.supervise.nodes.hub import Hub
-from keepstep.supervise.nodes.lead.leader import LAST_S, Leader
+from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.connection.interface import Connection
+from keepstep.supervise.nodes.lead.leader import LAST_S, Leader, Told
 from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, Silent
-from keepstep.supervise.nodes.lead.node_news import Told
-from keepstep.supervise.nodes.link import Link
 from keepstep.supervise.start.layout import Layout
+from tests.supervise.nodes.connecting import until
 
 SOON_S = 20.0
 
 
 class Desk:
-    """A leader, and links to it from this process."""
+    """A leader, and connections to it from this process."""
 
     def __init__(self) -> None:
         self.hub = Hub(None)
         self.leader = Leader(self.hub, Membership(run="r", version="1", nodes=2, now=now(), first=True), print)
         self.closing = threading.Thread(target=self.leader.close, args=(3,))
 
-    def agent(self, call: int = 0) -> Link:
+    def agent(self, call: int = 0) -> Connection:
         """An agent that was welcomed."""
-        link = self.hub.local()
-        link.send(
+        connection = self.hub.local()
+        connection.send(
             said.Hello(
                 **{"run": "r", "node": 0, "host": "h", "address": None, "version": "1", "python": "3.11"},
                 **{"program": "p", "per_node": 1, "agent": "a", "call": call},
             )
         )
-        assert isinstance(link.receive(SOON_S), said.Welcome)
-        return link
+        assert isinstance(connection.receive(SOON_S), said.Welcome)
+        return connection
 
 
 @pytest.fixture
@@ -53,23 +53,24 @@ def desk() -> Iterator[Desk]:
 
 
 def test_the_leader_stays_until_an_agent_has_taken_its_goodbye(desk: Desk) -> None:
-    link = desk.agent()
+    connection = desk.agent()
     desk.closing.start()
-    assert link.receive(SOON_S) == said.Bye(status=3)
+    assert connection.receive(SOON_S) == said.Bye(status=3)
     time.sleep(0.5)
     assert desk.closing.is_alive()
-    link.close()
+    connection.close()
     desk.closing.join(SOON_S)
     assert not desk.closing.is_alive()
 
 
 def test_an_agent_that_connects_again_just_now_is_told_too(desk: Desk) -> None:
     desk.agent().close()
+    until(lambda: not desk.leader._nodes)  # a connection that ends after our goodbye has taken it
     desk.closing.start()
     time.sleep(0.3)
-    link = desk.agent(call=1)
-    assert link.receive(SOON_S) == said.Bye(status=3)
-    link.close()
+    connection = desk.agent(call=1)
+    assert connection.receive(SOON_S) == said.Bye(status=3)
+    connection.close()
 
 
 def test_an_agent_that_is_gone_is_not_waited_for_long(desk: Desk) -> None:
@@ -84,12 +85,12 @@ def test_who_was_silent_while_nodes_were_awaited_is_forgotten_when_an_attempt_be
     desk: Desk, tmp_path: Path
 ) -> None:
     """Hundreds of agents that start on one host may be silent for long, more than once, before all are there."""
-    link = desk.agent()
-    link.send(said.Beat(number=1, attempt=said.NEVER, state=said.State.IDLE))
-    assert link.receive(SOON_S) == said.Heard(number=1)
+    connection = desk.agent()
+    connection.send(said.Beat(number=1, attempt=said.NEVER, state=said.State.IDLE))
+    assert connection.receive(SOON_S) == said.Heard(number=1)
     interrupted = Told(0, said.Happened(attempt=said.NEVER, what="interrupted", signal=15))
     with desk.leader._changed:
         desk.leader._news += [Silent(node=0, since_s=2.1), Expired(node=0), Returned(node=0, away_s=20.0), interrupted]
     desk.leader.open(0, tmp_path, Layout(), [0])
     assert desk.leader.news() == [interrupted]
-    link.close()
+    connection.close()

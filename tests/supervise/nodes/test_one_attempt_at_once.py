@@ -44,7 +44,7 @@ def put(world: Simulation, fault: Fault) -> None:
     does = {
         "freeze": lambda: world.sleep(world.agents[node], length),
         "crash": lambda: world.crash(node, min(length, 6.0)),
-        "break": lambda: world.break_link(node),
+        "break": lambda: world.break_connection(node),
         "twin": lambda: world.twin(1),  # of one node only: a leader can learn from the others what its first agent runs
         "rank": lambda: world.fail_rank(node),
         "leader crash": lambda: world.crash_leader(min(length, 6.0), node),
@@ -195,7 +195,7 @@ def test_a_start_that_is_lost_with_a_connection_ends_nothing(nodes: int, seed: i
         world.run(world.now + TICK_S / 10)
     begun = world.starts[0]
     world = Simulation(nodes, seed)
-    world.after(begun + late, lambda: world.break_link(node % nodes))
+    world.after(begun + late, lambda: world.break_connection(node % nodes))
     world.run(begun + 10.0)
     assert world.is_whole() and not world.ends
     assert world.starts == [begun] or late < 0
@@ -206,7 +206,7 @@ def test_starts_are_sent_again() -> None:
     for world in worlds:
         while not world.starts:
             world.run(world.now + TICK_S / 10)
-        world.break_link(3)
+        world.break_connection(3)
         world.run(world.now + 10.0)
         assert world.is_whole() and len(world.starts) == 1
     assert sum(world.again for world in worlds) > 10

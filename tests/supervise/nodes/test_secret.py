@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.errors import UserError
-from keepstep.supervise.nodes import secret, tls
-from tests.supervise.nodes.linking import SOON_S
+from keepstep.supervise.nodes.connection import secret, tls
+from tests.supervise.nodes.connecting import SOON_S
 
 GOOD = "0123456789abcdef" * 4
 
@@ -129,9 +129,9 @@ def test_a_shared_secret_is_for_this_user_and_replaces_nothing(tmp_path: Path) -
     assert secret.find({}, file=path) == one
     with pytest.raises(UserError, match="exists already"):
         secret.share(path, secret.make())
-    (tmp_path / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "connection").symlink_to(tmp_path / "target")
     with pytest.raises(UserError, match="exists already"):
-        secret.share(tmp_path / "link", one)
+        secret.share(tmp_path / "connection", one)
     assert not (tmp_path / "target").exists()
     with pytest.raises(UserError, match="cannot be written"):
         secret.share(tmp_path / "absent" / "s", one)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.supervise.nodes.agent import crowded_host
+from keepstep.supervise.nodes.agent import heartbeat
 from keepstep.supervise.nodes.agent.start_turns import turn
 
 HOLDER = """
@@ -71,6 +71,6 @@ def test_no_file_is_left_behind(tmp_path: Path) -> None:
 def test_a_host_is_crowded_when_many_more_want_to_run_than_can(
     load: float, crowded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowded_host, "_load", lambda: load)
+    monkeypatch.setattr(heartbeat, "_load", lambda: load)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    assert crowded_host.Crowd().is_here() is crowded
+    assert heartbeat.Crowd().is_here() is crowded

@@ -94,12 +94,12 @@ def tcp_state(connection: socket.socket) -> TcpState | None:
     return TcpState(segment=numbers[2], path_mtu=numbers[13], resent=numbers[23], retries=retries)
 
 
-def unacknowledged(connection: socket.socket) -> int:
-    """Bytes that were sent but not yet acknowledged; 0 if the kernel does not say."""
+def unacknowledged(connection: socket.socket, unknown: int = 0) -> int:
+    """Bytes that were sent but not yet acknowledged; ``unknown`` if the kernel does not say."""
     with contextlib.suppress(OSError, ValueError):
         told = fcntl.ioctl(connection.fileno(), _SIOCOUTQ, b"\0\0\0\0")
         return int(struct.unpack("=i", told)[0])
-    return 0
+    return unknown
 
 
 def waited_for_processor() -> float:

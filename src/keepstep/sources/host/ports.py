@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Free ports on this host."""
+"""Ports of this host: which are free, and how to listen on one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 LOWEST_PORT = 15000
 
@@ -32,3 +33,31 @@ def free_ports(count: int, first: Sequence[int] = ()) -> list[int]:
                 if len(found) == count:
                     break
     return found
+
+
+def listen(port: int, address: str | None = None, *, backlog: int = 256) -> socket.socket:
+    """A listening socket at an address of this host; None: at all, for both IP versions if the host has both.
+
+    ``port``: 0 for any free one. Raises ``OSError``, with the kernel's own words, or ``OverflowError`` for no port.
+    """
+    if address is not None:
+        family, _, _, _, found = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)[0]
+        return _listen(family, (found[0], port, *found[2:]), backlog)
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):
+            return _listen(socket.AF_INET6, ("::", port), backlog)
+    return _listen(socket.AF_INET, ("", port), backlog)
+
+
+def _listen(family: int, address: tuple[Any, ...], backlog: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
+        made.bind(address)
+        made.listen(backlog)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How other hosts are reached over ssh: its options, and which names it may be given."""
+"""How other hosts are reached over ssh: its options, which names it may be given, and its start."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 
 from keepstep.errors import UserError
 
@@ -24,3 +25,17 @@ def hosts_of(text: str) -> tuple[str, ...]:
     if len(hosts) > MOST_HOSTS:
         raise UserError(f"--hosts: more than {MOST_HOSTS} hosts")
     return hosts
+
+
+def start(host: str, script: str, *options: str) -> subprocess.Popen[bytes]:
+    """ssh with pipes as its streams, in a session of its own. Raises ``UserError`` where there is none."""
+    try:
+        return subprocess.Popen(
+            [*SSH, *options, "--", host, script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UserError(f"cannot start ssh: {error.strerror}", hint="--hosts needs the ssh client") from error

@@ -19,9 +19,9 @@ from keepstep.cluster.kubernetes import node_of, own_pod
 from keepstep.errors import UserError
 from keepstep.supervise.decide.final_status import Statuses
 from keepstep.supervise.engines.nodes_asked_for import Wanted
-from keepstep.supervise.nodes import secret as secrets
-from keepstep.supervise.nodes.dial import connect
-from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.connection import secret as secrets
+from keepstep.supervise.nodes.connection.dial import connect
+from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 PORT = 23400
@@ -60,7 +60,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     host, port = _meeting(wanted, env, leads=node == 0)
     patience_s = wanted.wait_s if wanted.wait_s is not None else FIRST_S
 
-    def call() -> Link:
+    def call() -> Connection:
         return connect(found, host, port, CONNECT_S)
 
     return Station(

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from keepstep.cluster.address import read_address
 from keepstep.errors import UserError
 from keepstep.supervise.engines.nodes_asked_for import Wanted
-from keepstep.supervise.nodes import secret as secrets
 from keepstep.supervise.nodes.agent.lease import LONGEST_S
-from keepstep.supervise.nodes.dial import connect
-from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.connection import secret as secrets
+from keepstep.supervise.nodes.connection.dial import connect
+from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 CONNECT_S, HANDSHAKE_S = 3.0, 12.0
@@ -47,7 +47,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         )
     leads = wanted.node_rank == 0
 
-    def call() -> Link:
+    def call() -> Connection:
         return connect(found, host, port, CONNECT_S, handshake_s=HANDSHAKE_S)
 
     return Station(

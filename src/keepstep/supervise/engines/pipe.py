@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from keepstep.errors import UserError
 from keepstep.supervise.engines.nodes_asked_for import Wanted
-from keepstep.supervise.nodes.links import CannotConnect, Link, over_pipe
+from keepstep.supervise.nodes.connection.dial import over_pipe
+from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection
 from keepstep.supervise.nodes.node_settings import Station
 
 
@@ -22,11 +23,11 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)  # whatever prints to standard output must not get into the conversation
-    links = iter([over_pipe(read, write, "the launching host")])
+    connections = iter([over_pipe(read, write, "the launching host")])
 
-    def call() -> Link:
+    def call() -> Connection:
         try:
-            return next(links)
+            return next(connections)
         except StopIteration:
             raise CannotConnect("the ssh connection that started this agent is gone") from None
 

@@ -22,12 +22,12 @@ from keepstep.supervise.engines import ray_cluster
 from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.ray_actor import AgentHost
 from keepstep.supervise.engines.ray_cluster import RayNode, first_line
-from keepstep.supervise.nodes import secret as run_secret
+from keepstep.supervise.nodes.connection import secret as run_secret
+from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.connection.secret import Secret
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
-from keepstep.supervise.nodes.links import Hub
 from keepstep.supervise.nodes.messages import NEVER
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
-from keepstep.supervise.nodes.secret import Secret
 
 ROUND_S = 0.5
 VIEW_S = 2.0

@@ -13,10 +13,10 @@ from typing import Any
 from keepstep.errors import UserError
 from keepstep.supervise.engines.meet import CONNECT_S
 from keepstep.supervise.engines.nodes_asked_for import Wanted
-from keepstep.supervise.nodes.dial import connect
-from keepstep.supervise.nodes.link import Link
+from keepstep.supervise.nodes.connection.dial import connect
+from keepstep.supervise.nodes.connection.interface import Connection
+from keepstep.supervise.nodes.connection.secret import Secret
 from keepstep.supervise.nodes.node_settings import Station
-from keepstep.supervise.nodes.secret import Secret
 
 MOST_BYTES = 10_000
 GIVE_UP_S = 10.0
@@ -36,7 +36,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     threading.Thread(target=_end_with, args=(read,), daemon=True, name="keepstep-actor").start()
     secret, host, port = Secret(brief["secret"]), brief["host"], brief["port"]
 
-    def call() -> Link:
+    def call() -> Connection:
         return connect(secret, host, port, CONNECT_S)
 
     return Station(

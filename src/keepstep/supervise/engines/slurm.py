@@ -26,9 +26,9 @@ from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.slurm_leadership import SlurmOffice
 from keepstep.supervise.engines.slurm_start import warnings
 from keepstep.supervise.engines.slurm_step import SRUN, is_batch, not_by_srun, number, tasks_of
-from keepstep.supervise.nodes import secret as secrets
+from keepstep.supervise.nodes.connection import secret as secrets
+from keepstep.supervise.nodes.connection.secret import Secret
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
-from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.start.launch import launcher_of
 
 SECRET_S = 30.0

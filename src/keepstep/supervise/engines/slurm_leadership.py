@@ -26,8 +26,9 @@ from keepstep.sources.schedulers.slurm_nodes import addresses_of
 from keepstep.sources.schedulers.slurm_task import Task
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.lease import SILENT_S
-from keepstep.supervise.nodes.links import CannotConnect, Link, connect
-from keepstep.supervise.nodes.secret import Secret
+from keepstep.supervise.nodes.connection.dial import connect
+from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection
+from keepstep.supervise.nodes.connection.secret import Secret
 
 TERM_S = 12.0
 """How long Slurm's word is good. A new leader waits this long before it listens to anyone."""
@@ -95,37 +96,37 @@ class SlurmOffice:
 
     # --- for an agent
 
-    def call(self) -> Link:
-        """A link to whoever leads now."""
+    def call(self) -> Connection:
+        """A connection to whoever leads now."""
         if not self._begun:
             self._begun = True
             self.begin()
         try:
-            link = self._dial()
+            connection = self._dial()
         except CannotConnect as error:
             self._wonder()
             raise CannotConnect(f"{error}{self.words}") from None
         self._alone_since, self.words, self.followed = None, "", self._leader
-        return link
+        return connection
 
-    def _dial(self) -> Link:
+    def _dial(self) -> Connection:
         """To the leader; where nobody leads there, to those who may lead next."""
         try:
-            link, self.refused = self._dial_host(self._leader), False
-            return link
+            connection, self.refused = self._dial_host(self._leader), False
+            return connection
         except _Refused as error:
             self.refused = True
             for host in self.counted[: HEIRS + 1]:
                 if host not in (self.host, self._leader):
                     with contextlib.suppress(CannotConnect):
-                        link, self._leader = self._dial_host(host), host
-                        return link
+                        connection, self._leader = self._dial_host(host), host
+                        return connection
             raise CannotConnect(str(error)) from None
         except CannotConnect:
             self.refused = False
             raise
 
-    def _dial_host(self, host: str) -> Link:
+    def _dial_host(self, host: str) -> Connection:
         why = ""
         for port in self.ports:
             began = now()

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from keepstep.errors import UserError
-from keepstep.sources.host.ssh import SSH, hosts_of
+from keepstep.sources.host.ssh import hosts_of, start
 from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes.agent.lease import LONGEST_S
-from keepstep.supervise.nodes.links import Hub
+from keepstep.supervise.nodes.connection.hub import Hub
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 ALIVE = ("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=5")
@@ -118,16 +118,7 @@ class _Agents:
         words = [*shlex.split(self.wanted.remote), "run", "--on", "pipe", "--meet", self.run]
         words += ["--nodes", str(len(self.hosts)), "--node-rank", str(node), *self.wanted.again]
         script = f"cd {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
-        try:
-            process = subprocess.Popen(
-                [*SSH, *ALIVE, "--", self.hosts[node], script],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UserError(f"cannot start ssh: {error.strerror}", hint="--hosts needs the ssh client") from error
+        process = start(self.hosts[node], script, *ALIVE)
         assert process.stdin is not None and process.stdout is not None
         each = self._started[node] = _Started(process, time.monotonic())
         threading.Thread(target=partial(_pass_on, each), daemon=True).start()

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 from keepstep import __version__
 from keepstep.supervise.decide.final_status import AS_IT_IS, Statuses
 from keepstep.supervise.nodes.agent.lease import LEASE_S
+from keepstep.supervise.nodes.connection.interface import Connection
+from keepstep.supervise.nodes.connection.secret import Secret
 from keepstep.supervise.nodes.lead.placement import ONLY_WORKERS, Roles
-from keepstep.supervise.nodes.link import Link
 from keepstep.supervise.nodes.messages import NEVER, Hello, State
-from keepstep.supervise.nodes.node_part import GIVE_UP_S, Part
-from keepstep.supervise.nodes.secret import Secret
 from keepstep.supervise.options import Asked
 from keepstep.supervise.start.launch import Job
+from keepstep.supervise.start.layout import Layout
 
 if TYPE_CHECKING:
-    from keepstep.supervise.nodes.hub import Hub
+    from keepstep.supervise.nodes.connection.hub import Hub
     from keepstep.supervise.nodes.lead.leadership import Inherited, Office
     from keepstep.supervise.nodes.lead.rendezvous import Gathering
 
@@ -36,6 +36,8 @@ FIRST_S = 600.0
 """For the first attempt: pods and jobs do not start at once."""
 AGAIN_S = 60.0
 """For a later one: a node that was lost may come back."""
+GIVE_UP_S = 90.0
+"""An agent that has heard no leader for this long, and has nothing left to run, ends: longer than most network cuts."""
 LARGEST_SCRIPT = 64 << 20
 
 
@@ -59,7 +61,7 @@ class Station:
     """Where it listens if it leads."""
     ports: tuple[int, ...] = ()
     """Or on one of these ports: the first that is free."""
-    call: Callable[[], Link] | None = None
+    call: Callable[[], Connection] | None = None
     """Reaches the leader, wherever that is now (None: it leads)."""
     address: str | None = None
     """Where the other nodes reach this one; None: as the leader sees it."""
@@ -95,6 +97,35 @@ class Station:
     """Called in the leader with the run's status, when all is over."""
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone, with nothing left to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What this node contributes."""
+
+    node: int
+    host: str
+    job: Job
+    """What each rank runs here. The leader says which members it has."""
+    env: Mapping[str, str]
+    spares: bool = True
+    grace_s: float = 10.0
+    hang_s: float | None = None
+    give_up_s: float = GIVE_UP_S
+    """How long to look for a leader that is gone; 0: there is only the one connection."""
+    office: Office | None = None
+    leads: bool = False
+    """The leader runs in this process, too."""
+    check: bool = False
+    """The fast parts of the check will be asked for."""
+
+    def job_in(self, layout: Layout) -> Job:
+        """What this node runs in this layout."""
+        if not layout.seats:
+            return self.job
+        mine = tuple(seat.member for seat in layout.seats if seat.node == self.node)
+        total = sum(seat.member.trains for seat in layout.seats)
+        return replace(self.job, members=mine, total=total, servers=layout.servers)
 
 
 def hello_of(station: Station, job: Job) -> Callable[[int, State], Hello]:

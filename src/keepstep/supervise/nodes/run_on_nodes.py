@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from keepstep.errors import UserError
-from keepstep.supervise.nodes.agent.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.agent.heartbeat import now
-from keepstep.supervise.nodes.agent.node_agent import ELECTED, LOST_STATUS, Agent
-from keepstep.supervise.nodes.link import CannotListen
+from keepstep.supervise.nodes.agent.node_agent import ELECTED, LOST_STATUS, Agent, AgentTerminal
+from keepstep.supervise.nodes.connection.interface import CannotListen
 from keepstep.supervise.nodes.node_settings import Station, hello_of, part_of
 from keepstep.supervise.options import Asked
 from keepstep.supervise.start.interrupts import Interrupts

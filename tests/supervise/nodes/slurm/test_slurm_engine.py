@@ -19,8 +19,8 @@ from keepstep.supervise.engines.choose import engine_of, station_of
 from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.engines.slurm_leadership import SlurmOffice
 from keepstep.supervise.engines.slurm_start import options_of, script_says_no_kill
-from keepstep.supervise.nodes import secret as secrets
-from keepstep.supervise.nodes.links import CannotConnect
+from keepstep.supervise.nodes.connection import secret as secrets
+from keepstep.supervise.nodes.connection.interface import CannotConnect
 
 SECRET = "s" * 40
 STEP = {

@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable
 
 from keepstep.base.lazy_dataclass import dataclass
-from keepstep.supervise.nodes.agent.crowded_host import Crowd
 from keepstep.supervise.nodes.agent.lease import Lease
-from keepstep.supervise.nodes.link import CannotConnect, Link, LinkLost, Stranger
+from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection, ConnectionLost, Stranger
 from keepstep.supervise.nodes.messages import NEVER, Heard, Hello, Message, Refused, Start, State, Welcome
 from keepstep.supervise.start.priority import promptly
 
@@ -23,6 +22,10 @@ OVERSLEPT_S = 0.5
 """A wait that takes so much longer than it should: the host is too crowded to run this thread."""
 BULK = 1 << 20
 """Evidence waits while so many bytes are on their way: beats must not queue behind it."""
+MOST_PER_CORE = 4.0
+"""Threads that want to run, over the last minute. Trainings that load their data themselves have one or two."""
+CROWD_S = 2.0
+"""Between two looks at the host."""
 
 
 def now() -> float:
@@ -39,12 +42,33 @@ class Vitals:
     quiet_s: float | None = None
 
 
+class Crowd:
+    """Whether this host has far more to do than it can: what must come in time comes late then. To be asked often."""
+
+    def __init__(self) -> None:
+        self._looked = 0.0
+        self._crowded = False
+
+    def is_here(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked >= CROWD_S:
+            self._looked, self._crowded = now, _load() > MOST_PER_CORE * (os.cpu_count() or 1)
+        return self._crowded
+
+
+def _load() -> float:
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return 0.0
+
+
 class Contact:
     """``inbox`` has what the leader says, but for the answers to beats. ``handle`` can be read while it has any."""
 
     def __init__(
         self,
-        call: Callable[[], Link],
+        call: Callable[[], Connection],
         hello: Callable[[int, State], Hello],
         hold: Callable[[float | None], None],
         *,
@@ -69,8 +93,8 @@ class Contact:
         self._lapsed = False
         """It ended while ranks ran, whatever was heard since: the reaper has ended them."""
         self._lock = threading.Lock()
-        """For the lease and the link: the agent asks and sends, too."""
-        self._link: Link | None = None
+        """For the lease and the connection: the agent asks and sends, too."""
+        self._connection: Connection | None = None
         self._accepted = NEVER
         """The attempt whose start was accepted last. From then on it counts as one that runs."""
         self._over = threading.Event()
@@ -91,18 +115,18 @@ class Contact:
     def send(self, message: Message) -> bool:
         """False where it cannot be sent now; after a reconnect the agent says again what matters."""
         with self._lock:
-            link = self._link
-        if link is None:
+            connection = self._connection
+        if connection is None:
             return False
         try:
-            link.send(message)
-        except LinkLost:
+            connection.send(message)
+        except ConnectionLost:
             return False
         return True
 
     def send_in_turn(self, message: Message, until: float) -> bool:
         """The same for evidence, which waits for its turn."""
-        while (link := self._link) is not None and link.queued > BULK:
+        while (connection := self._connection) is not None and connection.queued > BULK:
             if now() > until:
                 return False
             time.sleep(0.01)
@@ -137,8 +161,8 @@ class Contact:
     def close(self) -> None:
         self._over.set()
         self._thread.join(timeout=2.0)
-        if self._link is not None:
-            self._link.close()
+        if self._connection is not None:
+            self._connection.close()
         os.close(self.handle)
 
     # --- the thread
@@ -147,11 +171,11 @@ class Contact:
         promptly()
         while not self._over.is_set():
             try:
-                if self._link is None:
+                if self._connection is None:
                     self._connect()
                 self._beat()
                 self._listen()
-            except LinkLost as lost:
+            except ConnectionLost as lost:
                 self._drop(str(lost))
             except Stranger as stranger:
                 self._deliver(Refused(why=str(stranger)))
@@ -161,38 +185,39 @@ class Contact:
 
     def _connect(self) -> None:
         began = now()
-        link = self._call()
+        connection = self._call()
         with self._lock:
             self._lease.connected(now(), now() - began)
-            link.send(self._hello(self._lease.attempt, self.vitals.state))
-            self._link = link
+            connection.send(self._hello(self._lease.attempt, self.vitals.state))
+            self._connection = connection
         self.trouble, self.alone_since = None, None
 
     def _drop(self, why: str) -> None:
         with self._lock:
-            link, self._link = self._link, None
+            connection, self._connection = self._connection, None
         self.trouble = why
         self.alone_since = self.alone_since if self.alone_since is not None else now()
-        if link is not None:
-            link.close()
+        if connection is not None:
+            connection.close()
 
     def _beat(self) -> None:
         with self._lock:
             vitals = self.vitals
             self._lease.crowded = self._crowd.is_here()
             beat = self._lease.beat(now(), state=vitals.state, steps=vitals.steps, quiet_s=vitals.quiet_s)
-        if beat is not None and self._link is not None:
-            self._link.send(beat)
+        if beat is not None and self._connection is not None:
+            self._connection.send(beat)
 
     def _listen(self) -> None:
-        assert self._link is not None
+        assert self._connection is not None
         wait_s, began = self._wait_s(), now()
-        message = self._link.receive(wait_s)
+        message = self._connection.receive(wait_s)
         if message is None:
             if now() - began > wait_s + OVERSLEPT_S:
                 self._lease.overslept(now())
-            if self._anew and self._lease.is_deaf(now()) and self._lease.is_deaf(now(), carries=not self._link.stuck):
-                raise LinkLost("the leader does not answer")
+            is_deaf = self._anew and self._lease.is_deaf(now())
+            if is_deaf and self._lease.is_deaf(now(), carries=not self._connection.stuck):
+                raise ConnectionLost("the leader does not answer")
             return
         if isinstance(message, Heard):
             with self._lock:

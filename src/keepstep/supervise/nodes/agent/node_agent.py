@@ -25,17 +25,16 @@ from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.agent_checks import Lookout, Post
 from keepstep.supervise.nodes.agent.agent_folder import make_room
-from keepstep.supervise.nodes.agent.agent_terminal import AgentTerminal
-from keepstep.supervise.nodes.agent.exit_codec import as_message
 from keepstep.supervise.nodes.agent.heartbeat import Contact, Vitals, now
 from keepstep.supervise.nodes.agent.start_turns import turn
+from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.evidence.parcels import Sender
 from keepstep.supervise.nodes.evidence.relay import Relay
 from keepstep.supervise.nodes.lead.merged_state import known
-from keepstep.supervise.nodes.link import Link
 from keepstep.supervise.nodes.messages import State
-from keepstep.supervise.nodes.node_part import Part
-from keepstep.supervise.start.ending import Reaper
+from keepstep.supervise.nodes.node_settings import Part
+from keepstep.supervise.show.run_terminal import Terminal
+from keepstep.supervise.start.ending import Exit, Reaper
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.launch import Job, launches
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
@@ -55,13 +54,31 @@ FINAL = (Happened.EXITED, Happened.RAISED, Happened.ENDED_WELL)
 """After these there is nothing to watch: the leader decides."""
 
 
+class AgentTerminal(Terminal):
+    """It shows what its ranks print; what it has to say itself, the leader says for all."""
+
+    send: Callable[[str], object] | None = None
+    """Where words go; None: they are not needed."""
+
+    def say(self, text: str) -> None:
+        if self.send is not None:
+            self.send(text)
+
+    def aloud(self, text: str) -> None:
+        """Here, because the leader cannot be reached, or because it is about this node alone."""
+        super().say(text)
+
+    def status(self, text: str) -> None:
+        pass
+
+
 class Agent:
     """``run`` until the leader says goodbye, or is gone for too long. Returns the run's status."""
 
     def __init__(
         self,
         part: Part,
-        call: Callable[[], Link],
+        call: Callable[[], Connection],
         hello: Callable[[int, State], said.Hello],
         terminal: AgentTerminal,
         interrupts: Interrupts | None = None,
@@ -142,7 +159,7 @@ class Agent:
             attempt=running.number,
             what=outcome.happened.value,
             rank=outcome.rank,
-            exit=as_message(outcome.exit),
+            exit=_gone(outcome.exit),
             quiet_s=outcome.stop.quiet_s if outcome.stop is not None else None,
             proven=outcome.stop is not None and outcome.stop.proven,
             given_up=outcome.given_up,
@@ -386,3 +403,9 @@ class _Running:
         self.over = threading.Event()
         self.lock = threading.Lock()
         """Evidence is sent by one thread at a time."""
+
+
+def _gone(exit_: Exit | None) -> said.Gone | None:
+    if exit_ is None:
+        return None
+    return said.Gone(pid=exit_.pid, at=exit_.at, code=exit_.code, signal=exit_.signal, dumped=exit_.dumped)

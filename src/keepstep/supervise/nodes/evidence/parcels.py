@@ -37,6 +37,7 @@ from keepstep.sources.recorded.node_folders import LIVING, LIVING_SCHEMA, NODE, 
 from keepstep.sources.recorded.own_records import is_alive
 from keepstep.supervise.nodes.evidence.sent_log import HEAD, SLACK, TAIL, SentLog
 from keepstep.supervise.nodes.messages import BadMessage, Parcel
+from keepstep.supervise.start.layout import Layout
 
 PIECE = 128 << 10
 """Bytes in one parcel, before they are compressed."""
@@ -45,6 +46,8 @@ MOST = 64 << 20
 FOR_LOGS = 40 << 20
 LARGEST_FILE = 16 << 20
 MOST_FILES = 10_000
+CLOCKS_S = 1.0
+"""Clocks that differ by less count as the same: a hello takes a while to arrive."""
 CORES, KERNEL, LEFT_OUT, EVENTS = "cores.jsonl", "kernel.jsonl", "left-out.jsonl", "events.jsonl"
 OURS = (CORES, KERNEL, LEFT_OUT, LIVING)
 """Files that are only at the leader."""
@@ -332,6 +335,20 @@ def write_node(folder: Path, *, host: str, **more: object) -> None:
     private_folder(folder)
     said = {"schema": NODE_SCHEMA, "node": int(folder.name.removeprefix("node")), "host": host, **more}
     write_whole(folder / NODE, json.dumps(said).encode())
+
+
+def describe(folder: Path, node: int, layout: Layout, *, host: str, address: str, ahead_s: float) -> None:
+    """Write which machine a node of an attempt is, if there is room. ``ahead_s``: its clock, against the leader's."""
+    seats, served = [seat for seat in layout.seats if seat.node == node], layout.servers > 0
+    with contextlib.suppress(OSError):
+        write_node(
+            folder / f"node{node}",
+            host=host,
+            address=address,
+            ranks=[seat.rank for seat in seats],
+            serving=[seat.rank for seat in seats if not seat.member.ends_training(served=served)],
+            ahead_s=round(ahead_s, 3) if abs(ahead_s) > CLOCKS_S else 0.0,
+        )
 
 
 class Receiver:

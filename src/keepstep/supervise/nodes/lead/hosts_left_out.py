@@ -12,6 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.wording import count, listing
 from keepstep.model.cause import Cause
+from keepstep.model.finding import Confidence
+from keepstep.model.report import Report
+from keepstep.supervise.decide.situation import Happened
+from keepstep.supervise.start.layout import Layout
 
 MOST_FAILURES = 2
 
@@ -172,3 +176,28 @@ def _resized(before: int, after: int, who: str, per_node: int | None) -> str:
         how = f"grows from {before} to {after} nodes{ranks}, with {who}"
     share = f"{after}/{before}"
     return f"the world {how}; with the same batch per rank the global batch is {share} of what it was"
+
+
+def failure_of(
+    attempt: int,
+    happened: Happened,
+    report: Report,
+    *,
+    lost: Collection[str],
+    machines: Collection[str],
+    layout: Layout,
+) -> Failure | None:
+    """On which hosts a report places the failure of an attempt.
+
+    ``lost``: the hosts that went silent; ``machines``: those of the attempt, the leader's first.
+    """
+    root = report.root
+    if root is not None and root.cause in OF_THE_HOST and root.confidence is not Confidence.HYPOTHESIS and not lost:
+        named = {each.rank.node for each in root.evidence if each.rank is not None and each.rank.node is not None}
+        sat = {seat.machine for seat in layout.seats if seat.rank in root.ranks}
+        return Failure(attempt=attempt, cause=root.cause, hosts=tuple(sorted(named & set(machines) or sat)))
+    if happened is not Happened.NODE_LOST or not lost:
+        return None
+    if len(lost) > 1 and len(lost) >= len(machines) - 1:
+        return None  # all others at once: it is the leader that was cut off
+    return Failure(attempt=attempt, cause=None, hosts=tuple(sorted(lost)))

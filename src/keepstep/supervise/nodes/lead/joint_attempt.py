@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from keepstep.base.wording import duration, ranks
+from keepstep.base.wording import count, duration, listing, ranks
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.nodes import NodeLost, NodesMissing
@@ -23,24 +23,24 @@ from keepstep.supervise.decide.remedy import Remedy
 from keepstep.supervise.decide.situation import Happened, Situation
 from keepstep.supervise.executor import Applied, Overtaken
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.agent.exit_codec import as_exit
 from keepstep.supervise.nodes.agent.heartbeat import now as clock
 from keepstep.supervise.nodes.agent.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.lead.after_failure import Further, pin_newcomers
-from keepstep.supervise.nodes.lead.all_stopped import all_stand_still
-from keepstep.supervise.nodes.lead.attempt_start import STOPS, WELL, NotReady, hosts_of, is_stop, seated, start
-from keepstep.supervise.nodes.lead.blamed_hosts import failure_of
-from keepstep.supervise.nodes.lead.leader import Answer, Leader
+from keepstep.supervise.nodes.lead.hosts_left_out import failure_of
+from keepstep.supervise.nodes.lead.leader import Answer, Leader, Leaving, Told
 from keepstep.supervise.nodes.lead.lost_nodes import Losses
 from keepstep.supervise.nodes.lead.membership import Expired, News, Returned, Silent, Vacant
 from keepstep.supervise.nodes.lead.merged_state import stop_of, together
 from keepstep.supervise.nodes.lead.more_nodes import Growing
-from keepstep.supervise.nodes.lead.node_news import Leaving, Told
-from keepstep.supervise.nodes.lead.placement import Place
+from keepstep.supervise.nodes.lead.placement import Place, counts, seat
 from keepstep.supervise.nodes.lead.rendezvous import Gathering, TooFew
-from keepstep.supervise.start.layout import Layout
+from keepstep.supervise.start.ending import Exit
+from keepstep.supervise.start.layout import MORE_PORTS, Layout
 
 LOOK_S = 0.25
+READY_S = 10.0
+SETTLE_S = 4.0
+"""One node's ranks have stopped: those of the others may be about to show it too."""
 COLLECT_S = 20.0
 END_MORE_S = 15.0
 """Besides the grace period: for the kernel to end the processes, and for the last evidence to arrive."""
@@ -49,6 +49,8 @@ RETURNS_S = 10.0
 """Between two looks while a lost worker comes back alone."""
 LOST_S = SILENT_S + 1.0
 """A rank failed, and the agent of another node does not answer: how long to see whether that is lost."""
+STOPS = (Happened.STOPPED, Happened.SUSPECTED)
+WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 
 
 class World:
@@ -100,7 +102,7 @@ class World:
                 if not (missing := self._start(places)):
                     return
                 first = first or time.monotonic()
-                words = f"{hosts_of(map(self._host, missing))} did not answer when asked to prepare the attempt"
+                words = f"{_hosts_of(map(self._host, missing))} did not answer when asked to prepare the attempt"
                 if time.monotonic() - first > self._gathering.again_s:
                     raise TooFew(f"{words}, for {duration(time.monotonic() - first)}")
                 self._say(f"{words}: the nodes are gathered again; nothing was started")
@@ -115,11 +117,8 @@ class World:
         if leader.newest_attempt >= self.number:  # an agent of an earlier leader has come since this one has its number
             raise Overtaken
         pin_newcomers(leader, self.number, places, applied, self._gathering)
-        if not self._gathering.as_given:
-            try:
-                self._layout = seated(leader, self.number, places, self._gathering.roles, applied, self._answered)
-            except NotReady as error:
-                return error.nodes
+        if not self._gathering.as_given and (missing := self._seat(places)):
+            return missing
         if not self._gathering.first_look.take(self.number, self._layout, nodes):
             self._early = Outcome(Happened.EXITED, given_up=REFUSED)
             return []
@@ -129,10 +128,40 @@ class World:
         except ValueError:  # one has come just now
             raise Overtaken from None
         self._further = Further(leader, self.number, self.folder, self._layout, applied, self._gathering.cwd)
-        start(leader, self.number, nodes, self._layout, applied, may_start_over=self._may_start_over)
+        self._tell_to_start()
         self._growing = Growing(leader, self._gathering, self.number, self._nodes)
         self._began = time.time()
         return []
+
+    def _seat(self, places: Sequence[Place]) -> list[int]:
+        """Give each rank its place, with ports that its node has found free. Returns the nodes that did not answer."""
+        applied, roles = self._applied, self._gathering.roles
+        places = [replace(place, address=applied.addresses.get(place.node, place.address)) for place in places]
+        nodes, wanted = [place.node for place in places], counts(places, roles)
+        self._leader.forget(said.Ready)
+        for node in nodes:
+            ports = applied.ports.get(node, ())
+            self._leader.tell([node], said.Prepare(attempt=self.number, ranks=wanted[node] + MORE_PORTS, ports=ports))
+        ready = self._answered(said.Ready, nodes, READY_S)
+        if missing := [node for node in nodes if node not in ready]:
+            return missing
+        self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
+        return []
+
+    def _tell_to_start(self) -> None:
+        """Each node with the variables that remedies have set for it."""
+        made: dict[tuple[tuple[str, str], ...], said.Start] = {}
+        for node in self._nodes:
+            variables = tuple(self._applied.variables_of(node).items())
+            if variables not in made:  # most get the same one, which is encoded once
+                made[variables] = said.Start(
+                    attempt=self.number,
+                    layout=self._layout,
+                    variables=variables,
+                    limits=tuple(self._applied.limits.items()),
+                    may_start_over=self._may_start_over,
+                )
+            self._leader.tell([node], made[variables])
 
     def _answered(self, kind: type[Answer], nodes: Iterable[int], seconds: float) -> dict[int, Answer]:
         """The answers of these nodes, as soon as all are there, or those that came in time."""
@@ -168,11 +197,11 @@ class World:
             if (signal_ := self._gathering.interrupted()) is not None:
                 self._signal = signal_
                 return self._collected(Outcome(Happened.INTERRUPTED))
-            self._news = sorted(self._news + self._leader.news(), key=is_stop)  # a lost node goes before its victims
+            self._news = sorted(self._news + self._leader.news(), key=_is_stop)  # a lost node goes before its victims
             while self._news:
                 if (outcome := self._take(self._news.pop(0))) is not None:
                     if outcome.happened in STOPS:  # one decision for all that have stopped
-                        self._news = [each for each in self._news if not is_stop(each)]
+                        self._news = [each for each in self._news if not _is_stop(each)]
                     return outcome
             if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
                 return Outcome(Happened.GROWS)
@@ -207,11 +236,11 @@ class World:
             self._well.add(node)
             awaited = self._layout.nodes_that_end or set(self._nodes)
             return self._collected(Outcome(happened), stacks=False) if self._well >= awaited else None
-        exit_ = as_exit(told.exit)
+        exit_ = _exit(told.exit)
         outcome = Outcome(happened, rank=told.rank, exit=exit_, given_up=told.given_up)
         if happened not in STOPS:
             return self._collected(self._or_lost(node, outcome))
-        if not all_stand_still(self._leader, self._nodes, node):
+        if not _all_stand_still(self._leader, self._nodes, node):
             return None  # others make progress: what this node waits for may come
         outcome = self._collected(outcome, long=True)
         if any(each.returning for each in self._known.values()):
@@ -268,7 +297,7 @@ class World:
 
     def _may_be_lost(self, node: int) -> bool:
         member = self._leader.member(node)
-        return member is not None and (member.link is None or clock() - member.heard > 2 * BEAT_S)
+        return member is not None and (member.connection is None or clock() - member.heard > 2 * BEAT_S)
 
     def _kept(self) -> list[int]:
         """The nodes to wait for: on one that is lost, an agent that is new there knows nothing of this attempt."""
@@ -393,3 +422,35 @@ class World:
 
     def _host(self, node: int) -> str:
         return self._leader.host(node)
+
+
+def _all_stand_still(leader: Leader, nodes: Iterable[int], first: int) -> bool:
+    """Whether the ranks of all nodes make no steps, as far as their agents can tell."""
+    others = [node for node in nodes if node != first]
+    before = {node: leader.steps(node) for node in others}
+    until = time.monotonic() + SETTLE_S
+    while time.monotonic() < until:
+        if any(leader.steps(node) != before[node] for node in others):
+            return False
+        quiet = [leader.quiet_s(node) for node in others]
+        if all(each is not None and each > SETTLE_S / 2 for each in quiet):
+            break
+        time.sleep(LOOK_S)
+    return True
+
+
+def _is_stop(news: News | Told | Leaving) -> bool:
+    """Whether a node reports ranks that make no progress: what is lost goes before, as it may be the reason."""
+    return isinstance(news, Told) and news.happened.what in {each.value for each in STOPS}
+
+
+def _hosts_of(hosts: Iterable[str]) -> str:
+    """The hosts in words: how many nodes, and which."""
+    every = list(hosts)
+    return f"{count(len(every), 'node')} ({listing(every)})"
+
+
+def _exit(gone: said.Gone | None) -> Exit | None:
+    if gone is None:
+        return None
+    return Exit(pid=gone.pid, at=gone.at, code=gone.code, signal=gone.signal, dumped=gone.dumped)

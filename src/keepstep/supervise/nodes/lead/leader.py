@@ -11,21 +11,19 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from keepstep.supervise.executor import Superseded
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.agent.crowded_host import Crowd
-from keepstep.supervise.nodes.agent.heartbeat import now
-from keepstep.supervise.nodes.evidence.node_description import describe
-from keepstep.supervise.nodes.evidence.parcels import Receiver
+from keepstep.supervise.nodes.agent.heartbeat import Crowd, now
+from keepstep.supervise.nodes.connection.hub import LOCAL, Hub
+from keepstep.supervise.nodes.connection.interface import Event, Got, Lost, Opened, TurnedAway
+from keepstep.supervise.nodes.evidence.parcels import Receiver, describe
 from keepstep.supervise.nodes.evidence.relay import audience
-from keepstep.supervise.nodes.hub import LOCAL, Hub
 from keepstep.supervise.nodes.lead.membership import Member, Membership, News
-from keepstep.supervise.nodes.lead.node_news import Leaving, Told
-from keepstep.supervise.nodes.link import Event, Got, Lost, Opened, TurnedAway
 from keepstep.supervise.start.layout import Layout
 
 ROUND_S = 0.25
@@ -35,6 +33,25 @@ LONGEST_WORDS = 2000
 LAST_S, CROWDED_LAST_S = 10.0, 30.0
 """For agents to take our goodbye."""
 Answer = TypeVar("Answer", bound=said.Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a node reports that must be decided upon."""
+
+    node: int
+    happened: said.Happened
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A node that the engine takes away soon: its ranks live, and can still save their work."""
+
+    node: int
+    by: str
+    """The engine."""
+    why: str
+    """What it does, in words."""
 
 
 class Leader:
@@ -47,10 +64,10 @@ class Leader:
         self._changed = threading.Condition()
         """Holds while anything below is read or changed."""
         self._nodes: dict[int, int] = {}
-        """The node of each link."""
+        """The node of each connection."""
         self._peers: dict[int, str] = {}
         self._ahead: dict[int, float] = {}
-        """How far the clock of each link's machine is ahead of ours."""
+        """How far the clock of each connection's machine is ahead of ours."""
         self._attempt = said.NEVER
         self._layout = Layout()
         self._receivers: dict[int, Receiver] = {}
@@ -242,9 +259,9 @@ class Leader:
         """Say goodbye to all, also to those whose connection is just being made anew: else they would wait for us."""
         with self._changed:
             leads = self._membership.leads(now())
-            for link in list(self._nodes):
-                if leads or self._peers.get(link) == LOCAL:  # the other nodes look for the one that leads now
-                    self._hub.send(link, said.Bye(status=status))
+            for connection in list(self._nodes):
+                if leads or self._peers.get(connection) == LOCAL:  # the other nodes look for the one that leads now
+                    self._hub.send(connection, said.Bye(status=status))
             self._status = status if leads else None
             until = now() + (CROWDED_LAST_S if self._membership.crowded else LAST_S)
             while leads and self._awaited() and now() < until:
@@ -285,52 +302,52 @@ class Leader:
 
     def _take(self, event: Event) -> None:
         match event:
-            case Opened(link=link, peer=peer):
-                self._peers[link] = peer
-            case Lost(link=link, why=why):
-                node = self._nodes.pop(link, None)
+            case Opened(connection=connection, peer=peer):
+                self._peers[connection] = peer
+            case Lost(connection=connection, why=why):
+                node = self._nodes.pop(connection, None)
                 if node is not None:
-                    self._membership.lost(node, why, now(), link=link)
+                    self._membership.lost(node, why, now(), connection=connection)
                     if self._status is not None:
                         self._parted.add(node)
             case TurnedAway(peer=peer, why=why):
                 self._say(f"a connection from {peer} was turned away: {why}")
-            case Got(link=link, message=said.Hello() as hello):
-                self._hello(link, hello)
-            case Got(link=link, message=message) if link in self._nodes:
+            case Got(connection=connection, message=said.Hello() as hello):
+                self._hello(connection, hello)
+            case Got(connection=connection, message=message) if connection in self._nodes:
                 try:
-                    self._heard(link, self._nodes[link], message)
+                    self._heard(connection, self._nodes[connection], message)
                 except said.BadMessage as error:
-                    self._say(f"{self._host(self._nodes[link])} sent what cannot be used: {error}")
+                    self._say(f"{self._host(self._nodes[connection])} sent what cannot be used: {error}")
             case _:
                 pass
 
-    def _hello(self, link: int, hello: said.Hello) -> None:
-        answer = self._membership.hello(hello.node, hello, now(), link=link)
+    def _hello(self, connection: int, hello: said.Hello) -> None:
+        answer = self._membership.hello(hello.node, hello, now(), connection=connection)
         if isinstance(answer, said.Refused):
             if answer.why not in self._refused and not answer.again:
                 self._refused.append(answer.why)
                 self._say(answer.why)
         else:
-            self._nodes[link] = hello.node
-            self._ahead[link] = hello.wall - time.time() if hello.wall is not None else 0.0
+            self._nodes[connection] = hello.node
+            self._ahead[connection] = hello.wall - time.time() if hello.wall is not None else 0.0
             self._described(hello.node)()
-        self._hub.send(link, answer)
+        self._hub.send(connection, answer)
         if self._status is not None:
             self._parted.discard(hello.node)
-            self._hub.send(link, said.Bye(status=self._status))
+            self._hub.send(connection, said.Bye(status=self._status))
         elif isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
             keys = tuple(key for node, key in self._keys if node != hello.node)
-            self._hub.send(link, said.Put(attempt=self._attempt, keys=keys))
+            self._hub.send(connection, said.Put(attempt=self._attempt, keys=keys))
 
-    def _heard(self, link: int, node: int, message: said.Message) -> None:
+    def _heard(self, connection: int, node: int, message: said.Message) -> None:
         match message:
             case said.Beat():
-                if (heard := self._membership.beat(node, message, now(), link=link)) is not None:
-                    self._hub.send(link, heard)
+                if (heard := self._membership.beat(node, message, now(), connection=connection)) is not None:
+                    self._hub.send(connection, heard)
                 if self._membership.unasked(node) and node in self._starts:
                     self._membership.asked(node)
-                    self._hub.send(link, self._starts[node])
+                    self._hub.send(connection, self._starts[node])
             case said.Parcel() if message.attempt == self._attempt and node in self._receivers:
                 with contextlib.suppress(OSError):
                     self._receivers[node].take(message)
@@ -341,7 +358,7 @@ class Leader:
             case said.Happened():
                 self._news.append(Told(node, message))
             case said.Ended():
-                self._membership.ended(node, message.attempt, link=link)
+                self._membership.ended(node, message.attempt, connection=connection)
                 self._answers[said.Ended, node] = message
             case said.Ready() | said.Collected() | said.Looked() | said.Probed():
                 self._answers[type(message), node] = message
@@ -358,8 +375,8 @@ class Leader:
 
     def _send(self, node: int, message: said.Message) -> None:
         member = self._membership.member(node)
-        if member is not None and isinstance(member.link, int):
-            self._hub.send(member.link, message)
+        if member is not None and isinstance(member.connection, int):
+            self._hub.send(member.connection, message)
 
     def _address(self, node: int) -> str:
         member = self._membership.member(node)
@@ -367,7 +384,7 @@ class Leader:
             return ""
         if member.hello.address is not None:
             return member.hello.address
-        return self._peers.get(member.link, "") if isinstance(member.link, int) else ""
+        return self._peers.get(member.connection, "") if isinstance(member.connection, int) else ""
 
     def _host(self, node: int) -> str:
         member = self._membership.member(node)
@@ -378,7 +395,8 @@ class Leader:
         if self._folder is None or node not in self._receivers:
             return lambda: None
         member = self._membership.member(node)
-        ahead = self._ahead.get(member.link, 0.0) if member is not None and isinstance(member.link, int) else 0.0
+        connection = member.connection if member is not None else None
+        ahead = self._ahead.get(connection, 0.0) if isinstance(connection, int) else 0.0
         return partial(
             describe,
             self._folder,

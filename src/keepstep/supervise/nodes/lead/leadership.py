@@ -18,8 +18,8 @@ from keepstep.supervise.decide.decision import Action, Decision
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.lease import SILENT_S
+from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.lead.leader import Leader
-from keepstep.supervise.nodes.links import Link
 from keepstep.supervise.nodes.messages import NEVER
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Office(Protocol):
     def give_up_s(self) -> float:
         """How long an agent without a leader waits for the engine to name another."""
 
-    def call(self) -> Link:
-        """A link to whoever leads now."""
+    def call(self) -> Connection:
+        """A connection to whoever leads now."""
 
     def address(self) -> str:
         """Where the other nodes reach this one."""

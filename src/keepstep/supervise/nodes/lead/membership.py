@@ -5,8 +5,8 @@ A new attempt may start only when :meth:`Membership.blocking` is empty. A node l
 says :class:`Ended`; or it says that it is idle and names that attempt; or it was not heard until the longest lease
 that it was ever given is over, and :data:`KILL_S` more: then its ranks are dead, whether it is down, cut off or frozen.
 
-Pure, like the agent's `lease`: no clock, no socket, no thread. ``link`` is any object that stands for
-one connection: what arrives on an older one than the node's newest is ignored.
+Pure, like the agent's `lease`: no clock, no socket, no thread. ``connection`` is any object that stands for one: what
+arrives on an older one than the node's newest is ignored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from keepstep.base.wording import count
 from keepstep.supervise.nodes.agent.lease import KILL_S, LEASE_S, SILENT_S
-from keepstep.supervise.nodes.lead.admission import refusal, taken
 from keepstep.supervise.nodes.messages import NEVER, Beat, Heard, Hello, Refused, State, Welcome
 
 OWN_GAP_S = 1.0
@@ -67,7 +67,7 @@ class Member:
 
     hello: Hello
     """Its newest one."""
-    link: object | None
+    connection: object | None
     heard: float
     state: State
     attempt: int
@@ -157,7 +157,7 @@ class Membership:
             member = self._members.get(node)
             if member is None:
                 return False
-            if member.hello.host in hosts and (member.link is None or now - member.heard > SILENT_S):
+            if member.hello.host in hosts and (member.connection is None or now - member.heard > SILENT_S):
                 return False
         return True
 
@@ -172,11 +172,11 @@ class Membership:
 
     # --- what arrives
 
-    def hello(self, node: int, hello: Hello, now: float, *, link: object) -> Welcome | Refused:
+    def hello(self, node: int, hello: Hello, now: float, *, connection: object) -> Welcome | Refused:
         """An agent wants to take part, for the first time or again."""
         if now < self.opens or not self.leads(now):
             return Refused(why="the process there does not lead the run now", again=True)
-        why = refusal(hello, run=self._run, version=self._version, nodes=self.nodes, first=self._first)
+        why = _refusal(hello, run=self._run, version=self._version, nodes=self.nodes, first=self._first)
         member = self._members.get(node)
         same = member is not None and bool(hello.agent) and hello.agent == member.hello.agent
         if why is None:
@@ -184,15 +184,16 @@ class Membership:
             if member is not None and same:
                 if hello.call < member.hello.call:
                     return Refused(why="a later connection of this agent has come already", again=True)
-            elif member is not None and member.link is not None and now - member.heard <= SILENT_S:
-                why = taken(hello, member.hello, now - member.heard)
+            elif member is not None and member.connection is not None and now - member.heard <= SILENT_S:
+                why = _taken(hello, member.hello, now - member.heard)
         if why is not None:
             return Refused(why=why)
         self._first = self._first or hello
         if member is None:
-            member = Member(hello=hello, link=link, heard=now, state=hello.state, attempt=hello.attempt)
+            member = Member(hello=hello, connection=connection, heard=now, state=hello.state, attempt=hello.attempt)
             self._members[node] = member
-        member.hello, member.link, member.lost, member.leased, member.unasked = hello, link, None, False, False
+        member.hello, member.connection, member.lost = hello, connection, None
+        member.leased = member.unasked = False
         self._settle(node, member, now)
         if member.open is not None and hello.attempt < member.open:
             if same and member.renews and hello.state is State.IDLE and member.open == self.newest_attempt:
@@ -205,10 +206,10 @@ class Membership:
         self._says(node, member, hello.attempt, hello.state, now)
         return Welcome(attempt=self.newest_attempt - member.unasked, lease_s=self._lease_s)
 
-    def beat(self, node: int, beat: Beat, now: float, *, link: object) -> Heard | None:
+    def beat(self, node: int, beat: Beat, now: float, *, connection: object) -> Heard | None:
         """A node lives. None: do not answer, because an answer would give it a lease."""
         member = self._members.get(node)
-        if member is None or member.link != link or not self.leads(now):
+        if member is None or member.connection != connection or not self.leads(now):
             return None
         member.steps, member.quiet_s, member.leased = beat.steps, beat.quiet_s, True
         self._settle(node, member, now)
@@ -219,20 +220,20 @@ class Membership:
         return Heard(number=beat.number, lease_s=lease_s if lease_s > self._lease_s else None)
 
     def unasked(self, node: int) -> bool:
-        """Whether the newest start must be sent to this node again, now that it has a lease on its newest link."""
+        """Whether the newest start must be sent to this node again: it has a lease on its newest connection now."""
         member = self._members.get(node)
         return member is not None and member.unasked and member.leased
 
-    def lost(self, node: int, why: str, now: float, *, link: object) -> None:
+    def lost(self, node: int, why: str, now: float, *, connection: object) -> None:
         """Its connection ended. The node itself may be well, and its ranks may run."""
         member = self._members.get(node)
-        if member is not None and member.link == link:
-            member.link, member.lost = None, why
+        if member is not None and member.connection == connection:
+            member.connection, member.lost = None, why
 
-    def ended(self, node: int, attempt: int, *, link: object) -> None:
+    def ended(self, node: int, attempt: int, *, connection: object) -> None:
         """Its agent says that no process of this attempt lives there any more (or none that could be killed)."""
         member = self._members.get(node)
-        if member is None or member.link != link:
+        if member is None or member.connection != connection:
             return
         if member.open is not None and member.open <= attempt:
             self._close(node, member, attempt)
@@ -259,7 +260,7 @@ class Membership:
     # --- what the leader does
 
     def started(self, attempt: int, nodes: Iterable[int], now: float) -> None:
-        """These nodes will be asked to start. Called just before the starts are sent, each on the node's newest link.
+        """These nodes will be asked to start. Called just before the starts are sent on their newest connections.
 
         Raises ``ValueError`` if that could make two attempts run at once.
         """
@@ -272,7 +273,7 @@ class Membership:
             member.until = max(member.heard + self.safe_s, member.safe)
 
     def asked(self, node: int) -> None:
-        """A start was sent on this node's newest link."""
+        """A start was sent on this node's newest connection."""
         if (member := self._members.get(node)) is not None:
             member.unasked = False
 
@@ -362,7 +363,7 @@ class Membership:
 
     def is_heard(self, member: Member, now: float) -> bool:
         """Whether it is connected and was heard a moment ago."""
-        return member.link is not None and now - member.heard <= self._patience_s(member)
+        return member.connection is not None and now - member.heard <= self._patience_s(member)
 
     def _patience_s(self, member: Member) -> float:
         """After this long without a word it is silent. An agent with a longer lease beats less often."""
@@ -376,7 +377,51 @@ class Membership:
     def missing(self) -> list[int]:
         """The nodes of the engine that are not connected."""
         known = self._members
-        return [node for node in range(self.nodes) if node not in known or known[node].link is None]
+        return [node for node in range(self.nodes) if node not in known or known[node].connection is None]
 
     def member(self, node: int) -> Member | None:
         return self._members.get(node)
+
+
+def _refusal(new: Hello, *, run: str, version: str, nodes: int, first: Hello | None) -> str | None:
+    """Why this agent cannot take part, as one sentence; None: it can.
+
+    ``run`` and ``version`` are the leader's own. ``first``: the agent whose program is the run's.
+    """
+    who = f"host {new.host} (node {new.node})"
+    if new.run != run:
+        return f"{who} belongs to another run: its run is {new.run}, this one is {run}"
+    if not 0 <= new.node < nodes:
+        return f"{who} has a number that this run does not have: it has {count(nodes, 'node')}, numbered from 0"
+    if new.version != version:
+        return f"{who} has keepstep {new.version}, but the leader has keepstep {version}: install the same version"
+    if first is None:
+        return None
+    other = f"host {first.host} (node {first.node})"
+    if _minor(new.python) != _minor(first.python):
+        return f"{who} has Python {new.python}, but {other} has Python {first.python}: use the same Python on all nodes"
+    if new.program != first.program:
+        return (
+            f"{who} has another command or script than {other}: its hash is {new.program}, that of {first.host} "
+            f"is {first.program}; give all nodes the same script and arguments"
+        )
+    if new.per_node != first.per_node:
+        return f"{who} has {_ranks(new.per_node)}, but {other} has {_ranks(first.per_node)}: give the same --per-node"
+    return None
+
+
+def _taken(new: Hello, old: Hello, silent_s: float) -> str:
+    """Why a second agent for the same node cannot take part."""
+    return (
+        f"host {new.host} wants to be node {new.node}, but host {old.host} is node {old.node} already and was heard "
+        f"{silent_s:.1f} s ago: start one agent per node, each with a number of its own"
+    )
+
+
+def _minor(python: str) -> tuple[str, ...]:
+    """``3.11`` of ``3.11.7``: processes of one minor version understand each other."""
+    return tuple(python.split(".")[:2])
+
+
+def _ranks(per_node: int | None) -> str:
+    return "no --per-node" if per_node is None else f"--per-node {per_node}"

@@ -14,16 +14,16 @@ from keepstep import __version__
 from keepstep.base.wording import duration
 from keepstep.store import host_failures
 from keepstep.supervise.executor import Applied, Trial
-from keepstep.supervise.nodes.agent.agent_terminal import AgentTerminal
 from keepstep.supervise.nodes.agent.heartbeat import now
-from keepstep.supervise.nodes.agent.node_agent import Agent
+from keepstep.supervise.nodes.agent.node_agent import Agent, AgentTerminal
+from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.connection.interface import CannotListen
 from keepstep.supervise.nodes.lead.joint_attempt import World
 from keepstep.supervise.nodes.lead.leader import Leader
 from keepstep.supervise.nodes.lead.leadership import Term
 from keepstep.supervise.nodes.lead.membership import Membership
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
-from keepstep.supervise.nodes.links import CannotListen, Hub
 from keepstep.supervise.nodes.messages import NEVER, State
 from keepstep.supervise.nodes.node_settings import Station, hello_of, part_of
 from keepstep.supervise.options import Asked

@@ -118,7 +118,7 @@ def answered(
 
 def _is_here(leader: Leader, node: int) -> bool:
     member = leader.member(node)
-    return member is not None and member.link is not None
+    return member is not None and member.connection is not None
 
 
 def _load() -> None:

@@ -11,11 +11,9 @@ from pathlib import Path
 from keepstep.base.wording import count, duration, listing
 from keepstep.supervise.nodes.agent.heartbeat import now as clock
 from keepstep.supervise.nodes.lead.hosts_left_out import Excluded, Failure, excluded, next_world
-from keepstep.supervise.nodes.lead.leader import Leader
-from keepstep.supervise.nodes.lead.node_news import Leaving
+from keepstep.supervise.nodes.lead.leader import Leader, Leaving
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.placement import Place, Roles
-from keepstep.supervise.nodes.node_settings import AGAIN_S, FIRST_S
 
 MORE_S = 5.0
 """Once there are as many as needed, for the rest of those that may take part."""
@@ -48,11 +46,13 @@ class Gathering:
     first_look: FirstLook
     cwd: Path
     """Of the ranks."""
+    first_s: float
+    """How long to wait for enough nodes before the first attempt."""
+    again_s: float
+    """The same before a later one."""
     roles: Roles = field(default_factory=Roles)
     as_given: bool = False
     grace_s: float = 10.0
-    first_s: float = FIRST_S
-    again_s: float = AGAIN_S
     tend: Callable[[], list[str]] = list
     """Restarts agents that have ended; says why some are missing."""
     taken_out: set[str] = field(default_factory=set)

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from keepstep.errors import UserError
-from keepstep.supervise.nodes.secret import Secret
+from keepstep.supervise.nodes.connection.secret import Secret
 
 PURPOSE = b"keepstep: the key of a run's agents, 1"
 NAME = "keepstep run"

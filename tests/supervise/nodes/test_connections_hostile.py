@@ -17,9 +17,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from keepstep.supervise.nodes import hub as hub_module
-from keepstep.supervise.nodes import links, messages, secret, tls
-from tests.supervise.nodes.linking import (
+from keepstep.supervise.nodes import messages
+from keepstep.supervise.nodes.connection import hub as hub_module
+from keepstep.supervise.nodes.connection import secret, tls
+from keepstep.supervise.nodes.connection.dial import connect
+from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.connection.interface import (
+    CannotConnect,
+    CannotListen,
+    Connection,
+    Got,
+    Lost,
+    Opened,
+    Stranger,
+    TurnedAway,
+)
+from tests.supervise.nodes.connecting import (
     SOON_S,
     beat,
     hello,
@@ -32,22 +45,22 @@ from tests.supervise.nodes.linking import (
 
 
 @pytest.fixture
-def known_hub() -> Iterator[tuple[links.Hub, secret.Secret]]:
+def known_hub() -> Iterator[tuple[Hub, secret.Secret]]:
     with hub_with() as both:
         yield both
 
 
-def knock(hub: links.Hub) -> socket.socket:
+def knock(hub: Hub) -> socket.socket:
     return socket.create_connection(hub.address, timeout=SOON_S)
 
 
-def still_serves(hub: links.Hub, known: secret.Secret) -> None:
-    agent = links.connect(known, "127.0.0.1", hub.address[1], SOON_S)
-    number = opened(hub).link
+def still_serves(hub: Hub, known: secret.Secret) -> None:
+    agent = connect(known, "127.0.0.1", hub.address[1], SOON_S)
+    number = opened(hub).connection
     agent.send(beat(1))
-    assert hub.receive(SOON_S) == links.Got(number, beat(1))
+    assert hub.receive(SOON_S) == Got(number, beat(1))
     agent.close()
-    assert isinstance(hub.receive(SOON_S), links.Lost)
+    assert isinstance(hub.receive(SOON_S), Lost)
 
 
 @contextlib.contextmanager
@@ -78,18 +91,18 @@ def server_that(answers: bytes | None) -> Iterator[int]:
 # --- who calls the leader
 
 
-def test_one_with_another_secret_is_turned_away_and_learns_why(known_hub: tuple[links.Hub, secret.Secret]) -> None:
+def test_one_with_another_secret_is_turned_away_and_learns_why(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
-    with pytest.raises(links.Stranger, match=r"the agent at 127\.0\.0\.1:\d+ does not know this run's secret"):
-        links.connect(secret.make(), "127.0.0.1", hub.address[1], SOON_S)
-    assert hub.receive(SOON_S) == links.TurnedAway("127.0.0.1", "it does not know this run's secret")
+    with pytest.raises(Stranger, match=r"the agent at 127\.0\.0\.1:\d+ does not know this run's secret"):
+        connect(secret.make(), "127.0.0.1", hub.address[1], SOON_S)
+    assert hub.receive(SOON_S) == TurnedAway("127.0.0.1", "it does not know this run's secret")
     still_serves(hub, known)
 
 
 @pytest.mark.parametrize(
     "text", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 5000, bytes(range(256)), b'{"kind":"bye"}\n']
 )
-def test_plain_text_is_turned_away(known_hub: tuple[links.Hub, secret.Secret], text: bytes) -> None:
+def test_plain_text_is_turned_away(known_hub: tuple[Hub, secret.Secret], text: bytes) -> None:
     hub, known = known_hub
     with knock(hub) as visitor, contextlib.suppress(OSError):  # the hub may be faster
         visitor.sendall(text)
@@ -97,7 +110,7 @@ def test_plain_text_is_turned_away(known_hub: tuple[links.Hub, secret.Secret], t
         while visitor.recv(1000):
             pass
     event = hub.receive(SOON_S)
-    assert isinstance(event, links.TurnedAway) and "no agent" in event.why
+    assert isinstance(event, TurnedAway) and "no agent" in event.why
     still_serves(hub, known)
 
 
@@ -114,7 +127,7 @@ def context_with(chain: bytes | None, **settings: ssl.TLSVersion) -> ssl.SSLCont
 
 
 @pytest.mark.parametrize("proof", ["none", "another", "old TLS"])
-def test_nobody_comes_in_without_the_proof(known_hub: tuple[links.Hub, secret.Secret], proof: str) -> None:
+def test_nobody_comes_in_without_the_proof(known_hub: tuple[Hub, secret.Secret], proof: str) -> None:
     hub, known = known_hub
     if proof == "old TLS":
         context = context_with(b"".join(tls.derived(known)), maximum_version=ssl.TLSVersion.TLSv1_2)
@@ -126,11 +139,11 @@ def test_nobody_comes_in_without_the_proof(known_hub: tuple[links.Hub, secret.Se
             pass
         raise ConnectionResetError("the hub has closed it")
     event = hub.receive(SOON_S)
-    assert isinstance(event, links.TurnedAway), event
+    assert isinstance(event, TurnedAway), event
     still_serves(hub, known)
 
 
-def test_visitors_who_say_nothing_keep_nobody_out(known_hub: tuple[links.Hub, secret.Secret]) -> None:
+def test_visitors_who_say_nothing_keep_nobody_out(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(knock(hub))
@@ -142,11 +155,11 @@ def test_visitors_who_say_nothing_keep_nobody_out(known_hub: tuple[links.Hub, se
 
 
 def test_a_leader_without_descriptors_lets_newcomers_wait_and_not_for_ever(
-    known_hub: tuple[links.Hub, secret.Secret],
+    known_hub: tuple[Hub, secret.Secret],
 ) -> None:
     hub, known = known_hub
-    busy = links.connect(known, "127.0.0.1", hub.address[1], SOON_S)
-    number = opened(hub).link
+    busy = connect(known, "127.0.0.1", hub.address[1], SOON_S)
+    number = opened(hub).connection
     visitor = socket.socket()
     lowest = os.dup(visitor.fileno())
     os.close(lowest)
@@ -154,9 +167,9 @@ def test_a_leader_without_descriptors_lets_newcomers_wait_and_not_for_ever(
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
     try:
         visitor.connect(hub.address)
-        until(lambda: hub._listener in hub._loop._deadlines)
+        until(lambda: hub._listener in hub._thread._deadlines)
         busy.send(beat(1))
-        assert hub.receive(SOON_S) == links.Got(number, beat(1))
+        assert hub.receive(SOON_S) == Got(number, beat(1))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     with tls.contexts(known)[1].wrap_socket(visitor):
@@ -205,43 +218,43 @@ def test_a_handshake_that_drips_in_ends_in_time(monkeypatch: pytest.MonkeyPatch)
         (b'{"kind":', "within a message"),
     ],
 )
-def test_what_is_no_message_ends_that_link_only(
-    known_hub: tuple[links.Hub, secret.Secret], text: bytes, why: str
+def test_what_is_no_message_ends_that_connection_only(
+    known_hub: tuple[Hub, secret.Secret], text: bytes, why: str
 ) -> None:
     hub, known = known_hub
-    other = links.connect(known, "127.0.0.1", hub.address[1], SOON_S)
-    good = opened(hub).link
+    other = connect(known, "127.0.0.1", hub.address[1], SOON_S)
+    good = opened(hub).connection
     visitor = secured(known, hub.address[1])
-    bad = opened(hub).link
+    bad = opened(hub).connection
     with contextlib.suppress(OSError):
         visitor.sendall(messages.encode(beat(1)) + text)
         visitor.shutdown(socket.SHUT_WR)
-    assert hub.receive(SOON_S) == links.Got(bad, beat(1)), "what came before it counts"
+    assert hub.receive(SOON_S) == Got(bad, beat(1)), "what came before it counts"
     lost = hub.receive(SOON_S)
-    assert isinstance(lost, links.Lost) and lost.link == bad and why in lost.why, lost
+    assert isinstance(lost, Lost) and lost.connection == bad and why in lost.why, lost
     visitor.close()
     other.send(beat(2))
-    assert hub.receive(SOON_S) == links.Got(good, beat(2))
+    assert hub.receive(SOON_S) == Got(good, beat(2))
     other.close()
 
 
-def test_an_agent_that_sends_byte_by_byte_delays_nobody(known_hub: tuple[links.Hub, secret.Secret]) -> None:
+def test_an_agent_that_sends_byte_by_byte_delays_nobody(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
     with secured(known, hub.address[1]) as slow:
-        number = opened(hub).link
+        number = opened(hub).connection
         for index, byte in enumerate(messages.encode(beat(9))):
             if index == 30:
                 still_serves(hub, known)
             slow.sendall(bytes([byte]))
-        assert hub.receive(SOON_S) == links.Got(number, beat(9))
+        assert hub.receive(SOON_S) == Got(number, beat(9))
 
 
-def test_a_changed_byte_on_the_way_ends_the_link(known_hub: tuple[links.Hub, secret.Secret]) -> None:
+def test_a_changed_byte_on_the_way_ends_the_connection(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        box: list[links.Link] = []
+        box: list[Connection] = []
         calls = threading.Thread(
-            target=lambda: box.append(links.connect(known, "127.0.0.1", listener.getsockname()[1], SOON_S))
+            target=lambda: box.append(connect(known, "127.0.0.1", listener.getsockname()[1], SOON_S))
         )
         calls.start()
         near, _ = listener.accept()
@@ -260,13 +273,13 @@ def test_a_changed_byte_on_the_way_ends_the_link(known_hub: tuple[links.Hub, sec
     for each in carriers:
         each.start()
     calls.join(SOON_S)
-    number = opened(hub).link
+    number = opened(hub).connection
     box[0].send(beat(1))
-    assert hub.receive(SOON_S) == links.Got(number, beat(1))
+    assert hub.receive(SOON_S) == Got(number, beat(1))
     tampers.set()
     box[0].send(beat(2))
     lost = hub.receive(SOON_S)
-    assert isinstance(lost, links.Lost) and "not what the other side sent" in lost.why
+    assert isinstance(lost, Lost) and "not what the other side sent" in lost.why
     box[0].close()
     for each in (near, far):
         each.close()
@@ -279,14 +292,14 @@ def test_a_changed_byte_on_the_way_ends_the_link(known_hub: tuple[links.Hub, sec
 
 @pytest.mark.parametrize("answers", [b"SSH-2.0-OpenSSH_9.2\r\n" * 3, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 99])
 def test_what_is_no_agent_is_a_stranger(answers: bytes) -> None:
-    with server_that(answers) as port, pytest.raises(links.Stranger, match="is no agent"):
-        links.connect(secret.make(), "127.0.0.1", port, SOON_S)
+    with server_that(answers) as port, pytest.raises(Stranger, match="is no agent"):
+        connect(secret.make(), "127.0.0.1", port, SOON_S)
 
 
 def test_one_who_says_nothing_is_given_up_in_time() -> None:
     begun = time.monotonic()
-    with server_that(None) as port, pytest.raises(links.CannotConnect, match=r"said nothing within 0\.3 s"):
-        links.connect(secret.make(), "127.0.0.1", port, 0.3)
+    with server_that(None) as port, pytest.raises(CannotConnect, match=r"said nothing within 0\.3 s"):
+        connect(secret.make(), "127.0.0.1", port, 0.3)
     assert time.monotonic() - begun < SOON_S / 2
 
 
@@ -304,79 +317,79 @@ def test_one_who_drips_a_handshake_is_given_up_in_time() -> None:
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
         begun = time.monotonic()
-        with pytest.raises(links.CannotConnect, match=r"said nothing|is no agent"):
-            links.connect(secret.make(), "127.0.0.1", listener.getsockname()[1], 0.5)
+        with pytest.raises(CannotConnect, match=r"said nothing|is no agent"):
+            connect(secret.make(), "127.0.0.1", listener.getsockname()[1], 0.5)
         assert time.monotonic() - begun < SOON_S / 2
         over.set()
         thread.join(SOON_S)
 
 
 def test_one_who_hangs_up_is_reported() -> None:
-    with server_that(b"") as port, pytest.raises(links.CannotConnect, match="closed it again"):
-        links.connect(secret.make(), "127.0.0.1", port, SOON_S)
+    with server_that(b"") as port, pytest.raises(CannotConnect, match="closed it again"):
+        connect(secret.make(), "127.0.0.1", port, SOON_S)
 
 
 def test_a_port_where_nothing_listens_refuses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(links.CannotConnect, match=rf"127\.0\.0\.1:{port} refused the connection"):
-        links.connect(secret.make(), "127.0.0.1", port, SOON_S)
+    with pytest.raises(CannotConnect, match=rf"127\.0\.0\.1:{port} refused the connection"):
+        connect(secret.make(), "127.0.0.1", port, SOON_S)
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "a..b", "x" * 300, ""])
 def test_a_name_without_an_address_is_reported(name: str) -> None:
-    with pytest.raises(
-        links.CannotConnect, match=r"cannot be resolved|refused|could not be resolved|cannot be reached"
-    ):
-        links.connect(secret.make(), name, 1, 3.0)
+    with pytest.raises(CannotConnect, match=r"cannot be resolved|refused|could not be resolved|cannot be reached"):
+        connect(secret.make(), name, 1, 3.0)
 
 
 def test_an_address_of_another_machine_cannot_be_listened_at() -> None:
-    with pytest.raises(links.CannotListen, match=r"198\.18\.0\.99"):
-        links.Hub(secret.make(), "198.18.0.99", None)
-    with hub_with() as (hub, known), pytest.raises(links.CannotListen, match="in use"):
-        links.Hub(known, *hub.address)
+    with pytest.raises(CannotListen, match=r"198\.18\.0\.99"):
+        Hub(secret.make(), "198.18.0.99", None)
+    with hub_with() as (hub, known), pytest.raises(CannotListen, match="in use"):
+        Hub(known, *hub.address)
 
 
 # --- processes that die or stop
 
 AGENT = """
 import sys
-from keepstep.supervise.nodes import links, messages, secret
-link = links.connect(secret.find(dict(KEEPSTEP_SECRET=sys.stdin.readline())), "127.0.0.1", int(sys.argv[1]), 30)
-link.send(messages.Welcome())
+from keepstep.supervise.nodes import messages
+from keepstep.supervise.nodes.connection import secret
+from keepstep.supervise.nodes.connection.dial import connect
+connection = connect(secret.find(dict(KEEPSTEP_SECRET=sys.stdin.readline())), "127.0.0.1", int(sys.argv[1]), 30)
+connection.send(messages.Welcome())
 while True:
-    link.receive(60)
+    connection.receive(60)
 """
 
 
 @contextlib.contextmanager
-def agent_process(hub: links.Hub, known: secret.Secret) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def agent_process(hub: Hub, known: secret.Secret) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     command = [sys.executable, "-c", AGENT, str(hub.address[1])]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         try:
             assert process.stdin is not None
             process.stdin.write(known.reveal().encode() + b"\n")
             process.stdin.flush()
-            number = opened(hub).link
-            assert hub.receive(SOON_S) == links.Got(number, messages.Welcome())
+            number = opened(hub).connection
+            assert hub.receive(SOON_S) == Got(number, messages.Welcome())
             yield process, number
         finally:
             process.kill()
 
 
-def test_a_killed_agent_is_noticed_at_once(known_hub: tuple[links.Hub, secret.Secret]) -> None:
+def test_a_killed_agent_is_noticed_at_once(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
     with agent_process(hub, known) as (process, number):
         process.send_signal(signal.SIGKILL)
         begun = time.monotonic()
         lost = hub.receive(SOON_S)
-        assert isinstance(lost, links.Lost) and lost.link == number
+        assert isinstance(lost, Lost) and lost.connection == number
         assert time.monotonic() - begun < 2.0, "noticed by the lease, not by the connection"
 
 
 def test_a_stopped_agent_delays_nobody_and_is_cut_off_when_too_much_waits(
-    known_hub: tuple[links.Hub, secret.Secret],
+    known_hub: tuple[Hub, secret.Secret],
 ) -> None:
     hub, known = known_hub
     with agent_process(hub, known) as (process, number):
@@ -385,26 +398,26 @@ def test_a_stopped_agent_delays_nobody_and_is_cut_off_when_too_much_waits(
         while hub.send(number, parcel(count, 1_000_000)):
             count += 1
             assert count < 200, "it takes everything"
-        still = links.connect(known, "127.0.0.1", hub.address[1], SOON_S)
+        still = connect(known, "127.0.0.1", hub.address[1], SOON_S)
         events = [hub.receive(SOON_S), hub.receive(SOON_S)]
-        assert {type(each) for each in events} == {links.Lost, links.Opened}
-        lost = next(each for each in events if isinstance(each, links.Lost))
-        assert lost.link == number and "does not read" in lost.why
+        assert {type(each) for each in events} == {Lost, Opened}
+        lost = next(each for each in events if isinstance(each, Lost))
+        assert lost.connection == number and "does not read" in lost.why
         still.close()
 
 
-def test_two_hundred_agents_talk_at_once(known_hub: tuple[links.Hub, secret.Secret]) -> None:
+def test_two_hundred_agents_talk_at_once(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
     with contextlib.ExitStack() as stack:
         agents = [stack.enter_context(secured(known, hub.address[1])) for _ in range(200)]
-        numbers = {opened(hub).link for _ in agents}
+        numbers = {opened(hub).connection for _ in agents}
         assert len(numbers) == 200
         for number, agent in enumerate(agents):
             agent.sendall(messages.encode(beat(number)))
         for _ in agents:
             event = hub.receive(SOON_S)
-            assert isinstance(event, links.Got) and isinstance(event.message, messages.Beat)
-            assert hub.send(event.link, messages.Heard(number=event.message.number))
+            assert isinstance(event, Got) and isinstance(event.message, messages.Beat)
+            assert hub.send(event.connection, messages.Heard(number=event.message.number))
         for number, agent in enumerate(agents):
             assert messages.decode(agent.recv(1000)) == messages.Heard(number=number)
-    assert {type(hub.receive(SOON_S)) for _ in agents} == {links.Lost}
+    assert {type(hub.receive(SOON_S)) for _ in agents} == {Lost}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues with two lanes: evidence lets everything else pass (see `keepstep.supervise.nodes.link.evidence`)."""
+"""Queues with two lanes: evidence lets everything else pass (see `keepstep.supervise.nodes.connection.evidence`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 MOST_WAITING = 64 << 20
-"""Bytes of messages in one inbox. Above that, nothing more is read from links that have sent much of it."""
+"""Bytes of messages in one inbox. Above that, nothing more is read from connections that have sent much of it."""
 FAIR_SHARE = 1 << 20
 
 

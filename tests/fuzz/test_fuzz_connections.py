@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes over a link between nodes: messages, damaged ones, and the text of shells before the first."""
+"""What comes over a connection between nodes: messages, damaged ones, and the text of shells before the first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from hypothesis import strategies as st
 
 from keepstep.supervise.nodes import messages
-from keepstep.supervise.nodes.wire import Lines
+from keepstep.supervise.nodes.connection.framing import Lines
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, target
 
 KINDS = sorted(messages._KINDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's link to the leader: over the network, or over the pipes that ssh gives it."""
+"""An agent's connection to the leader: over the network, or over the pipes that ssh gives it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import time
 from typing import Any
 
 from keepstep.cluster.address import joined
-from keepstep.supervise.nodes.link import CLOSED_HERE, CannotConnect, Event, Got, LinkLost, Lost, Stranger
-from keepstep.supervise.nodes.loop import Loop
+from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection, Stranger
+from keepstep.supervise.nodes.connection.secret import Secret
+from keepstep.supervise.nodes.connection.thread import ConnectionThread, QueuedConnection
+from keepstep.supervise.nodes.connection.tls import contexts
+from keepstep.supervise.nodes.connection.transport import PipeTransport, TlsTransport, keep_short, tune
 from keepstep.supervise.nodes.messages import Message
-from keepstep.supervise.nodes.queues import Inbox
-from keepstep.supervise.nodes.secret import Secret
-from keepstep.supervise.nodes.tls import contexts
-from keepstep.supervise.nodes.wire import PipeChannel, TlsChannel, Wire, keep_short, tune
 
 SHORTEST_TRY_S = 0.2
 
 
-def connect(secret: Secret, host: str, port: int, timeout_s: float, *, handshake_s: float | None = None) -> LoopLink:
-    """A link to the leader at this address. Raises :class:`CannotConnect` within ``timeout_s`` or little more.
+def connect(
+    secret: Secret, host: str, port: int, timeout_s: float, *, handshake_s: float | None = None
+) -> ThreadedConnection:
+    """A connection to the leader at this address. Raises :class:`CannotConnect` within ``timeout_s`` or little more.
 
     ``handshake_s``: for a leader's machine that has taken the connection, while its process is too busy to greet. More
     connections would make that worse.
@@ -43,61 +44,44 @@ def connect(secret: Secret, host: str, port: int, timeout_s: float, *, handshake
             raise _no_handshake(error, where, max(handshake_s or 0.0, timeout_s)) from None
         raise
     secured.setblocking(False)
-    return LoopLink(Wire(0, TlsChannel(secured), plain_address(secured.getpeername())))
+    return ThreadedConnection(QueuedConnection(0, TlsTransport(secured), plain_address(secured.getpeername())))
 
 
-def over_pipe(read_fd: int, write_fd: int, peer: str) -> LoopLink:
-    """A link over pipes, such as ssh's stdin and stdout. It owns both from now on, and makes them non-blocking.
+def over_pipe(read_fd: int, write_fd: int, peer: str) -> ThreadedConnection:
+    """A connection over pipes, such as ssh's stdin and stdout. It owns both from now on, and makes them non-blocking.
 
     Text that a shell prints before the other side's first message is skipped.
     """
-    return LoopLink(Wire(0, PipeChannel(read_fd, write_fd), peer, may_stray=True))
+    return ThreadedConnection(QueuedConnection(0, PipeTransport(read_fd, write_fd), peer, may_stray=True))
 
 
-class LoopLink:
-    """One connection with a thread of its own."""
+class ThreadedConnection(Connection):
+    """A connection with a thread of its own."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._inbox: Inbox[Event] = Inbox()
-        self._loop = Loop(self._inbox, "keepstep link")
-        self._loop.add(wire)
-        self._loop.start()
-        self._closed = False
-
-    @property
-    def peer(self) -> str:
-        return self._wire.peer
+    def __init__(self, connection: QueuedConnection) -> None:
+        super().__init__(connection.peer)
+        self._connection = connection
+        self._thread = ConnectionThread(self._inbox, "keepstep connection")
+        self._thread.add(connection)
+        self._thread.start()
 
     @property
     def queued(self) -> int:
-        return self._wire.queued
+        return self._connection.queued
 
     @property
     def stuck(self) -> bool:
-        with self._wire.lock:
-            return self._wire.gone or self._wire.channel.unacknowledged() > 0
+        with self._connection.lock:
+            return self._connection.gone or self._connection.transport.unacknowledged() > 0
 
     def send(self, message: Message) -> None:
-        self._loop.send(self._wire, message)
-
-    def receive(self, timeout_s: float) -> Message | None:
-        event = self._inbox.take(timeout_s)
-        if isinstance(event, Lost):
-            self._inbox.put(self._wire, event)  # the news stays
-            raise LinkLost(event.why)
-        if event is None and self._closed:
-            raise LinkLost(CLOSED_HERE)
-        return event.message if isinstance(event, Got) else None
-
-    def fileno(self) -> int:
-        return self._inbox.fileno()
+        self._thread.send(self._connection, message)
 
     def close(self, flush_s: float = 1.0) -> None:
         if self._closed:
             return
         self._closed = True
-        self._loop.close(flush_s)
+        self._thread.close(flush_s)
         self._inbox.close()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between machines whose network breaks: real TCP between network namespaces, cut by iptables.
+"""Connections between machines whose network breaks: real TCP between network namespaces, cut by iptables.
 
 All cuts happen at once, one per machine, because each takes its seconds.
 """
@@ -20,9 +20,13 @@ from typing import Any
 import pytest
 
 from keepstep.lab import hosts
-from keepstep.supervise.nodes import links, messages, secret
-from keepstep.supervise.nodes.wire import SILENT_S
-from tests.supervise.nodes.linking import SOON_S, beat, opened
+from keepstep.supervise.nodes import messages
+from keepstep.supervise.nodes.connection import secret
+from keepstep.supervise.nodes.connection.dial import connect
+from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection, ConnectionLost, Got, Lost
+from keepstep.supervise.nodes.connection.transport import SILENT_S
+from tests.supervise.nodes.connecting import SOON_S, beat, opened
 
 pytestmark = pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))
 
@@ -65,8 +69,8 @@ def on(machines: hosts.Hosts, host: int, action: Callable[[], Any]) -> Any:
 class Conversation:
     """An agent that beats, and what both sides saw of it."""
 
-    def __init__(self, name: str, link: links.Link, number: int) -> None:
-        self.name, self.link, self.number = name, link, number
+    def __init__(self, name: str, connection: Connection, number: int) -> None:
+        self.name, self.connection, self.number = name, connection, number
         self.sent = 0
         self.heard: list[int] = []
         self.arrived: list[tuple[float, int]] = []
@@ -80,20 +84,20 @@ class Conversation:
         try:
             while not self.quits.is_set():
                 if self.beats:
-                    self.link.send(beat(self.sent))
+                    self.connection.send(beat(self.sent))
                     self.sent += 1
-                answer = self.link.receive(EVERY_S)
+                answer = self.connection.receive(EVERY_S)
                 while isinstance(answer, messages.Heard):
                     self.heard.append(answer.number)
-                    answer = self.link.receive(0)
-        except links.LinkLost as error:
+                    answer = self.connection.receive(0)
+        except ConnectionLost as error:
             self.lost_here = time.monotonic(), str(error)
 
 
 class Leader:
     """Answers every beat, and notes when it came."""
 
-    def __init__(self, hub: links.Hub) -> None:
+    def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.talks: dict[int, Conversation] = {}
         self.thread = threading.Thread(target=self._answer, daemon=True)
@@ -104,11 +108,11 @@ class Leader:
         try:
             while not self.quits.is_set():
                 event = self.hub.receive(0.05)
-                if isinstance(event, links.Lost):
-                    self.talks[event.link].lost_there = time.monotonic(), event.why
-                elif isinstance(event, links.Got) and isinstance(event.message, messages.Beat):
-                    self.talks[event.link].arrived.append((time.monotonic(), event.message.number))
-                    self.hub.send(event.link, messages.Heard(number=event.message.number))
+                if isinstance(event, Lost):
+                    self.talks[event.connection].lost_there = time.monotonic(), event.why
+                elif isinstance(event, Got) and isinstance(event.message, messages.Beat):
+                    self.talks[event.connection].arrived.append((time.monotonic(), event.message.number))
+                    self.hub.send(event.connection, messages.Heard(number=event.message.number))
         except BaseException as error:
             self.broken.put(error)
 
@@ -138,15 +142,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with contextlib.ExitStack() as stack:
         machines = hosts.Hosts(len(HOSTS) + 1, folder, dict(os.environ))
         stack.callback(machines.close)
-        hub = on(machines, 0, lambda: links.Hub(known, None, None))
+        hub = on(machines, 0, lambda: Hub(known, None, None))
         stack.callback(hub.close, 0)
         leader, talks = Leader(hub), {}
         for host, name in enumerate(HOSTS, 1):
-            link = on(machines, host, lambda: links.connect(known, hosts.address(0), hub.address[1], SOON_S))
-            stack.callback(link.close, 0)
+            connection = on(machines, host, lambda: connect(known, hosts.address(0), hub.address[1], SOON_S))
+            stack.callback(connection.close, 0)
             news = opened(hub)
             assert news.peer == hosts.address(host)
-            talks[name] = leader.talks[news.link] = Conversation(name, link, news.link)
+            talks[name] = leader.talks[news.connection] = Conversation(name, connection, news.connection)
         leader.thread.start()
         stack.callback(leader.thread.join, SOON_S)
         stack.callback(leader.quits.set)
@@ -223,9 +227,9 @@ def test_others_noticed_nothing(world: World) -> None:
 def test_a_host_that_does_not_answer_and_one_without_a_way_are_told_apart(world: World) -> None:
     unused = f"{hosts.NETWORK}.200"
     elsewhere = "203.0.113.1"
-    with pytest.raises(links.CannotConnect, match="did not answer within 0"):
-        on(world.machines, 1, lambda: links.connect(secret.make(), hosts.address(0), 9, 0.4))
-    with pytest.raises(links.CannotConnect, match="cannot be reached"):
-        on(world.machines, 8, lambda: links.connect(secret.make(), elsewhere, 9, 0.4))
-    with pytest.raises(links.CannotConnect, match=r"did not answer|cannot be reached"):
-        on(world.machines, 8, lambda: links.connect(secret.make(), unused, 9, 0.4))
+    with pytest.raises(CannotConnect, match="did not answer within 0"):
+        on(world.machines, 1, lambda: connect(secret.make(), hosts.address(0), 9, 0.4))
+    with pytest.raises(CannotConnect, match="cannot be reached"):
+        on(world.machines, 8, lambda: connect(secret.make(), elsewhere, 9, 0.4))
+    with pytest.raises(CannotConnect, match=r"did not answer|cannot be reached"):
+        on(world.machines, 8, lambda: connect(secret.make(), unused, 9, 0.4))

@@ -6,20 +6,27 @@ an HMAC of both under the token; the called one checks it and answers with one o
 anything of variable length before that. Every later message carries an HMAC over its place in the sequence, so nothing
 can be inserted. Messages are not encrypted: they hold what a report holds, and no secrets.
 
+Agents of a run prove their secret by TLS (`keepstep.supervise.nodes.connection`). The check cannot: it must run where
+nothing but keepstep is installed (TLS with a key of our own needs the cryptography package), and it measures the plain
+socket once both sides are known.
+
 The exchange must survive the very faults it looks for. Where full-size packets get lost, a large message would hang,
 so it is sent in small pieces, each acknowledged before the next.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
 import secrets
 import socket
 import struct
+import threading
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from keepstep.base import foreign_json
@@ -43,11 +50,11 @@ class BadMessage(ConnectionError):
     """The other side sent an invalid message."""
 
 
-class Channel:
+class ProvenConnection:
     """One connection whose other end has proved that it belongs to this check."""
 
-    def __init__(self, connection: socket.socket, key: bytes, *, called: bool) -> None:
-        self.socket = connection
+    def __init__(self, raw: socket.socket, key: bytes, *, called: bool) -> None:
+        self.socket = raw
         self._key = key
         self._sent = self._got = 0
         self._mine, self._theirs = (b"<", b">") if called else (b">", b"<")
@@ -122,54 +129,108 @@ def _unpacked(body: bytes) -> dict[str, Any]:
     return message
 
 
-def answer(connection: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Channel:
+def answer(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> ProvenConnection:
     """The side that was called. Raises :class:`Stranger`."""
     deadline = time.monotonic() + within
-    _prepare(connection)
+    _prepare(raw)
     mine = secrets.token_bytes(NONCE)
-    connection.settimeout(within)
-    connection.sendall(GREETING + mine)
-    told = _exactly(connection, NONCE + 32, deadline)
+    raw.settimeout(within)
+    raw.sendall(GREETING + mine)
+    told = _exactly(raw, NONCE + 32, deadline)
     theirs, proof = told[:NONCE], told[NONCE:]
     if not hmac.compare_digest(proof, hmac.digest(token, b"caller" + mine + theirs, "sha256")):
         raise Stranger("the caller does not know the token")
-    connection.sendall(hmac.digest(token, b"called" + theirs + mine, "sha256"))
-    return Channel(connection, hmac.digest(token, b"key" + mine + theirs, "sha256"), called=True)
+    raw.sendall(hmac.digest(token, b"called" + theirs + mine, "sha256"))
+    return ProvenConnection(raw, hmac.digest(token, b"key" + mine + theirs, "sha256"), called=True)
 
 
-def call(connection: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Channel:
+def call(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> ProvenConnection:
     """The calling side, on an open connection. Raises :class:`Stranger`, or ``OSError`` if it breaks."""
     deadline = time.monotonic() + within
-    _prepare(connection)
-    told = _exactly(connection, len(GREETING) + NONCE, deadline)
+    _prepare(raw)
+    told = _exactly(raw, len(GREETING) + NONCE, deadline)
     if not told.startswith(GREETING):
         raise Stranger("another program answered, not keepstep")
     theirs, mine = told[len(GREETING) :], secrets.token_bytes(NONCE)
-    connection.sendall(mine + hmac.digest(token, b"caller" + theirs + mine, "sha256"))
+    raw.sendall(mine + hmac.digest(token, b"caller" + theirs + mine, "sha256"))
     try:
-        proof = _exactly(connection, 32, deadline)
+        proof = _exactly(raw, 32, deadline)
     except ConnectionError as error:
         if error.errno is not None:
             raise  # the connection was cut
         raise Stranger("the check that answered has another token") from error
     if not hmac.compare_digest(proof, hmac.digest(token, b"called" + mine + theirs, "sha256")):
         raise Stranger("the check that answered does not know the token")
-    return Channel(connection, hmac.digest(token, b"key" + theirs + mine, "sha256"), called=False)
+    return ProvenConnection(raw, hmac.digest(token, b"key" + theirs + mine, "sha256"), called=False)
 
 
-def _prepare(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+class Listener:
+    """Takes connections on any number of sockets. Each is proved and served in a thread of its own."""
+
+    def __init__(self, token: bytes, serve: Callable[[ProvenConnection, str], bool], most: int) -> None:
+        """``serve`` gets the caller and its address, and says whether the connection stays open after that.
+
+        ``most``: so many are served at once; one more is closed.
+        """
+        self._token, self._serve, self._most = token, serve, most
+        self._listening: list[socket.socket] = []
+        self._served: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def add(self, listening: socket.socket) -> None:
+        self._listening.append(listening)
+        threading.Thread(target=self._accept, args=(listening,), daemon=True).start()
+
+    def close(self) -> None:
+        """Close every socket, and every connection that is being served."""
+        with self._lock:
+            self._closed = True
+            sockets = [*self._listening, *self._served]
+        for each in sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                raw, address = listening.accept()
+            except OSError:
+                return
+            with self._lock:
+                if self._closed or len(self._served) >= self._most:
+                    raw.close()
+                    continue
+                self._served.add(raw)
+            threading.Thread(target=self._talk, args=(raw, str(address[0])), daemon=True).start()
+
+    def _talk(self, raw: socket.socket, address: str) -> None:
+        stays = False
+        try:
+            stays = self._serve(answer(raw, self._token), address)
+        except (OSError, ValueError, TypeError, KeyError):
+            pass  # the caller notices and reports it
+        finally:
+            with self._lock:
+                self._served.discard(raw)
+            if not stays:
+                raw.close()
+
+
+def _prepare(raw: socket.socket) -> None:
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
+def _exactly(raw: socket.socket, size: int, deadline: float) -> bytes:
     found = b""
     while len(found) < size:
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        data = connection.recv(size - len(found))
+        raw.settimeout(max(0.001, deadline - time.monotonic()))
+        data = raw.recv(size - len(found))
         if not data:
             raise ConnectionResetError("the other side closed the connection")
         found += data

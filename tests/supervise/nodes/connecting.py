@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links of every kind for tests, with both ends as links, whatever the leader's end is in reality."""
+"""Connections of every kind for tests, with both ends as connections, whatever the leader's end is in reality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from keepstep.supervise.nodes import links, messages, secret, tls
+from keepstep.supervise.nodes import messages
+from keepstep.supervise.nodes.connection import secret, tls
+from keepstep.supervise.nodes.connection.dial import connect, over_pipe
+from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.connection.in_memory import pair
+from keepstep.supervise.nodes.connection.interface import Connection, ConnectionLost, Got, Lost, Opened
 
 SOON_S = 20.0
 """Far more than anything here takes on a busy machine."""
@@ -21,25 +26,21 @@ SOON_S = 20.0
 
 @dataclass
 class LeadersEnd:
-    """One link of a hub, as if the hub had no others."""
+    """One connection of a hub, as if the hub had no others."""
 
-    hub: links.Hub
+    hub: Hub
     number: int
     peer: str
 
-    @property
-    def queued(self) -> int:
-        return self.hub.queued(self.number)
-
     def send(self, message: messages.Message) -> None:
         if not self.hub.send(self.number, message):
-            raise links.LinkLost("the hub says so")
+            raise ConnectionLost("the hub says so")
 
     def receive(self, timeout_s: float) -> messages.Message | None:
         event = self.hub.receive(timeout_s)
-        if isinstance(event, links.Lost):
-            raise links.LinkLost(event.why)
-        return event.message if isinstance(event, links.Got) else None
+        if isinstance(event, Lost):
+            raise ConnectionLost(event.why)
+        return event.message if isinstance(event, Got) else None
 
     def fileno(self) -> int:
         return self.hub.fileno()
@@ -49,68 +50,68 @@ class LeadersEnd:
 
 
 @contextlib.contextmanager
-def hub_with(host: str | None = "127.0.0.1") -> Iterator[tuple[links.Hub, secret.Secret]]:
+def hub_with(host: str | None = "127.0.0.1") -> Iterator[tuple[Hub, secret.Secret]]:
     known = secret.make()
-    hub = links.Hub(known, host, None)
+    hub = Hub(known, host, None)
     try:
         yield hub, known
     finally:
         hub.close(0)
 
 
-def opened(hub: links.Hub) -> links.Opened:
+def opened(hub: Hub) -> Opened:
     event = hub.receive(SOON_S)
-    assert isinstance(event, links.Opened), event
+    assert isinstance(event, Opened), event
     return event
 
 
 @contextlib.contextmanager
-def memory() -> Iterator[tuple[links.Link, links.Link]]:
-    agent, leader = links.pair()
+def memory() -> Iterator[tuple[Connection, Connection]]:
+    agent, leader = pair()
     yield agent, leader
     agent.close()
     leader.close()
 
 
 @contextlib.contextmanager
-def local() -> Iterator[tuple[links.Link, links.Link]]:
+def local() -> Iterator[tuple[Connection, Connection]]:
     with hub_with() as (hub, _):
         agent = hub.local()
         news = opened(hub)
-        yield agent, LeadersEnd(hub, news.link, news.peer)
+        yield agent, LeadersEnd(hub, news.connection, news.peer)
         agent.close()
 
 
 @contextlib.contextmanager
-def network(host: str) -> Iterator[tuple[links.Link, links.Link]]:
+def network(host: str) -> Iterator[tuple[Connection, Connection]]:
     with hub_with(host) as (hub, known):
-        agent = links.connect(known, host, hub.address[1], SOON_S)
+        agent = connect(known, host, hub.address[1], SOON_S)
         news = opened(hub)
-        yield agent, LeadersEnd(hub, news.link, news.peer)
+        yield agent, LeadersEnd(hub, news.connection, news.peer)
         agent.close(0)
 
 
 @contextlib.contextmanager
-def pipes() -> Iterator[tuple[links.Link, links.Link]]:
+def pipes() -> Iterator[tuple[Connection, Connection]]:
     (there_in, here_out), (here_in, there_out) = os.pipe(), os.pipe()
-    agent, leader = links.over_pipe(there_in, there_out, "node-0"), links.over_pipe(here_in, here_out, "node-1")
+    agent, leader = over_pipe(there_in, there_out, "node-0"), over_pipe(here_in, here_out, "node-1")
     yield agent, leader
     agent.close(0)
     leader.close(0)
 
 
 @contextlib.contextmanager
-def hub_over_pipes() -> Iterator[tuple[links.Link, links.Link]]:
+def hub_over_pipes() -> Iterator[tuple[Connection, Connection]]:
     (there_in, here_out), (here_in, there_out) = os.pipe(), os.pipe()
     with hub_with() as (hub, _):
-        agent = links.over_pipe(there_in, there_out, "node-0")
+        agent = over_pipe(there_in, there_out, "node-0")
         number = hub.over_pipe(here_in, here_out, "node-1")
-        assert opened(hub) == links.Opened(number, "node-1")
+        assert opened(hub) == Opened(number, "node-1")
         yield agent, LeadersEnd(hub, number, "node-1")
         agent.close(0)
 
 
-Both = Callable[[], "contextlib.AbstractContextManager[tuple[links.Link, links.Link]]"]
+Both = Callable[[], "contextlib.AbstractContextManager[tuple[Connection, Connection]]"]
 KINDS: dict[str, Both] = {
     "memory": memory,
     "local": local,
@@ -137,26 +138,26 @@ def hello() -> messages.Hello:
     )
 
 
-def received(link: links.Link) -> messages.Message:
-    found = link.receive(SOON_S)
+def received(connection: Connection) -> messages.Message:
+    found = connection.receive(SOON_S)
     assert found is not None, "nothing came"
     return found
 
 
-def why_lost(link: links.Link) -> str:
-    """Wait until the link is lost; everything before is thrown away."""
+def why_lost(connection: Connection) -> str:
+    """Wait until the connection is lost; everything before is thrown away."""
     ends = time.monotonic() + SOON_S
     while time.monotonic() < ends:
         try:
-            link.receive(SOON_S)
-        except links.LinkLost as error:
+            connection.receive(SOON_S)
+        except ConnectionLost as error:
             return str(error)
-    raise AssertionError("the link was not lost")
+    raise AssertionError("the connection was not lost")
 
 
-def readable(link: links.Link | links.Hub, timeout_s: float = 0.0) -> bool:
+def readable(connection: Connection | Hub, timeout_s: float = 0.0) -> bool:
     poll = select.poll()
-    poll.register(link.fileno(), select.POLLIN)
+    poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
 
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
+from keepstep.supervise.nodes.connection.queue import Inbox, Source
 from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Collected, Ended, Message, Parcel, Start, encode
 
 MOST_QUEUED = 32 << 20
@@ -16,7 +16,7 @@ CUT_OFF = "it was cut off, because it did not read"
 NOT_READ = "the other side does not read: {0:.0f} MB wait for it"
 
 
-class LinkLost(Exception):
+class ConnectionLost(Exception):
     """The connection is gone; the text says why."""
 
 
@@ -32,39 +32,11 @@ class CannotListen(Exception):
     """The leader cannot be reached at this address; the text says why."""
 
 
-class Link(Protocol):
-    """One side of a connection. Messages keep their order, except that evidence lets all others pass."""
-
-    @property
-    def peer(self) -> str:
-        """The address of the other side, without a port."""
-
-    @property
-    def queued(self) -> int:
-        """Bytes that wait to be sent. Senders of much evidence look at it, and wait while it is large."""
-
-    @property
-    def stuck(self) -> bool:
-        """Whether bytes that were sent may not have reached the other machine, as far as the kernel knows."""
-
-    def send(self, message: Message) -> None:
-        """Queue a message; never waits. Raises :class:`LinkLost` if the link is gone, or lost by this."""
-
-    def receive(self, timeout_s: float) -> Message | None:
-        """The next message; None if none came in time. Raises :class:`LinkLost` once all that came was received."""
-
-    def fileno(self) -> int:
-        """Polls readable while a message, or the news that the link is lost, can be received."""
-
-    def close(self, flush_s: float = 1.0) -> None:
-        """End it. What was sent before still leaves, if the other side takes it within ``flush_s``."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Somebody who knows the secret has connected to the hub."""
 
-    link: int
+    connection: int
     peer: str
 
 
@@ -72,15 +44,15 @@ class Opened:
 class Got:
     """A message has come."""
 
-    link: int
+    connection: int
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A link of the hub is gone. Nothing more comes from it, and its number is not used again."""
+    """A connection of the hub is gone. Nothing more comes from it, and its number is not used again."""
 
-    link: int
+    connection: int
     why: str
 
 
@@ -95,6 +67,48 @@ class TurnedAway:
 Event = Opened | Got | Lost | TurnedAway
 
 
+class Connection:
+    """An agent's side of a connection. Messages keep their order, except that evidence lets all others pass."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        """The address of the other side, without a port."""
+        self._inbox: Inbox[Event] = Inbox()
+        self._closed = False
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait to be sent. Senders of much evidence look at it, and wait while it is large."""
+        raise NotImplementedError
+
+    @property
+    def stuck(self) -> bool:
+        """Whether bytes that were sent may not have reached the other machine, as far as the kernel knows."""
+        raise NotImplementedError
+
+    def send(self, message: Message) -> None:
+        """Queue a message; never waits. Raises :class:`ConnectionLost` if the connection is gone, or lost by this."""
+        raise NotImplementedError
+
+    def close(self, flush_s: float = 1.0) -> None:
+        """End it. What was sent before still leaves, if the other side takes it within ``flush_s``."""
+        raise NotImplementedError
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """The next message; None if none came in time. Raises :class:`ConnectionLost` once all that came was taken."""
+        event = self._inbox.take(timeout_s)
+        if isinstance(event, Lost):
+            self._inbox.put(Source(), event)  # the news stays
+            raise ConnectionLost(event.why)
+        if event is None and self._closed:
+            raise ConnectionLost(CLOSED_HERE)
+        return event.message if isinstance(event, Got) else None
+
+    def fileno(self) -> int:
+        """Polls readable while a message, or the news that the connection is lost, can be received."""
+        return self._inbox.fileno()
+
+
 def evidence(message: Message) -> bool:
     """Whether this message lets others pass: a parcel, or one that says that all parcels before it were sent.
 
@@ -104,7 +118,7 @@ def evidence(message: Message) -> bool:
 
 
 def encoded(message: Message) -> bytes:
-    """The line of a message that is not too large for any link."""
+    """The line of a message that is not too large for any connection."""
     global _start
     if _start is not None and _start[0] is message:
         return _start[1]

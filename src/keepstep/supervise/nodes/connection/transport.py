@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection as the loop sees it: bytes in and out without waiting, lines, and what waits to be written."""
+"""What carries a connection: TLS over TCP, or pipes. Bytes in and out without waiting, and why they stop."""
 
 from __future__ import annotations
 
-import array
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 import ssl
 import stat
-import termios
-import threading
 from typing import Protocol
 
-from keepstep.supervise.nodes.link import CLOSED_THERE, CannotConnect
-from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Hello, Message, Refused, Welcome, decode
-from keepstep.supervise.nodes.queues import Lanes, Source
+from keepstep.sources.host.interfaces import unacknowledged
+from keepstep.supervise.nodes.connection.interface import CLOSED_THERE, CannotConnect
 
 PIECE = 64 << 10
-MOST_STRAY = 64 << 10
-"""Bytes of other text before the first message on a pipe, such as a banner that a shell's start-up file prints."""
 SILENT_S = 8.0
 """How long data may stay unacknowledged. As long as a lease: after that the node's ranks end anyway."""
 UNSENT = 128 << 10
@@ -30,7 +23,7 @@ UNREAD = 256 << 10
 """Bytes that the kernel holds for a process that is slow to read."""
 
 
-class Channel(Protocol):
+class Transport(Protocol):
     """Bytes in and out, without waiting. Every method may raise ``OSError``."""
 
     @property
@@ -56,7 +49,7 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-class TlsChannel:
+class TlsTransport:
     """A TCP connection with TLS."""
 
     def __init__(self, connection: ssl.SSLSocket) -> None:
@@ -102,10 +95,7 @@ class TlsChannel:
         return socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
 
     def unacknowledged(self) -> int:
-        held = array.array("i", [1])
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(self.write_fd, termios.TIOCOUTQ, held)
-        return held[0]
+        return unacknowledged(self._socket, 1)
 
     def end_writing(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)  # what is read from now on is not decrypted any more, nor looked at
@@ -114,14 +104,14 @@ class TlsChannel:
         self._socket.close()
 
 
-class PipeChannel:
+class PipeTransport:
     """Two pipes, or one socket: what ssh gives a program as its stdin and stdout."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         for each in (read_fd, write_fd):
             mode = os.fstat(each).st_mode
             if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(each)):
-                raise CannotConnect("a link needs pipes as its stdin and stdout, not files or /dev/null")
+                raise CannotConnect("a connection needs pipes as its stdin and stdout, not files or /dev/null")
         self.read_fd, self.write_fd = read_fd, write_fd
         self._open = {read_fd, write_fd}
         for each in self._open:
@@ -153,116 +143,6 @@ class PipeChannel:
     def close(self) -> None:
         while self._open:
             os.close(self._open.pop())
-
-
-class Lines:
-    """Bytes as they come, and the messages in them."""
-
-    def __init__(self, *, may_stray: bool = False) -> None:
-        self._rest = bytearray()
-        self._looked = 0
-        self._may_stray = may_stray
-        self._stray = b""
-        self._skipped = 0
-        self.wrong: str | None = None
-        """Why nothing more can be read."""
-
-    def feed(self, data: bytes) -> list[tuple[Message, int]]:
-        """The messages that are complete now, with their sizes."""
-        self._rest += data
-        found = []
-        while self.wrong is None:
-            end = self._rest.find(b"\n", self._looked)
-            if end < 0:
-                self._looked = len(self._rest)
-                if self._looked > LARGEST:
-                    self.wrong = f"the other side sent a line of more than {LARGEST >> 20} MiB"
-                break
-            line = bytes(self._rest[: end + 1])
-            del self._rest[: end + 1]
-            self._looked = 0
-            message = self._opening(line) if self._may_stray else self._message(line)
-            if message is not None:
-                found.append((message, len(line)))
-        if self._may_stray and self._skipped + len(self._rest) > MOST_STRAY:
-            self._keep(bytes(self._rest[:400]))
-            self.wrong = f"no agent answered within {MOST_STRAY >> 10} KiB of other text{self._said()}"
-        return found
-
-    def ended(self) -> str:
-        """Why there is no more, after the last byte."""
-        if self._may_stray:
-            self._keep(bytes(self._rest))
-            return f"the other side ended before an agent answered{self._said()}"
-        return f"{CLOSED_THERE} within a message" if self._rest else CLOSED_THERE
-
-    def _message(self, line: bytes) -> Message | None:
-        try:
-            return decode(line)
-        except BadMessage as error:
-            self.wrong = str(error)
-            return None
-
-    def _opening(self, line: bytes) -> Message | None:
-        start = line.find(b'{"kind":')  # text without a line end may come right before it
-        with contextlib.suppress(BadMessage):
-            message = decode(line[start:]) if start >= 0 else None
-            if isinstance(message, Hello | Welcome | Refused):
-                self._may_stray = False
-                return message
-        self._skipped += len(line)
-        self._keep(line)
-        return None
-
-    def _keep(self, text: bytes) -> None:
-        self._stray = (self._stray + text)[-400:]
-
-    def _said(self) -> str:
-        words = " ".join(self._stray.decode("utf-8", "replace").split())
-        return f"; it printed: {words[-200:].strip()}" if words else ""
-
-
-class Wire(Source):
-    """A connection with its queue. ``lock`` guards the channel and the queue; a system call under it never waits."""
-
-    def __init__(self, number: int, channel: Channel, peer: str, *, may_stray: bool = False) -> None:
-        self.number, self.channel, self.peer = number, channel, peer
-        self.lock = threading.Lock()
-        self.lines = Lines(may_stray=may_stray)
-        self.why: str | None = None
-        """Why nothing can be sent any more."""
-        self.gone = False
-        self.ending = False
-        """Nothing that comes is looked at any more."""
-        self.written = False
-        self.watched: dict[int, int] = {}
-        self._out: Lanes[memoryview] = Lanes()
-        self._current = memoryview(b"")
-
-    @property
-    def queued(self) -> int:
-        return self._out.size + len(self._current)
-
-    def add(self, line: bytes, *, evidence: bool) -> None:
-        self._out.add(memoryview(line), len(line), evidence=evidence)
-
-    def flush(self, most: int) -> None:
-        """Write what the other side takes, up to about ``most`` bytes."""
-        while most > 0:
-            if not self._current:
-                if not self._out:
-                    return
-                self._current, _ = self._out.take()
-            wrote = self.channel.write(self._current[:PIECE])
-            if not wrote:
-                return
-            self._current = self._current[wrote:]
-            most -= wrote
-
-    def drop(self) -> None:
-        """Forget what waits to be written."""
-        self._out.clear()
-        self._current = memoryview(b"")
 
 
 def words_for(error: OSError) -> str:
