@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.hooks import HEADING, INSIDE, PAIRS, SETTLING, STEPS
 from keepstep.guard.box_writer import Box
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 from keepstep.signals.blackbox import Kind
@@ -85,7 +85,7 @@ def contract_ms(ranks: int) -> float:
         meet = threading.Barrier(ranks)
         for session in sessions:
             session.open()
-            session.use_exchange(Folder(Path(folder) / "exchange"))
+            session.use_exchange(SharedFolder(Path(folder) / "exchange"))
 
         def side(session: Session) -> None:
             for _ in range(PLANS):

@@ -16,7 +16,6 @@ PACKAGE = ROOT / "src" / "keepstep"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"}
-LONGEST_FILE = 400
 
 
 def name_of(path: Path) -> str:
@@ -68,14 +67,6 @@ def test_every_file_begins_with_its_licence_and_says_what_it_is_for(path: Path) 
 def test_every_name_says_what_the_file_holds(path: Path) -> None:
     assert path.stem not in EMPTY_NAMES
     assert not EMPTY_NAMES & set(path.relative_to(PACKAGE).parts)
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_file_can_be_held_in_the_head(path: Path) -> None:
-    text = path.read_text()
-    lines = len(text.splitlines())
-    is_table = "\nSIGNATURES = " in text and "tools" in path.parts
-    assert is_table or lines <= LONGEST_FILE, f"{lines} lines: split it by subject"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -19,12 +19,7 @@ def test_the_demo_tells_the_whole_story(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples.demo.run", str(tmp_path / "demo")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in (
-        "2 processes are set up as worker:0",
-        "decision: restart",
-        "resumed from step-",
-        "worker 1: finished",
-    ):
+    for part in ("2 processes are set up as worker:0", "decision: restart", "resumed from step-", "worker 1: finished"):
         assert part in done.stdout + done.stderr, done.stdout + done.stderr
 
     (attempt,) = (tmp_path / "demo" / "runs").glob("*-demo/attempt-0")

@@ -10,11 +10,7 @@ __version__ = "0.1.0"
 
 __all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "shard"]
 
-_FUNCTIONS = {
-    "OutOfStep": "keepstep.errors",
-    "check_data": "keepstep.check.live",
-    "shard": "keepstep.feed.shard",
-}
+_FUNCTIONS = {"OutOfStep": "keepstep.errors", "check_data": "keepstep.check.live", "shard": "keepstep.feed.shard"}
 
 
 def __getattr__(name: str) -> Any:

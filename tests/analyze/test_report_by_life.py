@@ -60,8 +60,7 @@ def test_a_process_of_the_life_before_may_hold_the_port() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "cause"),
-    [("pod_restarted_alone", "hardware.gpu_fault_xid_ecc"), ("one_endpoint", "network.port_in_use")],
+    ("case", "cause"), [("pod_restarted_alone", "hardware.gpu_fault_xid_ecc"), ("one_endpoint", "network.port_in_use")]
 )
 def test_one_life_stays_one(case: str, cause: str) -> None:
     """A member that restarts alone, and two jobs at the same time, begin no new life of a run."""

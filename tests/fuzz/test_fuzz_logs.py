@@ -26,7 +26,7 @@ from keepstep.render.excerpt import surroundings
 from keepstep.render.html import render_html
 from keepstep.render.json import render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 from tests.fuzz.fuzzing import NUMBERS, SECONDS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.render.made_reports import out_of_memory
 
@@ -74,7 +74,7 @@ def a_line() -> st.SearchStrategy[bytes]:
     )
 
 
-def every_form(report: Report, files: Sequence[Left]) -> None:
+def every_form(report: Report, files: Sequence[LeftFile]) -> None:
     """Nothing raises, and nothing that acts comes out."""
     report = redacted(report)
     page = render_html(report, surroundings(report, files))
@@ -91,7 +91,7 @@ def every_form(report: Report, files: Sequence[Left]) -> None:
 )
 def test_logs(one: list[bytes], other: list[bytes], name: str) -> None:
     files = [
-        Left(None, label, FileKind.LOG, len(data), None, data)
+        LeftFile(None, label, FileKind.LOG, len(data), None, data)
         for label, data in (("rank0.log", b"\n".join(one)), (f"rank1{name}.log", b"\n".join(other)))
     ]
     explained = explain_paths([], more=files)
@@ -108,7 +108,7 @@ def test_reports_and_bundles_with_any_text_in_every_field(text: str) -> None:
         out = write_bundle(
             report,
             [e for finding in report.findings for e in finding.evidence],
-            [Left(None, f"rank3{text}.log", FileKind.LOG, len(data), None, data)],
+            [LeftFile(None, f"rank3{text}.log", FileKind.LOG, len(data), None, data)],
             Path(folder) / "b.tar.gz",
         )
         with tarfile.open(fileobj=io.BytesIO(out.read_bytes())) as bundle:

@@ -27,7 +27,7 @@ from keepstep.render.json import dumps
 from keepstep.render.terminal import render_terminal
 from keepstep.rules import builtin_rules
 from keepstep.signals import blackbox
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 from keepstep.sources.recorded.line_arrivals import with_arrivals
 from keepstep.sources.recorded.memory_series import read_metrics
 from keepstep.sources.recorded.own_records import read_own
@@ -81,7 +81,7 @@ def test_black_boxes(one: bytes, other: bytes) -> None:
         left = []
         for name, data in (("a.box", one), ("b.box", other)):
             (Path(folder) / name).write_bytes(data)
-            left.append(Left(Path(folder) / name, name, FileKind.BLACK_BOX, len(data)))
+            left.append(LeftFile(Path(folder) / name, name, FileKind.BLACK_BOX, len(data)))
         report_of(read_own(left)[0])
 
 
@@ -133,7 +133,7 @@ def test_notes(notes: list[Any], last: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rank0-7.notes.jsonl"
         path.write_text("".join(as_json(each) + "\n" for each in notes) + last, errors="replace")
-        report_of(read_own([Left(path, path.name, FileKind.NOTES)])[0])
+        report_of(read_own([LeftFile(path, path.name, FileKind.NOTES)])[0])
         told = Told(Path(folder))
         told.read(1.0)
 
@@ -159,7 +159,7 @@ def test_metrics(damage: list[Any], rise: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "metrics.jsonl"
         path.write_text("".join(as_json(each) + "\n" for each in [*whole, *damage, *whole]), errors="replace")
-        report_of(read_metrics([Left(path, path.name, FileKind.METRICS)])[0])
+        report_of(read_metrics([LeftFile(path, path.name, FileKind.METRICS)])[0])
 
 
 ARRIVED: Any = {
@@ -175,7 +175,7 @@ def test_arrivals(found: Any) -> None:
         log.write_text("a\nb\nc\n")
         marks.write_text(as_json(found), errors="replace")
         seen = [Evidence(fact=next(iter(fact_types().values())), origin=Origin(source="rank0.log", line=2))]  # type: ignore[arg-type]
-        with_arrivals(seen, [Left(marks, marks.name, FileKind.ARRIVALS)], [Left(log, log.name, FileKind.LOG)])
+        with_arrivals(seen, [LeftFile(marks, marks.name, FileKind.ARRIVALS)], [LeftFile(log, log.name, FileKind.LOG)])
 
 
 ATTEMPTS: Any = [

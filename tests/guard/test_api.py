@@ -16,7 +16,7 @@ import pytest
 from keepstep.errors import OutOfStep
 from keepstep.guard.api import Guard
 from keepstep.guard.batches.batch_contract import leaves
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 from keepstep.signals import blackbox
@@ -218,7 +218,7 @@ def test_rank_0_writes_down_what_other_hosts_tell(tmp_path: Path) -> None:
         env = {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path / f"host{rank}"), "KEEPSTEP_COMPANION": "off"}
         session = Session(Identity(rank=rank, world=2), env)
         session.open()
-        session.use_exchange(Folder(tmp_path / "exchange"))
+        session.use_exchange(SharedFolder(tmp_path / "exchange"))
         sessions.append(session)
     fields = {"kind": "dtype", "part": "batch", "seen": "float64", "wanted": "float32"}
     sessions[1].note("BatchOdd", fields, "odd")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.guard.batches.batch_hashes import BETWEEN, PIECE, PIECES, Fed, content_of, digest_of
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.session import Session
 from tests.guard.test_contracts import guard_of
 
@@ -23,7 +23,7 @@ numpy = pytest.importorskip("numpy")
 def three(tmp_path: Path) -> list[Session]:
     guards = [guard_of(rank, 3, tmp_path) for rank in range(3)]
     for guard in guards:
-        guard.use_exchange(Folder(tmp_path / "exchange"))
+        guard.use_exchange(SharedFolder(tmp_path / "exchange"))
     return guards
 
 

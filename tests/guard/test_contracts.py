@@ -12,8 +12,8 @@ import pytest
 
 from keepstep.analyze.why import explain_paths
 from keepstep.errors import OutOfStep
-from keepstep.guard.agree.contract import LEAST_S, MOST_S, PATIENCE_S, Patience
-from keepstep.guard.exchange import Folder
+from keepstep.guard.agree.contract import LEAST_S, MOST_S, PATIENCE_S, WaitBudget
+from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 from keepstep.signals.contracts import KEPT, UNKNOWN, WHERE, differences, lines
@@ -48,7 +48,7 @@ def all_agree(
 def three(tmp_path: Path) -> list[Session]:
     guards = [guard_of(rank, 3, tmp_path) for rank in range(3)]
     for guard in guards:
-        guard.use_exchange(Folder(tmp_path / "exchange"))
+        guard.use_exchange(SharedFolder(tmp_path / "exchange"))
     return guards
 
 
@@ -106,7 +106,7 @@ def test_many_contracts_that_nobody_answers_do_not_hold_a_rank_longer_than_one(t
 
 
 def test_patience_is_spent_over_all_contracts_and_renewed_by_answers_in_training() -> None:
-    patience = Patience()
+    patience = WaitBudget()
     patience.waited(4.0, answered=True)
     patience.waited(4.0, answered=False)
     assert patience.left(0, None) == PATIENCE_S - 8.0

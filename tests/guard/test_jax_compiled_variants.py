@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from keepstep.guard.adapters.jax.compiled_variants import Function, Kin, Variant
-from keepstep.guard.adapters.jax.program_contracts import Program
+from keepstep.guard.adapters.jax.program_contracts import JaxProgram
 
 
 class Array:
@@ -22,7 +22,7 @@ def flat(tree: Any) -> list[Any]:
 
 
 def variant(collective: bool, name: str = "mean") -> Variant:
-    return Variant(Function(name, 1, Program(name, spans=True)), collective)
+    return Variant(Function(name, 1, JaxProgram(name, spans=True)), collective)
 
 
 def kin() -> tuple[Kin, list[int]]:

@@ -13,14 +13,14 @@ import pytest
 
 from keepstep.analyze.why import explain_paths
 from keepstep.guard.agree.run_folder import CommonFolder, claim, move, read_card
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.model.facts.guard import RankDoing
 
 RANK = """
 import os, sys, time
 from pathlib import Path
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 
@@ -28,7 +28,7 @@ rank, exchange, job = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 session = Session(Identity(job=job), {"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off"})
 session.open()
 session.world_formed(2, rank, "torch")
-session.use_exchange(Folder(exchange))
+session.use_exchange(SharedFolder(exchange))
 for _ in range(3):
     session.step_done()
 (exchange / f"here-{rank}").touch()
@@ -123,7 +123,7 @@ def test_a_living_rank_of_the_same_cluster_is_joined(tmp_path: Path, monkeypatch
 def test_a_host_that_does_not_see_the_folder_of_rank_0_takes_its_name(tmp_path: Path) -> None:
     own = tmp_path / "b" / "train-1"
     own.mkdir(parents=True)
-    exchange = Folder(tmp_path / "x")
+    exchange = SharedFolder(tmp_path / "x")
     far = tmp_path / "a" / "train-0"
     far.mkdir(parents=True)
     CommonFolder(exchange, Identity(rank=0, world=2), far, moves=True).tell()

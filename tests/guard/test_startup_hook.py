@@ -49,12 +49,12 @@ def test_the_hook_is_installed() -> None:
 @pytest.mark.parametrize("off", [{}, {"KEEPSTEP": "off"}, {"KEEPSTEP": ""}, {"KEEPSTEP": "0"}])
 def test_nothing_is_loaded_when_off(tmp_path: Path, off: dict[str, str]) -> None:
     found = ask("json.decoder", tmp_path, **off)
-    assert found["keepstep"] == [] and "Finder" not in found["finders"]  # type: ignore[operator]
+    assert found["keepstep"] == [] and "ImportFinder" not in found["finders"]  # type: ignore[operator]
 
 
 def test_a_program_without_a_framework_is_left_alone(tmp_path: Path) -> None:
     found = ask("json.decoder", tmp_path, KEEPSTEP="on", RANK="0", WORLD_SIZE="2")
-    assert found["finders"].count("Finder") == 1  # type: ignore[attr-defined]
+    assert found["finders"].count("ImportFinder") == 1  # type: ignore[attr-defined]
     assert set(found["keepstep"]) == {
         "keepstep",
         "keepstep.guard",

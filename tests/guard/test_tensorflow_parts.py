@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from keepstep.guard.adapters.tensorflow.counts import Shares
+from keepstep.guard.adapters.tensorflow.counts import EpochCounts
 from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
-from keepstep.guard.adapters.tensorflow.graphs import Seen, arguments, contract, read_graph, tensor_words
+from keepstep.guard.adapters.tensorflow.graphs import GraphContent, arguments, contract, read_graph, tensor_words
 from keepstep.guard.adapters.tensorflow.pace import late_rank
 from keepstep.guard.adapters.tensorflow.traced_functions import Traced
 
@@ -91,19 +91,19 @@ def test_functions_made_anew_each_time_are_told_as_that() -> None:
 
 
 def test_a_contract_lists_collectives_and_cuts_a_long_list_alike_on_all_ranks() -> None:
-    few = contract(Seen(["all-reduce (add) of float32[8] over 2"]), "train_step")
+    few = contract(GraphContent(["all-reduce (add) of float32[8] over 2"]), "train_step")
     assert few == {
         "next": "function with 1 collective named train_step",
         "collective 1": "all-reduce (add) of float32[8] over 2",
     }
     many, other = (
-        Seen([f"all-reduce of float32[{n}]" for n in range(1000)]),
-        Seen([f"all-reduce of float32[{n}]" for n in range(999)]),
+        GraphContent([f"all-reduce of float32[{n}]" for n in range(1000)]),
+        GraphContent([f"all-reduce of float32[{n}]" for n in range(999)]),
     )
     assert len(contract(many, "f")) < 400
     assert (
         contract(many, "f")["all collectives"]
-        != contract(Seen([*other.collectives, "broadcast"]), "f")["all collectives"]
+        != contract(GraphContent([*other.collectives, "broadcast"]), "f")["all collectives"]
     )
 
 
@@ -123,7 +123,7 @@ def test_shapes_and_arguments_in_words() -> None:
 
 
 def test_epochs_count_only_steps_that_were_taken() -> None:
-    shares = Shares()
+    shares = EpochCounts()
     shares.end_epoch()
     shares.steps = 4
     shares.end_epoch()

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from keepstep.guard.adapters.torch.collectives import FORMS
-from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
+from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, BELOW, COLLECTIVE, Op, RankWord, mismatch
 from keepstep.guard.adapters.torch.compiling import what_changes
-from keepstep.guard.adapters.torch.pace import Round, late_rank
-from keepstep.signals.collective_history import Issued, packed, unpacked
+from keepstep.guard.adapters.torch.pace import late_rank
+from keepstep.signals.collective_history import TrailEntry, packed, unpacked
 
 
 def ops(*words: str, first: int = 1, gap: int = 1, running: bool = False) -> tuple[Op, ...]:
@@ -29,10 +29,10 @@ def word(
     sequence: int = 0,
     idle: bool = True,
     ends: tuple[tuple[int, int], ...] = (),
-) -> Word:
+) -> RankWord:
     issued = tuple(issued)
     number = sequence or max((op.sequence for op in issued), default=0)
-    return Word(
+    return RankWord(
         still_s=0.5,
         idle=idle,
         doing=doing,
@@ -43,7 +43,7 @@ def word(
     )
 
 
-def found(*words: Word) -> str | None:
+def found(*words: RankWord) -> str | None:
     told = mismatch(dict(enumerate(words)), "0", tuple(range(len(words))))
     return None if told is None else f"#{told.sequence} {told}"
 
@@ -68,10 +68,10 @@ def test_another_operation_type_or_size_under_one_number_is_a_mismatch() -> None
 
 
 def test_the_rank_that_decides_who_deviated_is_waited_for_but_not_long() -> None:
-    alike = [Issued(number, "all_reduce float32x2", "all_reduce float32[2]") for number in range(1, 9)]
-    sums = Word(still_s=0.1, trails={"0": (*alike, Issued(9, "all_gather 8 bytes", "all_gather float32[2]"))})
-    gathers = Word(still_s=0.1, trails={"0": (*alike, Issued(9, "reduce float32x2", "reduce float32[2]"))})
-    behind = Word(still_s=0.1, trails={"0": tuple(alike)})
+    alike = [TrailEntry(number, "all_reduce float32x2", "all_reduce float32[2]") for number in range(1, 9)]
+    sums = RankWord(still_s=0.1, trails={"0": (*alike, TrailEntry(9, "all_gather 8 bytes", "all_gather float32[2]"))})
+    gathers = RankWord(still_s=0.1, trails={"0": (*alike, TrailEntry(9, "reduce float32x2", "reduce float32[2]"))})
+    behind = RankWord(still_s=0.1, trails={"0": tuple(alike)})
     assert found(sums, gathers, behind) is None
     third = found(sums, gathers, gathers)
     assert third == "#9 operation: reduce float32[2] on ranks 1, 2 but all_gather float32[2] on rank 0"
@@ -129,7 +129,7 @@ def test_counts_at_the_ends_of_steps_tell_who_issued_one_more() -> None:
 
 def test_words_survive_the_way_to_the_other_rank() -> None:
     here = word(ops("barrier", running=True), ends=((1, 2),))
-    assert Word.from_dict(json.loads(json.dumps(here.to_dict()))) == here
+    assert RankWord.from_dict(json.loads(json.dumps(here.to_dict()))) == here
 
 
 def test_a_collective_fits_into_a_record_of_the_black_box() -> None:
@@ -151,19 +151,18 @@ def test_the_argument_that_keeps_changing_is_named_with_its_values() -> None:
 
 
 def test_the_rank_for_which_all_others_wait_is_late() -> None:
-    def rounds(*shares: float, steps: int = 20) -> dict[int, Round]:
-        return {rank: Round(1, share, steps, 0.1) for rank, share in enumerate(shares)}
+    def round_of(share: float, steps: int = 9, **more: float) -> dict[str, float]:
+        return {"share": share, "steps": steps, "step_s": 0.1, **more}
+
+    def rounds(*shares: float, steps: int = 20) -> dict[int, dict[str, float]]:
+        return {rank: round_of(share, steps) for rank, share in enumerate(shares)}
 
     assert late_rank(rounds(0.9, 0.05, 0.8), 3) == 1
     assert late_rank(rounds(0.9, 0.05), 3) is None, "not all have told"
     assert late_rank(rounds(0.9, 0.4, 0.05), 3) is None, "not all others wait"
     assert late_rank(rounds(0.3, 0.2), 2) is None
     assert late_rank(rounds(0.9, 0.05, steps=2), 2) is None, "it hardly moved: a pause is no pace"
-    waits = Round(1, 0.9, 9, 0.1, ready=0.1, crowding=10.0)
-    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=10.0)}, 2) is None, (
-        "it only lacks the processor"
-    )
-    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=1.0)}, 2) == 1
-    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.1, crowding=10.0)}, 2) == 1, (
-        "it sleeps: that is its own"
-    )
+    waits = round_of(0.9, ready=0.1, crowding=10.0)
+    assert late_rank({0: waits, 1: round_of(0.05, ready=0.9, crowding=10.0)}, 2) is None, "it only lacks the processor"
+    assert late_rank({0: waits, 1: round_of(0.05, ready=0.9, crowding=1.0)}, 2) == 1
+    assert late_rank({0: waits, 1: round_of(0.05, ready=0.1, crowding=10.0)}, 2) == 1, "it sleeps: that is its own"

@@ -86,8 +86,8 @@ import types
 from keepstep.guard.adapters.torch import attach as t, loaders as l, steps as s, collectives as c, models as m
 from keepstep.guard.adapters.torch import watch as w, saving as k
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
-l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = broken
-c.Collectives.begin = m._signature = w.Watch.tick = broken
+l.Loaders.got = l.Loaders.begun = s.TorchSteps.before = s.TorchSteps.after = broken
+c.Collectives.begin = m._signature = w.TorchWatch.tick = broken
 def other(state, module): k.hook(state, types.ModuleType("torch.serialization"))
 t.PARTS = tuple((name, part, other if part == "checkpoints" else hook) for name, part, hook in t.PARTS)
 """,

@@ -26,7 +26,7 @@ from keepstep.model.identity import MOST_RANKS, everyone
 from keepstep.parse.formats import flight_recorder, plain_pickle
 from keepstep.signals import blackbox
 from keepstep.sources.files import unpack
-from keepstep.sources.files.left_files import Chunks, FileKind, Left
+from keepstep.sources.files.left_files import Chunks, FileKind, LeftFile
 from keepstep.sources.recorded.memory_series import read_metrics
 from keepstep.sources.recorded.own_records import read_own
 from keepstep.store import run_folders
@@ -152,7 +152,7 @@ def test_a_file_that_unpacks_to_too_much_is_left_there_and_said(
     monkeypatch.setattr(unpack, "ALWAYS", 4 << 20)
     path = tmp_path / f"rank0.log.{how}"
     path.write_bytes(packed(how, b"step 1\n" + bytes(400 << 20) if how == "zst" else b"step 1\n" + b"a" * (64 << 20)))
-    left = Left(path, path.name, FileKind.LOG, path.stat().st_size)
+    left = LeftFile(path, path.name, FileKind.LOG, path.stat().st_size)
     before = most_megabytes()
     chunks = Chunks(left)
     read = sum(map(len, chunks))
@@ -227,7 +227,7 @@ def manifest(**wrong: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda value: repr(value)[:12])
 def test_a_manifest_with_a_wrong_type_is_passed_over_or_sound(wrong: Any, tmp_path: Path) -> None:
-    fields = [*run_folders.Manifest.__dataclass_fields__, "schema"]
+    fields = [*run_folders.RunManifest.__dataclass_fields__, "schema"]
     for field in fields:
         (tmp_path / run_folders.MANIFEST).write_text(json.dumps(manifest(**{field: wrong})), errors="replace")
         _is_sound(tmp_path)
@@ -310,7 +310,7 @@ def test_a_black_box_with_a_wrong_type_is_read_without_it(wrong: Any, tmp_path: 
     ):
         for name in ("a", "b"):
             (tmp_path / f"{name}.box").write_bytes(box(**{field: wrong}))
-        found, coverage = read_own(Left(path, path.name, FileKind.BLACK_BOX) for path in tmp_path.iterdir())
+        found, coverage = read_own(LeftFile(path, path.name, FileKind.BLACK_BOX) for path in tmp_path.iterdir())
         assert found and coverage, field
         for each in found:
             from_dict(to_dict(each))
@@ -326,7 +326,7 @@ def test_notes_and_metrics_with_a_wrong_type_are_counted_as_damaged_or_sound(wro
         {**good, "fields": {"port": wrong}},
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in notes), errors="replace")
-    left = Left(tmp_path / "a.jsonl", "a.jsonl", FileKind.NOTES)
+    left = LeftFile(tmp_path / "a.jsonl", "a.jsonl", FileKind.NOTES)
     found, coverage = read_own([left])
     assert found and [c.why for c in coverage] == ["damaged"]
 
@@ -343,7 +343,7 @@ def test_notes_and_metrics_with_a_wrong_type_are_counted_as_damaged_or_sound(wro
         {**fine, "memory": {"total": wrong, "available": wrong}},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in measured), errors="replace")
-    read_metrics([Left(tmp_path / "metrics.jsonl", "metrics.jsonl", FileKind.METRICS)])
+    read_metrics([LeftFile(tmp_path / "metrics.jsonl", "metrics.jsonl", FileKind.METRICS)])
 
 
 def test_numbers_of_a_fact_that_nothing_can_be_done_with_are_refused() -> None:

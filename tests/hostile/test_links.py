@@ -201,7 +201,7 @@ def test_folders_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
     try:
         found = find_files([folder])
         assert [Path(name).name for name in names(found)] == ["rank0.log"]
-        listed = run_folders.Listed(folder, run_folders.Manifest(name="x", command=[], cwd="/", began=0.0, ranks=1))
+        listed = run_folders.Listed(folder, run_folders.RunManifest(name="x", command=[], cwd="/", began=0.0, ranks=1))
         assert listed.size_bytes == len(CRASH)
     finally:
         subprocess.run(["rm", "-r", str(folder)], check=True)

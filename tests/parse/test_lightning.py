@@ -16,11 +16,7 @@ FURTHER = [
         WorldSizeConflict,
         {"expected": "[0, 1]", "seen": "[0]"},
     ),
-    (
-        "But your machine only has: [0]",
-        WorldSizeConflict,
-        {"seen": "[0]"},
-    ),
+    ("But your machine only has: [0]", WorldSizeConflict, {"seen": "[0]"}),
     (
         "RuntimeError: You set `--ntasks=2` in your SLURM bash script, but this variable is not supported. HINT: Use `--ntasks-per-node=2` instead.",
         WorldSizeConflict,
@@ -36,11 +32,7 @@ FURTHER = [
         RankVariableMissing,
         {"name": "JSM_NAMESPACE_SIZE"},
     ),
-    (
-        "MisconfigurationException: No supported gpu backend found!",
-        CudaMismatch,
-        {},
-    ),
+    ("MisconfigurationException: No supported gpu backend found!", CudaMismatch, {}),
     (
         "RuntimeError: Lightning can't create new processes if CUDA is already initialized. Did you manually",
         ForkOrThread,

@@ -20,7 +20,7 @@ from keepstep.parse.scan.knowledge import build, tables
 from keepstep.parse.scan.lines.block_lines import LONGEST_LINE
 from keepstep.parse.scan.lines.long_lines import NEAR
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.patience import PER_LINE_S, Patience
+from keepstep.parse.scan.patience import PER_LINE_S, LogPatience
 from keepstep.parse.scan.signature import signature
 from keepstep.sources.files.file_search import find_files
 from tools.slow_patterns import slower_than_usual
@@ -122,7 +122,7 @@ def test_a_word_that_comes_again_and_again_is_read_here_and_there_and_to_the_end
 
 def test_the_time_to_compile_a_pattern_is_not_the_lines() -> None:
     now = 0.0
-    patience = Patience(clock=lambda: now)
+    patience = LogPatience(clock=lambda: now)
     patience.begin(0)
     with patience.paused():
         now += 2 * PER_LINE_S

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.model.facts.network import (
-    TransportUsed,
-)
+from keepstep.model.facts.network import TransportUsed
 from keepstep.parse.tools.nccl.messages import BLOCKS
 from tests.parse.table_cases import facts_in
 

@@ -17,7 +17,7 @@ from keepstep.model.report import Verdict
 from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.lines.long_lines import NEAR
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.patience import PER_LINE_S, Patience
+from keepstep.parse.scan.patience import PER_LINE_S, LogPatience
 from keepstep.parse.scan.signature import signature
 from keepstep.sources.files.file_search import find_files
 from keepstep.story.engine import diagnose
@@ -38,21 +38,21 @@ class Clock:
         return self.now
 
 
-def ports(data: bytes, patience: Patience | None = None) -> tuple[list[int], LogScan]:
+def ports(data: bytes, patience: LogPatience | None = None) -> tuple[list[int], LogScan]:
     scan = LogScan(KNOWLEDGE, patience=patience)
     return [s.fact.port for s in scan.scan([data]) if isinstance(s.fact, PortTaken)], scan
 
 
 def test_a_log_is_given_up_when_it_takes_too_long() -> None:
     data = b"".join(b"taken: port %d\n" % n for n in range(1000, 1030))
-    found, scan = ports(data, Patience(per_file_s=0.2, clock=Clock(0.004)))
+    found, scan = ports(data, LogPatience(per_file_s=0.2, clock=Clock(0.004)))
     assert scan.patience.gave_up_after_s is not None and scan.patience.gave_up_after_s > 0.2
     assert 0 < len(found) < 30
 
 
 def test_a_larger_log_has_more_time() -> None:
     clock = Clock(0.0)
-    patience = Patience(per_file_s=10.0, clock=clock)
+    patience = LogPatience(per_file_s=10.0, clock=clock)
     clock.now = 12.0
     assert not patience.is_out(5_000_000)
     assert patience.is_out(1_000_000)
@@ -60,7 +60,7 @@ def test_a_larger_log_has_more_time() -> None:
 
 def test_a_line_is_left_when_it_takes_too_long_and_the_next_is_read() -> None:
     hostile = b"x" * 2000 + b" taken: port " * 300
-    found, scan = ports(hostile + b"\ntaken: port 7\n", Patience(clock=Clock(PER_LINE_S / 4)))
+    found, scan = ports(hostile + b"\ntaken: port 7\n", LogPatience(clock=Clock(PER_LINE_S / 4)))
     assert set(found) == {7}
     assert scan.patience.cut_lines == {0}
     assert scan.patience.gave_up_after_s is None

@@ -18,7 +18,7 @@ from keepstep.model.facts.base import Fact
 from keepstep.model.report import Report
 from keepstep.render.bundle import WHOLE, write_bundle
 from keepstep.sources.files.file_search import find_files
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 
 SECRETS = ["hunter2x", "ghp_Zq7Rk2Xw9Tn4Vb8Lm3Pc6Yd1Hs5Gf0Ja", "MIIEowIBAAKCAQEA"]
 
@@ -35,7 +35,7 @@ def contents(path: Path) -> dict[str, str]:
         }
 
 
-def sources(folder: Path, **texts: str) -> list[Left]:
+def sources(folder: Path, **texts: str) -> list[LeftFile]:
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
     for name, text in texts.items():
@@ -104,8 +104,8 @@ def test_of_a_large_log_what_stands_around_the_evidence_is_kept(tmp_path: Path) 
 
 
 def test_cores_stay_out_and_standard_input_goes_in(tmp_path: Path) -> None:
-    core = Left(tmp_path / "core.1", "core.1", FileKind.CORE, 10)
-    piped = Left(None, "stdin", FileKind.LOG, 6, None, b"piped\n")
+    core = LeftFile(tmp_path / "core.1", "core.1", FileKind.CORE, 10)
+    piped = LeftFile(None, "stdin", FileKind.LOG, 6, None, b"piped\n")
     report = out_of_memory(4)
     found = contents(write_bundle(report, items(report), [core, piped], tmp_path / "b.tar.gz"))
     assert found["logs/stdin.txt"] == "piped\n"
@@ -126,7 +126,7 @@ def test_compressed_logs_go_in_as_text(tmp_path: Path) -> None:
     "name", ["../../etc/passwd", "/abs/olute", "a/../b", "..", "-rf", "x\ny", "\u202eodd", "a" * 400]
 )
 def test_no_name_leads_out_of_the_archive(tmp_path: Path, name: str) -> None:
-    twice = [Left(None, name, FileKind.LOG, 2, None, b"a\n")] * 2
+    twice = [LeftFile(None, name, FileKind.LOG, 2, None, b"a\n")] * 2
     report = out_of_memory(4)
     found = contents(write_bundle(report, items(report), twice, tmp_path / "b.tar.gz"))
     logs = [path for path in found if path.startswith("logs/")]

@@ -14,7 +14,7 @@ from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, RankDoing, RankStopped
 from keepstep.model.identity import Rank
 from keepstep.rules.sync._awaited import by_guards, by_steps
-from keepstep.story.wait_graph import GroupRecords, Reached
+from keepstep.story.wait_graph import CollectiveReach, GroupRecords
 from tests.rules.test_stacks import ALL_REDUCE, SLEEP, TRAIN, live, py, report
 from tests.story.test_wait_graph import Skipping, World, skipping, worlds
 
@@ -35,7 +35,7 @@ def noted(groups: list[GroupRecords], waiting: set[int] = frozenset(), steps: in
                     steps=steps,
                     members=tuple(sorted(group.members)),
                     axis=group.axis,
-                    done=max((n for n, r in reached.items() if r is Reached.COMPLETED), default=None),
+                    done=max((n for n, r in reached.items() if r is CollectiveReach.COMPLETED), default=None),
                     waits=rank in waiting,
                 )
                 found.append(of(fact, rank))
@@ -86,8 +86,10 @@ def test_notes_that_a_rank_has_outrun_count_no_more() -> None:
 
 
 def test_a_rank_that_waits_in_a_recv_is_not_the_one_to_blame() -> None:
-    waited = [GroupRecords("1", frozenset({0, 1, 2}), {0: {7: Reached.SCHEDULED}, 1: {6: Reached.COMPLETED}})]
-    waited[0].by_rank[2] = {6: Reached.COMPLETED}
+    waited = [
+        GroupRecords("1", frozenset({0, 1, 2}), {0: {7: CollectiveReach.SCHEDULED}, 1: {6: CollectiveReach.COMPLETED}})
+    ]
+    waited[0].by_rank[2] = {6: CollectiveReach.COMPLETED}
     assert named(noted(waited, {0, 2}) + doing(range(3))) == {1}
 
 
@@ -115,8 +117,12 @@ def test_with_the_guards_notes_they_do() -> None:
 
 def test_of_two_ranks_that_are_elsewhere_the_one_that_others_wait_for_is_named() -> None:
     """Rank 3 has come to its sleep too, but nobody is in a collective with it yet."""
-    groups = [GroupRecords("1", frozenset({0, 1}), {0: {7: Reached.SCHEDULED}, 1: {6: Reached.COMPLETED}})]
-    groups.append(GroupRecords("2", frozenset({2, 3}), {2: {6: Reached.COMPLETED}, 3: {6: Reached.COMPLETED}}))
+    groups = [
+        GroupRecords("1", frozenset({0, 1}), {0: {7: CollectiveReach.SCHEDULED}, 1: {6: CollectiveReach.COMPLETED}})
+    ]
+    groups.append(
+        GroupRecords("2", frozenset({2, 3}), {2: {6: CollectiveReach.COMPLETED}, 3: {6: CollectiveReach.COMPLETED}})
+    )
     recv = py("/venv/site-packages/torch/distributed/distributed_c10d.py", "recv", 2799)
     items = [*live(0, *ALL_REDUCE, TRAIN, world=4), *live(2, recv, TRAIN, world=4)]
     items += [*live(1, *SLEEP, TRAIN, world=4), *live(3, *SLEEP, TRAIN, world=4)]

@@ -61,13 +61,7 @@ def test_gradients_that_stay_nan_are_told_although_the_loss_is_printed_as_zero(t
     assert causes(tmp_path, rank0=text) == ["numeric.nan_or_divergence"]
 
 
-@pytest.mark.parametrize(
-    "losses",
-    [
-        [6.9088, 6.9080, 6.9079, 6.9079, 6.9079, 6.9079],
-        [2.3026] * 6,
-    ],
-)
+@pytest.mark.parametrize("losses", [[6.9088, 6.9080, 6.9079, 6.9079, 6.9079, 6.9079], [2.3026] * 6])
 def test_epochs_that_only_guess_are_a_plateau(tmp_path, losses):
     text = "".join(
         f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n"
@@ -76,13 +70,7 @@ def test_epochs_that_only_guess_are_a_plateau(tmp_path, losses):
     assert causes(tmp_path, rank0=text) == ["numeric.plateau"]
 
 
-@pytest.mark.parametrize(
-    "losses",
-    [
-        [2.3026, 1.9, 1.2, 0.8, 0.5, 0.5, 0.5, 0.5, 0.5],
-        [2.3026, 2.3025],
-    ],
-)
+@pytest.mark.parametrize("losses", [[2.3026, 1.9, 1.2, 0.8, 0.5, 0.5, 0.5, 0.5, 0.5], [2.3026, 2.3025]])
 def test_epochs_that_learned_or_are_few_give_nothing(tmp_path, losses):
     text = "".join(
         f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n"

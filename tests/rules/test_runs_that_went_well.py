@@ -100,8 +100,7 @@ WARNED = "Corrupt JPEG data: premature end of data segment\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [(STEPS + WARNED, []), (f"OSError: {WARNED}", ["data.corrupt_or_truncated"])],
+    ("text", "expected"), [(STEPS + WARNED, []), (f"OSError: {WARNED}", ["data.corrupt_or_truncated"])]
 )
 def test_of_a_decoder_warnings_give_nothing_and_exceptions_are_told(tmp_path, text, expected):
     assert causes(tmp_path, text) == expected

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from keepstep.signals.collective_history import Issued, Mismatch, key, mismatch, packed, parts, place, placed
+from keepstep.signals.collective_history import Mismatch, TrailEntry, key, mismatch, packed, parts, place, placed
 
 STEP = ("broadcast 256 bytes", "all_reduce float32x38")
 
 
-def trail(*keys: str, first: int = 1, lines: dict[int, str] | None = None) -> tuple[Issued, ...]:
-    return tuple(Issued(first + n, each, each, (lines or {}).get(first + n, "")) for n, each in enumerate(keys))
+def trail(*keys: str, first: int = 1, lines: dict[int, str] | None = None) -> tuple[TrailEntry, ...]:
+    return tuple(TrailEntry(first + n, each, each, (lines or {}).get(first + n, "")) for n, each in enumerate(keys))
 
 
-def found(*trails: tuple[Issued, ...]) -> Mismatch:
+def found(*trails: tuple[TrailEntry, ...]) -> Mismatch:
     told = mismatch(dict(enumerate(trails)))
     assert told is not None
     return told

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keepstep.signals.memory_growth import Reading, rises, steady_rise
+from keepstep.signals.memory_growth import MemoryReading, rises, steady_rise
 
 MB = 1 << 20
 EPOCH = 500
@@ -19,14 +19,14 @@ LONGEST = list(itertools.accumulate((random.Random(n).random() ** 4 for n in ran
 
 def series(
     memory: Callable[[int], float], *, steps: int = 4000, step_s: float = 0.1, noise: float = 5.0, epochs: bool = True
-) -> list[Reading]:
+) -> list[MemoryReading]:
     """Readings as `keepstep run` takes them, ever less often; ``memory``: megabytes after this many steps."""
     chance = random.Random(7)
     found, at = [], 1.0
     while at < steps * step_s:
         step = int(at / step_s)
         value = memory(step) + chance.uniform(0, noise)
-        found.append(Reading(at, step, int(value * MB), 1 + step // EPOCH if epochs else None))
+        found.append(MemoryReading(at, step, int(value * MB), 1 + step // EPOCH if epochs else None))
         at += max(0.25, min(30.0, at / 200))
     return found
 
@@ -92,12 +92,12 @@ def test_it_is_known_whether_the_others_rose_too() -> None:
 
 
 def test_readings_before_the_first_step_say_nothing() -> None:
-    assert steady_rise([Reading(n, 0, n * 500 * MB) for n in range(100)]) is None
+    assert steady_rise([MemoryReading(n, 0, n * 500 * MB) for n in range(100)]) is None
 
 
 def test_few_readings_say_nothing() -> None:
-    assert steady_rise([Reading(n, n, n * 500 * MB) for n in range(1, 9)]) is None
+    assert steady_rise([MemoryReading(n, n, n * 500 * MB) for n in range(1, 9)]) is None
 
 
 def test_a_run_that_stands_still_says_nothing() -> None:
-    assert steady_rise([Reading(n, 40, 500 * MB + n * 100 * MB) for n in range(100)]) is None
+    assert steady_rise([MemoryReading(n, 40, 500 * MB + n * 100 * MB) for n in range(100)]) is None

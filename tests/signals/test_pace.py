@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from keepstep.signals.blackbox import Kind, Phase, Record
-from keepstep.signals.own_pace import LOOKS, Past
-from keepstep.signals.pace import late_by_durations, late_ranks
+from keepstep.signals.pace import LOOKS, BestPace, late_by_durations, late_ranks
 
 MS = 1_000_000
 Spent = tuple[int, int, int]
@@ -98,7 +97,7 @@ def test_ends_of_steps_are_not_compared_where_clocks_differ() -> None:
 
 @pytest.mark.parametrize(("worse", "held"), [((70, 3, 10), False), ((1, 70, 5), True)])
 def test_a_rank_that_lastingly_does_worse_than_itself_is_told(worse: Spent, held: bool) -> None:
-    past, good, bad = Past(3), rank([BUSY] * 60), rank([worse] * 60)
+    past, good, bad = BestPace(3), rank([BUSY] * 60), rank([worse] * 60)
     assert not any(past.see(good) for _ in range(3))
     assert not any(past.see(bad) for _ in range(LOOKS - 1)), "a while is no change"
     assert not past.see(good)
@@ -112,7 +111,7 @@ def test_a_rank_that_lastingly_does_worse_than_itself_is_told(worse: Spent, held
 
 
 def test_steps_that_get_heavier_are_not_held_against_a_rank() -> None:
-    past = Past(0)
+    past = BestPace(0)
     assert not any(past.see(rank([BUSY] * 60)) for _ in range(3))
     assert not any(past.see(rank([(4, 12, 300)] * 60, step_ms=400)) for _ in range(2 * LOOKS))
 
@@ -153,7 +152,7 @@ def test_a_rank_that_gets_far_less_than_its_share_of_a_crowded_host_is_named() -
 
 
 def test_a_host_that_gets_crowded_is_not_held_against_a_rank() -> None:
-    past = Past(0)
+    past = BestPace(0)
     assert not any(past.see(rank([BUSY] * 60, crowd=1.0)) for _ in range(3))
     assert not any(past.see(rank([(1, 70, 10)] * 60, crowd=10.0)) for _ in range(2 * LOOKS))
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.signals.contracts import Difference, shortfall
-from keepstep.signals.same_batches import Alike, fed_alike
+from keepstep.signals.same_batches import FedAlikeRanks, fed_alike
 
 
 def first(*digests: str) -> dict[str, str]:
@@ -13,7 +13,7 @@ def first(*digests: str) -> dict[str, str]:
 
 def test_the_same_batches_at_the_same_places_are_named() -> None:
     found = fed_alike({0: first("a", "b", "c", "d"), 1: first("e", "f", "g", "h"), 2: first("a", "b", "c", "d")})
-    assert found == (Alike((0, 2), ("batch 1", "batch 2", "batch 3", "batch 4")),)
+    assert found == (FedAlikeRanks((0, 2), ("batch 1", "batch 2", "batch 3", "batch 4")),)
 
 
 def test_groups_are_kept_apart_and_the_largest_comes_first() -> None:
@@ -33,13 +33,13 @@ def test_another_order_constant_data_and_one_batch_say_nothing() -> None:
 def test_ranks_that_become_alike_later_are_named_by_where_it_began() -> None:
     later = {"epoch 2": "p", "step 46": "q", "epoch 3": "r"}
     found = fed_alike({0: first(*"abcd") | later, 1: first(*"efgh") | later})
-    assert found == (Alike((0, 1), ("epoch 2", "step 46", "epoch 3")),)
+    assert found == (FedAlikeRanks((0, 1), ("epoch 2", "step 46", "epoch 3")),)
     assert fed_alike({0: first(*"abcd") | later, 1: first(*"efgh") | {**later, "epoch 3": "s"}}) == ()
 
 
 def test_only_batches_that_both_ranks_hashed_are_compared() -> None:
     found = fed_alike({0: first(*"abcd"), 1: {"batch 2": "b", "batch 3": "c"}})
-    assert found == (Alike((0, 1), ("batch 2", "batch 3")),)
+    assert found == (FedAlikeRanks((0, 1), ("batch 2", "batch 3")),)
 
 
 def test_a_rank_with_fewer_batches_is_named_with_the_batch_at_which_the_others_wait() -> None:

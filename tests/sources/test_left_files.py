@@ -11,12 +11,12 @@ import zstandard
 
 from keepstep.model.evidence import CoverageState
 from keepstep.sources.files.file_search import find_files
-from keepstep.sources.files.left_files import Chunks, FileKind, Left
+from keepstep.sources.files.left_files import Chunks, FileKind, LeftFile
 
 TEXT = b"".join(b"line %d\n" % n for n in range(200_000))
 
 
-def read(left: Left) -> tuple[bytes, str | None]:
+def read(left: LeftFile) -> tuple[bytes, str | None]:
     chunks = Chunks(left)
     return b"".join(chunks), chunks.problem
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.sources.schedulers.scheduler_answer import Answer
-from keepstep.sources.schedulers.slurm_task import Task, look, read
+from keepstep.sources.schedulers.slurm_task import TaskState, look, read
 
 HEADER = "PID      JOBID    STEPID   LOCALID GLOBALID\n"
 LIVES = "5472     12       0        0       0       \n"
@@ -32,28 +32,28 @@ def text(pids: str, sockets: str = SOCKETS, note: str = "there") -> str:
 @pytest.mark.parametrize(
     ("answer", "task"),
     [
-        (text(HEADER + LIVES + CHILD), Task.LIVES),
-        (text(HEADER + CHILD), Task.LIVES),
-        (text(HEADER, SOCKETS + LISTENER), Task.LIVES),
-        (text(HEADER), Task.KILLED),
-        (text(HEADER + GONE), Task.KILLED),
-        (text(GONE + HEADER), Task.KILLED),
-        (text(HEADER, note="absent"), Task.ENDED),
-        (text(HEADER + LIVES, note="absent"), Task.LIVES),
-        (text("sh: 1: scontrol: not found\n"), Task.UNKNOWN),
-        (text("slurm_load_jobs error: Unable to contact slurm controller\n" + HEADER), Task.UNKNOWN),
-        (text(""), Task.UNKNOWN),
-        (text(HEADER, sockets=""), Task.UNKNOWN),
-        (text(HEADER)[:-4], Task.UNKNOWN),
-        ("", Task.UNKNOWN),
+        (text(HEADER + LIVES + CHILD), TaskState.LIVES),
+        (text(HEADER + CHILD), TaskState.LIVES),
+        (text(HEADER, SOCKETS + LISTENER), TaskState.LIVES),
+        (text(HEADER), TaskState.KILLED),
+        (text(HEADER + GONE), TaskState.KILLED),
+        (text(GONE + HEADER), TaskState.KILLED),
+        (text(HEADER, note="absent"), TaskState.ENDED),
+        (text(HEADER + LIVES, note="absent"), TaskState.LIVES),
+        (text("sh: 1: scontrol: not found\n"), TaskState.UNKNOWN),
+        (text("slurm_load_jobs error: Unable to contact slurm controller\n" + HEADER), TaskState.UNKNOWN),
+        (text(""), TaskState.UNKNOWN),
+        (text(HEADER, sockets=""), TaskState.UNKNOWN),
+        (text(HEADER)[:-4], TaskState.UNKNOWN),
+        ("", TaskState.UNKNOWN),
     ],
 )
-def test_only_a_whole_answer_without_any_process_says_that_it_is_gone(answer: str, task: Task) -> None:
+def test_only_a_whole_answer_without_any_process_says_that_it_is_gone(answer: str, task: TaskState) -> None:
     assert read(answer, "12.0", {PORT}) is task
 
 
 def test_a_step_of_another_number_is_not_this_one() -> None:
-    assert read(text(HEADER + "77  12  10  0  0 \n"), "12.1", {PORT}) is Task.UNKNOWN
+    assert read(text(HEADER + "77  12  10  0  0 \n"), "12.1", {PORT}) is TaskState.UNKNOWN
 
 
 def test_it_is_asked_without_the_settings_of_this_step_and_without_the_secret() -> None:
@@ -64,7 +64,7 @@ def test_it_is_asked_without_the_settings_of_this_step_and_without_the_secret() 
         return Answer(out=text(HEADER).encode())
 
     env = {"SLURM_NTASKS": "3", "SLURM_CONF": "c", "KEEPSTEP_SECRET": "s"}
-    assert look("12.0", "node-1", note=Path("/n"), ports={PORT}, env=env, ask=ask) is Task.KILLED
+    assert look("12.0", "node-1", note=Path("/n"), ports={PORT}, env=env, ask=ask) is TaskState.KILLED
     assert asked[:4] == ["env", "-u", "SLURM_NTASKS", "srun"]
     assert "--export=PATH,SLURM_CONF" in asked
-    assert look("12.0", "n", note=Path("/n"), ports={PORT}, ask=lambda *_: Answer(status=1)) is Task.UNKNOWN
+    assert look("12.0", "n", note=Path("/n"), ports={PORT}, ask=lambda *_: Answer(status=1)) is TaskState.UNKNOWN

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from keepstep.story.wait_graph import GroupRecords, Origins, Reached, origins
+from keepstep.story.wait_graph import CollectiveReach, GroupRecords, Origins, origins
 
 Op = tuple[tuple[int, ...], int]
 """The members of a group, and its number there."""
@@ -82,11 +82,11 @@ class World:
                     (axis, members), GroupRecords(f"{axis}:{members}", frozenset(members), axis=str(axis))
                 )
                 reached = (
-                    Reached.COMPLETED
+                    CollectiveReach.COMPLETED
                     if position < self.done[rank]
-                    else Reached.STARTED
+                    else CollectiveReach.STARTED
                     if begins and position < self.begun[rank]
-                    else Reached.SCHEDULED
+                    else CollectiveReach.SCHEDULED
                 )
                 group.by_rank.setdefault(rank, {})[counted[axis]] = reached
         return list(found.values())
@@ -199,7 +199,7 @@ class Skipping:
             group.axis = str(axis)
             ended = self.programs[rank][: self.done[rank]].count(axis)
             group.by_rank[rank] = {
-                n: Reached.COMPLETED if n <= ended else Reached.SCHEDULED
+                n: CollectiveReach.COMPLETED if n <= ended else CollectiveReach.SCHEDULED
                 for n in range(1, self.entered(rank, axis) + 1)
             }
         return list(found.values())
@@ -237,14 +237,20 @@ def test_a_circle_on_a_mesh_was_begun_by_the_rank_that_is_ahead_and_behind_at_on
 
 
 def test_of_two_ranks_that_are_ahead_of_each_other_neither_is_named() -> None:
-    one = GroupRecords("a", frozenset({0, 1}), {0: {3: Reached.SCHEDULED}, 1: {2: Reached.COMPLETED}}, axis="a")
-    other = GroupRecords("b", frozenset({0, 1}), {0: {2: Reached.COMPLETED}, 1: {3: Reached.SCHEDULED}}, axis="b")
+    one = GroupRecords(
+        "a", frozenset({0, 1}), {0: {3: CollectiveReach.SCHEDULED}, 1: {2: CollectiveReach.COMPLETED}}, axis="a"
+    )
+    other = GroupRecords(
+        "b", frozenset({0, 1}), {0: {2: CollectiveReach.COMPLETED}, 1: {3: CollectiveReach.SCHEDULED}}, axis="b"
+    )
     found = origins([one, other])
     assert found.circles == ((0, 1),) and found.astray is None
 
 
 def test_a_rank_that_waits_in_something_unrecorded_is_no_source() -> None:
-    waited = group("a", r0={7: Reached.SCHEDULED}, r1={6: Reached.COMPLETED}, r2={6: Reached.COMPLETED})
+    waited = group(
+        "a", r0={7: CollectiveReach.SCHEDULED}, r1={6: CollectiveReach.COMPLETED}, r2={6: CollectiveReach.COMPLETED}
+    )
     assert [source.rank for source in origins([waited]).sources] == [1, 2]
     assert [source.rank for source in origins([waited], waiting=(2,)).sources] == [1]
 
@@ -256,19 +262,21 @@ def test_five_hundred_ranks_wait_for_two() -> None:
     assert {(s.rank, s.how) for s in found.sources} == {(77, "not scheduled"), (300, "not started")}
 
 
-def group(name: str, **by_rank: dict[int, Reached]) -> GroupRecords:
+def group(name: str, **by_rank: dict[int, CollectiveReach]) -> GroupRecords:
     records = {int(rank.removeprefix("r")): dict(reached) for rank, reached in by_rank.items()}
     return GroupRecords(name, frozenset(records), records)
 
 
 def test_ranks_that_enter_two_groups_in_different_orders_are_a_circle() -> None:
-    one = GroupRecords("a", frozenset({0, 1}), {0: {1: Reached.STARTED}})
-    other = GroupRecords("b", frozenset({0, 1}), {1: {1: Reached.STARTED}})
+    one = GroupRecords("a", frozenset({0, 1}), {0: {1: CollectiveReach.STARTED}})
+    other = GroupRecords("b", frozenset({0, 1}), {1: {1: CollectiveReach.STARTED}})
     assert origins([one, other]) == Origins(circles=((0, 1),))
 
 
 def test_a_collective_that_runs_everywhere_and_ends_nowhere_blames_no_rank() -> None:
-    running = group("a", r0={7: Reached.STARTED}, r1={7: Reached.STARTED}, r2={7: Reached.STARTED})
+    running = group(
+        "a", r0={7: CollectiveReach.STARTED}, r1={7: CollectiveReach.STARTED}, r2={7: CollectiveReach.STARTED}
+    )
     (stuck,) = origins([running]).stuck
     assert (stuck.at.number, stuck.unfinished) == (7, (0, 1, 2)) and not origins([running]).sources
 
@@ -276,13 +284,13 @@ def test_a_collective_that_runs_everywhere_and_ends_nowhere_blames_no_rank() -> 
 def test_the_rank_that_does_not_finish_what_others_have_finished() -> None:
     ahead = group(
         "a",
-        r0={7: Reached.COMPLETED, 8: Reached.STARTED},
-        r1={7: Reached.STARTED, 8: Reached.SCHEDULED},
-        r2={7: Reached.COMPLETED, 8: Reached.STARTED},
+        r0={7: CollectiveReach.COMPLETED, 8: CollectiveReach.STARTED},
+        r1={7: CollectiveReach.STARTED, 8: CollectiveReach.SCHEDULED},
+        r2={7: CollectiveReach.COMPLETED, 8: CollectiveReach.STARTED},
     )
     found = origins([ahead])
     assert [each.unfinished for each in found.stuck] == [(1,)] and not found.sources
 
 
 def test_nobody_waits_where_all_is_done() -> None:
-    assert origins([group("a", r0={1: Reached.COMPLETED}, r1={1: Reached.COMPLETED})]) == Origins()
+    assert origins([group("a", r0={1: CollectiveReach.COMPLETED}, r1={1: CollectiveReach.COMPLETED})]) == Origins()

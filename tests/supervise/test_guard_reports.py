@@ -46,8 +46,7 @@ def test_a_rank_that_fails_and_blocks_on_its_way_out_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("fact", "fields"),
-    [("RankEnded", {"status": 0, "goodbye": True}), ("RankRaised", {"how": "in the thread loader"})],
+    ("fact", "fields"), [("RankEnded", {"status": 0, "goodbye": True}), ("RankRaised", {"how": "in the thread loader"})]
 )
 def test_a_rank_that_leaves_in_good_order_may_take_its_time(tmp_path: Path, fact: str, fields: dict[str, Any]) -> None:
     write(tmp_path, fact, **fields)

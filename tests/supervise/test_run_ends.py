@@ -101,10 +101,7 @@ while True: time.sleep(0.1)
 
 @pytest.mark.parametrize(
     ("sent", "told"),
-    [
-        (signal.SIGINT, "the user ended the run (Ctrl-C)"),
-        (signal.SIGTERM, "the run was ended from outside (SIGTERM)"),
-    ],
+    [(signal.SIGINT, "the user ended the run (Ctrl-C)"), (signal.SIGTERM, "the run was ended from outside (SIGTERM)")],
     ids=["SIGINT", "SIGTERM"],
 )
 @pytest.mark.parametrize("how", [("-n", "2"), pytest.param((), marks=pytest.mark.long)], ids=["ranks", "as given"])

@@ -23,7 +23,7 @@ from keepstep.model.facts.training import StepSeen
 from keepstep.model.identity import Rank
 from keepstep.parse.scan.lines.writer import NOBODY, Writer, identify
 from keepstep.parse.scan.sighting import Scanned, Sighting
-from keepstep.story.who_is_who import Known
+from keepstep.story.who_is_who import KnownRank
 
 OF_MANY = ("launcher.log", "command.log")
 """`keepstep run`'s name for the output of the user's own command. Many ranks may write to it."""
@@ -263,26 +263,28 @@ class _Numbering:
         """A writer's number over all roles."""
         return writer.rank + self._shift.get(writer.role or "", 0) if writer.rank is not None else None
 
-    def counted(self, fact: TaskNamed) -> tuple[Fact, Known | None]:
+    def counted(self, fact: TaskNamed) -> tuple[Fact, KnownRank | None]:
         """A fact that names a task of a role, with its number over all roles."""
         if fact.rank is None or not self._shift.get(fact.role or ""):
             return fact, None
         known = self._after(fact.rank, self._shift[fact.role or ""])
         return replace(fact, rank=known.rank), known
 
-    def _after(self, worker: int, before: int) -> Known:
+    def _after(self, worker: int, before: int) -> KnownRank:
         first = "master" if self._has_master else "chief"
-        return Known(worker + before, f"worker {worker}, counted after the {first}")
+        return KnownRank(worker + before, f"worker {worker}, counted after the {first}")
 
-    def counted_by(self, writer: Writer, owner: Writer, rank: int, places: Places) -> Known | None:
+    def counted_by(self, writer: Writer, owner: Writer, rank: int, places: Places) -> KnownRank | None:
         """How the rank is known of one that is counted after other roles, or by the name of its log."""
         source = writer if writer is not NOBODY and writer.rank is not None else owner
         before = self._shift.get(source.role or "", 0)
         if source.rank is not None and before and source.role == "worker":
             return self._after(source.rank, before)
-        return Known(rank, places.how[rank]) if source is owner and rank in places.how else None
+        return KnownRank(rank, places.how[rank]) if source is owner and rank in places.how else None
 
-    def rank(self, writer: Writer, owner: Writer, one_host: bool, found: Known | None, places: Places) -> Rank | None:
+    def rank(
+        self, writer: Writer, owner: Writer, one_host: bool, found: KnownRank | None, places: Places
+    ) -> Rank | None:
         source = writer if writer is not NOBODY and writer.rank is not None else owner
         node = writer.node or owner.node
         several = places.members.several

@@ -29,7 +29,7 @@ from keepstep.parse.scan.lines.writer import identify
 from keepstep.parse.scan.patience import PER_FILE_S
 from keepstep.rules import builtin_rules
 from keepstep.sources.files.file_search import FoundFiles, find_files
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 from keepstep.sources.recorded.line_arrivals import with_arrivals
 from keepstep.sources.recorded.memory_series import read_metrics
 from keepstep.sources.recorded.node_folders import on_hosts, who_is_where, with_nodes
@@ -45,7 +45,7 @@ class Gathered:
     """What was asked, and what the passes so far have gathered."""
 
     paths: Sequence[Path]
-    more: Sequence[Left] = ()
+    more: Sequence[LeftFile] = ()
     """What was read already: standard input, the logs that a scheduler keeps."""
     told: Sequence[Evidence[Fact]] = ()
     """Evidence that a scheduler gave."""
@@ -63,14 +63,14 @@ class Gathered:
     """Also follow links that lead out of the paths."""
 
     found: FoundFiles | None = None
-    files: tuple[Left, ...] = ()
+    files: tuple[LeftFile, ...] = ()
     evidence: list[Evidence[Fact]] = field(default_factory=list)
     coverage: tuple[Coverage, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
     seen: EvidenceSet | None = None
     report: Report | None = None
 
-    def of_kind(self, *kinds: FileKind) -> list[Left]:
+    def of_kind(self, *kinds: FileKind) -> list[LeftFile]:
         return [left for left in self.files if left.kind in kinds]
 
     def adding(self, evidence: Sequence[Evidence[Fact]], coverage: Sequence[Coverage] = ()) -> Gathered:

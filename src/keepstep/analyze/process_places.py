@@ -18,7 +18,7 @@ from keepstep.model.facts.resource import DeviceMemoryExhausted, OomKilled
 from keepstep.model.facts.sync import CommMember
 from keepstep.parse.scan.lines.writer import Writer, identify
 from keepstep.parse.scan.sighting import Scanned, Sighting
-from keepstep.story.who_is_who import Known, Members, short
+from keepstep.story.who_is_who import KnownMembers, KnownRank, short
 
 _OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 _DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d{1,3})\b")
@@ -35,7 +35,7 @@ class Places:
     def __init__(
         self, logs: Sequence[Scanned], owners: Mapping[str, Writer], number: Callable[[Writer], int | None]
     ) -> None:
-        self.members = Members()
+        self.members = KnownMembers()
         self.members.world = _world(logs)
         self.owners = dict(owners)
         self.how: dict[int, str] = {}
@@ -177,7 +177,7 @@ class Places:
         if writer.local is not None and writer.key and not writer.node and (own := _OWN_WORD.search(sighting.quote)):
             self.members.place(int(own[1]), node, local=writer.local)
 
-    def rank(self, writer: Writer, name: str) -> Known | None:
+    def rank(self, writer: Writer, name: str) -> KnownRank | None:
         """A writer's rank by its node and its number there, or by its process. None: ask others."""
         owner, node = self.owners[name], self.node(writer, name)
         if writer.own or (writer.rank is not None and not _is_spawned(writer)):
@@ -196,14 +196,14 @@ class Places:
             return None
         return known if known.rank is not None or self.members.several else None
 
-    def settled(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> tuple[Fact, Known | None]:
+    def settled(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> tuple[Fact, KnownRank | None]:
         """A fact with the rank of the process or device that it names, and how that is known."""
         known = self._named(fact, writer, name, rank)
         if known is None:
             return fact, None
         return replace(fact, rank=known.rank), known
 
-    def _named(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> Known | None:
+    def _named(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> KnownRank | None:
         node = self.node(writer, name)
         if isinstance(fact, ProcessExited):
             if fact.reporter == "torch.multiprocessing" and fact.rank is not None and self.members.several:

@@ -22,7 +22,7 @@ from keepstep.model.finding import Confidence, Severity
 from keepstep.model.report import Report
 from keepstep.parse.scan.patience import PER_FILE_S
 from keepstep.rules import builtin_rules
-from keepstep.sources.files.left_files import Left, read_standard_input
+from keepstep.sources.files.left_files import LeftFile, read_standard_input
 from keepstep.sources.schedulers.scheduler_answer import JobLeft
 from keepstep.store import fallback_folder, run_folders
 from keepstep.store.failed_hosts import remember
@@ -62,7 +62,7 @@ class _Meant:
     places: list[Path] = field(default_factory=list)
     """Run folders, and any other paths as they are."""
     jobs: list[JobLeft] = field(default_factory=list)
-    texts: list[Left] = field(default_factory=list)
+    texts: list[LeftFile] = field(default_factory=list)
 
 
 def _explain_words(question: Question, own: Extensions, progress: Progress) -> Explained:

@@ -18,9 +18,9 @@ from keepstep.parse.scan.lines.line_count import LARGE, count_fast
 from keepstep.parse.scan.lines.line_times import UNDATED, Dates
 from keepstep.parse.scan.log_end import WHOLE
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.patience import PER_FILE_S, Patience
+from keepstep.parse.scan.patience import PER_FILE_S, LogPatience
 from keepstep.parse.scan.sighting import Scanned, Sighting
-from keepstep.sources.files.left_files import Chunks, Left
+from keepstep.sources.files.left_files import Chunks, LeftFile
 
 WORTH_A_PROCESS = 16 << 20
 GROUP = 4 << 20
@@ -37,7 +37,7 @@ Tell = Callable[[int], None]
 @dataclass(frozen=True, slots=True)
 class _Part:
     index: int
-    left: Left
+    left: LeftFile
     begin: int
     end: int | None
     patience_s: float
@@ -64,7 +64,7 @@ _knowledge: Knowledge | None = None
 
 
 def scan_logs(
-    files: list[Left],
+    files: list[LeftFile],
     knowledge: Knowledge | None = None,
     tell: Tell = lambda n: None,
     meanwhile: Callable[[], object] = lambda: None,
@@ -184,11 +184,7 @@ def _scan_group(parts: list[_Part]) -> list[_Done]:
 
 def _scan(part: _Part) -> _Done:
     scan = LogScan(
-        _knowledge or known(),
-        year=UNDATED,
-        day=(1, 1),
-        patience=Patience(part.patience_s),
-        whole=part.whole,
+        _knowledge or known(), year=UNDATED, day=(1, 1), patience=LogPatience(part.patience_s), whole=part.whole
     )
     chunks = Chunks(part.left, part.begin, part.end)
     sightings = tuple(scan.scan(chunks))
@@ -207,7 +203,7 @@ def _scan(part: _Part) -> _Done:
     )
 
 
-def _split(index: int, left: Left, patience_s: float, whole: int) -> list[_Part]:
+def _split(index: int, left: LeftFile, patience_s: float, whole: int) -> list[_Part]:
     """A large plain file in parts, split at line ends; everything else whole."""
     alone = [_Part(index, left, 0, None, patience_s, whole)]
     if left.path is None or left.size < 2 * PART:

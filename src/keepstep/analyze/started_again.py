@@ -12,7 +12,7 @@ from keepstep.model.facts.restarts import LifeBegan
 from keepstep.model.facts.training import StreamEnded
 from keepstep.parse.scan.lines.first_lines import come_again
 from keepstep.parse.scan.sighting import QUOTE
-from keepstep.sources.files.left_files import Chunks, Left
+from keepstep.sources.files.left_files import Chunks, LeftFile
 from keepstep.story.lives import ends_a_run
 
 LARGEST = 64 << 20
@@ -22,7 +22,7 @@ LAST_WORDS = 3
 FIRST_LINE = "the log's first line"
 
 
-def started_again(logs: Iterable[Left], evidence: Sequence[Evidence[Fact]]) -> Iterator[Evidence[Fact]]:
+def started_again(logs: Iterable[LeftFile], evidence: Sequence[Evidence[Fact]]) -> Iterator[Evidence[Fact]]:
     """The first lines of logs that come again after an end, each as a start."""
     ended: dict[str, int] = {}
     last: dict[str, int] = defaultdict(int)
@@ -41,7 +41,7 @@ def started_again(logs: Iterable[Left], evidence: Sequence[Evidence[Fact]]) -> I
             yield Evidence(fact=LifeBegan(by=FIRST_LINE), origin=origin, quote=quote[:QUOTE])
 
 
-def _text(log: Left) -> bytes:
+def _text(log: LeftFile) -> bytes:
     """All of it, up to the limit."""
     text = bytearray()
     for chunk in Chunks(log):

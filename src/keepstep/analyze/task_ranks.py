@@ -14,7 +14,7 @@ from keepstep.model.facts.network import AddressMap, PeerLost
 from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, ProcessExited, TaskNamed, TracebackCut
 from keepstep.model.facts.rank_places import RankKnownBy
 from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
-from keepstep.story.who_is_who import Known
+from keepstep.story.who_is_who import KnownRank
 
 LINES_OF_A_MESSAGE = 2
 _OF_THE_WRITER = (
@@ -61,7 +61,7 @@ class How:
         self._ranks: dict[int, tuple[str, Origin]] = {}
         self._others: dict[tuple[str, str], tuple[str, Origin]] = {}
 
-    def note(self, known: Known | None, origin: Origin) -> None:
+    def note(self, known: KnownRank | None, origin: Origin) -> None:
         if known is None or not known.how:
             return
         if known.rank is not None:

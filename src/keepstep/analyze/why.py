@@ -18,7 +18,7 @@ from keepstep.model.rule import Rule
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.patience import PER_FILE_S
 from keepstep.rules import builtin_rules
-from keepstep.sources.files.left_files import Left
+from keepstep.sources.files.left_files import LeftFile
 from keepstep.sources.recorded.own_records import read_own
 from keepstep.story.engine import diagnose
 
@@ -29,13 +29,13 @@ class Explained:
 
     report: Report
     seen: EvidenceSet
-    files: tuple[Left, ...] = ()
+    files: tuple[LeftFile, ...] = ()
 
 
 def explain_paths(
     paths: Sequence[Path],
     *,
-    more: Sequence[Left] = (),
+    more: Sequence[LeftFile] = (),
     evidence: Sequence[Evidence[Fact]] = (),
     coverage: Sequence[Coverage] = (),
     knowledge: Knowledge | None = None,

@@ -173,12 +173,7 @@ def _score(asked: argparse.Namespace) -> int:
     else:
         recordings = Path(asked.record) if asked.record else None
         outcomes = score.run_many(
-            chosen,
-            jobs=asked.jobs,
-            python=_python(asked.python),
-            recordings=recordings,
-            told=told,
-            watch=asked.watch,
+            chosen, jobs=asked.jobs, python=_python(asked.python), recordings=recordings, told=told, watch=asked.watch
         )
     if asked.json:
         print(

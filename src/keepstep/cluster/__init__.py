@@ -10,16 +10,16 @@ from dataclasses import replace
 
 from keepstep.base.launchers import LAUNCHERS
 from keepstep.cluster.cluster_type import Cluster
-from keepstep.cluster.launcher_answer import Said
+from keepstep.cluster.launcher_answer import ClusterSaid
 
-_READERS: tuple[Callable[[Mapping[str, str]], Said], ...] = tuple(
+_READERS: tuple[Callable[[Mapping[str, str]], ClusterSaid], ...] = tuple(
     importlib.import_module(f"{__name__}.{reader}").read
     for reader in dict.fromkeys(each.reader for each in LAUNCHERS if each.reader is not None)
 )
 """Of every launcher, in the order in which a training script would believe them."""
 
 
-def all_said(env: Mapping[str, str]) -> list[Said]:
+def all_said(env: Mapping[str, str]) -> list[ClusterSaid]:
     """What every launcher that left variables says, the one that a training script would believe first."""
     found = (read(env) for read in _READERS)
     return [said for said in found if said.cluster or said.faults]

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from keepstep.base.launchers import JAX, JAX_SCRIPTS, first_set
 from keepstep.cluster.address import joined
 from keepstep.cluster.cluster_type import Cluster
-from keepstep.cluster.launcher_answer import Said, Variables, evenly
+from keepstep.cluster.launcher_answer import ClusterSaid, Variables, evenly
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """The variables that JAX and the usual scripts read."""
     where = first_set(env, JAX.meeting + JAX_SCRIPTS.meeting)
     if where is None:
-        return Said()
+        return ClusterSaid()
     read = Variables(env)
     meeting = read.address(where)
     if port := read.number("JAX_COORDINATOR_PORT", low=1, high=65535):
@@ -24,8 +24,8 @@ def read(env: Mapping[str, str]) -> Said:
     size = read.number(count, low=1) if count else None
     rank = read.number(who, high=size - 1 if size else 200_000) if who else None
     if size is None:
-        return Said(faults=read.faults)
-    return Said(Cluster(said_by=JAX.name, tasks=evenly(size, me=rank), me=rank, meeting=meeting), read.faults)
+        return ClusterSaid(faults=read.faults)
+    return ClusterSaid(Cluster(said_by=JAX.name, tasks=evenly(size, me=rank), me=rank, meeting=meeting), read.faults)
 
 
 def write_jax(cluster: Cluster, rank: int, port: int = 1234) -> dict[str, str]:

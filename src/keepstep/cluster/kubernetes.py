@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from keepstep.base.launchers import JAX_SCRIPTS, KUBERNETES, TORCHRUN
 from keepstep.base.whole_numbers import whole
 from keepstep.cluster.cluster_type import Cluster, Task
-from keepstep.cluster.launcher_answer import Said, Variables
+from keepstep.cluster.launcher_answer import ClusterSaid, Variables
 
 COUNTS = ("NUM_PODS", "REPLICAS", *TORCHRUN.size, *JAX_SCRIPTS.size, "JOB_PARALLELISM")
 
@@ -27,20 +27,20 @@ class Pod:
     index: int
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """The pods of a group, if a variable says how many they are; their names need a headless service."""
     pod = own_pod(env)
     if pod is None:
-        return Said()
+        return ClusterSaid()
     read = Variables(env)
     counts = [name for name in COUNTS if name in env]
     size = read.number(counts[0], low=1) if counts else None
     if not size or pod.index >= size:
-        return Said(faults=read.faults)
+        return ClusterSaid(faults=read.faults)
     service = env.get("SUBDOMAIN") or env.get("SERVICE_NAME") or env.get("HEADLESS_SERVICE")
     tail = f".{service}" if service and re.fullmatch(r"[\w.-]{1,200}", service) else ""
     tasks = tuple(Task(rank=rank, index=rank, host=f"{pod.group}-{rank}{tail}") for rank in range(size))
-    return Said(Cluster(said_by=KUBERNETES.name, tasks=tasks, me=pod.index), read.faults)
+    return ClusterSaid(Cluster(said_by=KUBERNETES.name, tasks=tasks, me=pod.index), read.faults)
 
 
 def node_of(env: Mapping[str, str]) -> int | None:

@@ -18,7 +18,7 @@ _EXAMPLES = {"MASTER_PORT": "29500", "JAX_COORDINATOR_PORT": "1234"}
 
 
 @dataclass
-class Said:
+class ClusterSaid:
     cluster: Cluster | None = None
     faults: list[VariableFaulty] = field(default_factory=list)
 

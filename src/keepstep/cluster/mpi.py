@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from keepstep.base.launchers import HOROVOD, MVAPICH, OPEN_MPI, PMI, PMIX, first_set
 from keepstep.cluster.cluster_type import Cluster
-from keepstep.cluster.launcher_answer import Said, Variables, evenly
+from keepstep.cluster.launcher_answer import ClusterSaid, Variables, evenly
 
 DIALECTS = (OPEN_MPI, HOROVOD, MVAPICH, PMI)
 _JOBS = OPEN_MPI.job + PMIX.job + PMI.job
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """Rank and size by the first dialect that is set; MPI processes do not know each other's addresses."""
     for dialect in DIALECTS:
         if dialect.rank[0] in env or dialect.size[0] in env:
@@ -22,8 +22,8 @@ def read(env: Mapping[str, str]) -> Said:
             rank = read.number(dialect.rank[0], high=size - 1 if size else 200_000, needed=True)
             local = read.number(dialect.local_rank[0])
             if size is None:
-                return Said(faults=read.faults)
+                return ClusterSaid(faults=read.faults)
             job = env.get(first_set(env, _JOBS) or "")
             cluster = Cluster(said_by=dialect.name, tasks=evenly(size, me=rank, local=local), me=rank, job=job)
-            return Said(cluster, read.faults)
-    return Said()
+            return ClusterSaid(cluster, read.faults)
+    return ClusterSaid()

@@ -8,24 +8,24 @@ from collections.abc import Iterator, Mapping
 
 from keepstep.base.launchers import SLURM
 from keepstep.cluster.cluster_type import Cluster, Task
-from keepstep.cluster.launcher_answer import MOST_TASKS, Said, Variables
+from keepstep.cluster.launcher_answer import MOST_TASKS, ClusterSaid, Variables
 from keepstep.model.facts.cluster import Fault
 
 LONGEST = 1_000_000
 MOST_BRACKETS = 8
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """The tasks of a job step; a batch script without srun is one process and says nothing about a cluster."""
     if SLURM.rank[0] not in env or "SLURM_STEP_ID" not in env:
-        return Said()
+        return ClusterSaid()
     read = Variables(env)
     counts = [name for name in SLURM.size if name in env]
     size = read.number(counts[0], low=1) if counts else None
     rank = read.number(SLURM.rank[0], high=size - 1 if size else MOST_TASKS, needed=True)
     local = read.number(SLURM.local_rank[0])
     if size is None:
-        return Said(faults=read.faults)
+        return ClusterSaid(faults=read.faults)
     hosts = _hosts(env, read)
     per_host = _tasks_per_host(env, hosts, size, read)
     tasks: list[Task] = []
@@ -35,7 +35,7 @@ def read(env: Mapping[str, str]) -> Said:
     if len(tasks) != size:
         tasks = [Task(rank=each, index=each, local=local if each == rank else None) for each in range(size)]
     job = env.get(SLURM.job[0])
-    return Said(
+    return ClusterSaid(
         Cluster(said_by=SLURM.name, tasks=tuple(tasks), me=rank, job=f"{job}.{env['SLURM_STEP_ID']}"), read.faults
     )
 

@@ -18,7 +18,7 @@ from keepstep.base.launchers import TF_CONFIG
 from keepstep.base.whole_numbers import whole
 from keepstep.cluster.address import DEFAULT_PORT, joined, read_address
 from keepstep.cluster.cluster_type import Cluster, Task
-from keepstep.cluster.launcher_answer import Said
+from keepstep.cluster.launcher_answer import ClusterSaid
 from keepstep.model.facts.cluster import Fault, VariableFaulty
 
 NAME = TF_CONFIG.rank[0]
@@ -27,9 +27,9 @@ ROLES = ("chief", "master", "worker", "ps", "evaluator")
 """In the order in which ranks are counted; ``master`` is TF 1's chief."""
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """The cluster that the variable describes."""
-    return Said(*read_tf_config(env[NAME])) if NAME in env else Said()
+    return ClusterSaid(*read_tf_config(env[NAME])) if NAME in env else ClusterSaid()
 
 
 def read_tf_config(text: str) -> tuple[Cluster | None, list[VariableFaulty]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from keepstep.base.launchers import OPEN_MPI, PMI, PMIX, SLURM, TORCHRUN
 from keepstep.cluster.address import joined
 from keepstep.cluster.cluster_type import Cluster
-from keepstep.cluster.launcher_answer import Said, Variables, evenly
+from keepstep.cluster.launcher_answer import ClusterSaid, Variables, evenly
 
 (RANK,), (SIZE,), (LOCAL_RANK,), (LOCAL_SIZE,) = TORCHRUN.rank, TORCHRUN.size, TORCHRUN.local_rank, TORCHRUN.local_size
 HOST, PORT = TORCHRUN.meeting
@@ -18,11 +18,11 @@ ELSEWHERE = SLURM.rank + OPEN_MPI.rank + PMI.rank + PMIX.rank
 """Scripts under these launchers take rank and size from them and set only where to meet."""
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """Torch's variables. Having only some of them is a fault, unless another launcher says who the process is."""
     present = [name for name in NEEDED if env.get(name, "").strip()]
     if not present or ((present == [RANK] or present == [SIZE]) and LOCAL_RANK not in env):
-        return Said()
+        return ClusterSaid()
     others_say_who = any(name in env for name in ELSEWHERE) and not ({RANK, SIZE} & set(present))
     read = Variables(env)
     size = read.number(SIZE, low=1, needed=not others_say_who)
@@ -32,13 +32,13 @@ def read(env: Mapping[str, str]) -> Said:
     host = read.host(HOST, needed=True)
     port = read.number(PORT, low=1, high=65535, needed=True)
     if not size:
-        return Said(faults=read.faults)
+        return ClusterSaid(faults=read.faults)
     tasks = evenly(size, me=rank, local=local)
     if host:
         tasks = (replace(tasks[0], host=host, port=port), *tasks[1:])
     meeting = joined(host, port)
     job = env.get(TORCHRUN.job[0]) or None
-    return Said(Cluster(said_by=TORCHRUN.name, tasks=tasks, me=rank, meeting=meeting, job=job), read.faults)
+    return ClusterSaid(Cluster(said_by=TORCHRUN.name, tasks=tasks, me=rank, meeting=meeting, job=job), read.faults)
 
 
 def write_torchrun(cluster: Cluster, rank: int, port: int = 29500) -> dict[str, str]:

@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from keepstep.base.launchers import TPU
 from keepstep.cluster.address import read_address
 from keepstep.cluster.cluster_type import Cluster, Task
-from keepstep.cluster.launcher_answer import Said, Variables
+from keepstep.cluster.launcher_answer import ClusterSaid, Variables
 from keepstep.model.facts.cluster import Fault
 
 PORT = 8476
 """Where JAX's coordinator listens on Cloud TPU."""
 
 
-def read(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> ClusterSaid:
     """TPU_WORKER_ID and TPU_WORKER_HOSTNAMES (or TPU_PROCESS_ADDRESSES)."""
     named = next(
         (name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if env.get(name, "").strip()), None
     )
     if named is None:
-        return Said()
+        return ClusterSaid()
     read = Variables(env)
     hosts = [part.strip() for part in env[named][:1_000_000].split(",") if part.strip()]
     me = read.number(TPU.rank[0], high=max(0, len(hosts) - 1), needed=True)
@@ -35,4 +35,4 @@ def read(env: Mapping[str, str]) -> Said:
             read.fault(named, address.fault or Fault.ADDRESS_MALFORMED, text, "host names, separated by commas")
         tasks.append(Task(rank=rank, index=rank, host=address.host, port=address.port))
     meeting = f"{tasks[0].host}:{PORT}" if tasks and tasks[0].host else None
-    return Said(Cluster(said_by=TPU.name, tasks=tuple(tasks), me=me, meeting=meeting), read.faults)
+    return ClusterSaid(Cluster(said_by=TPU.name, tasks=tuple(tasks), me=me, meeting=meeting), read.faults)

@@ -47,7 +47,7 @@ class Extensions:
 
 
 @dataclass
-class _Gathered:
+class _LoadedRules:
     taken_by_others: Iterable[str]
     rules: list[Rule] = field(default_factory=list)
     signatures: list[Signature] = field(default_factory=list)
@@ -99,7 +99,7 @@ def load_extensions(
 
     Raises ``UserError`` if something named cannot be used.
     """
-    gathered = _Gathered(taken)
+    gathered = _LoadedRules(taken)
     if installed:
         _load_installed(gathered)
     for folder in (*_named(folders), *_of_user(gathered)):
@@ -126,7 +126,7 @@ def _named(folders: Sequence[Path]) -> Iterator[Path]:
         yield folder.resolve()
 
 
-def _of_user(gathered: _Gathered) -> list[Path]:
+def _of_user(gathered: _LoadedRules) -> list[Path]:
     """Folders named in the user's own settings."""
     try:
         return named_by_user()
@@ -135,7 +135,7 @@ def _of_user(gathered: _Gathered) -> list[Path]:
         return []
 
 
-def _load_found(start: Path, gathered: _Gathered) -> None:
+def _load_found(start: Path, gathered: _LoadedRules) -> None:
     """The nearest usable ``keepstep.toml``: the user did not name it, so it runs no Python."""
     for path in found_upwards(start):
         try:
@@ -148,7 +148,7 @@ def _load_found(start: Path, gathered: _Gathered) -> None:
         return
 
 
-def _load_folder(folder: Path, gathered: _Gathered, *, named: bool) -> None:
+def _load_folder(folder: Path, gathered: _LoadedRules, *, named: bool) -> None:
     if folder in gathered.folders:
         return
     gathered.folders.add(folder)
@@ -165,7 +165,7 @@ def _load_folder(folder: Path, gathered: _Gathered, *, named: bool) -> None:
             _add_signatures(folder, path, gathered, named=named)
 
 
-def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, named: bool) -> None:
+def _add_python(folder: Path, paths: Sequence[Path], gathered: _LoadedRules, *, named: bool) -> None:
     from keepstep.extend import python_rules, trusted_folders
 
     def left_out(error: OSError) -> None:
@@ -207,7 +207,7 @@ def _leads_out(folder: Path, path: Path) -> bool:
     return not path.resolve().is_relative_to(folder)
 
 
-def _add_signatures(folder: Path, path: Path, gathered: _Gathered, *, named: bool) -> None:
+def _add_signatures(folder: Path, path: Path, gathered: _LoadedRules, *, named: bool) -> None:
     from keepstep.extend.toml_signatures import OwnSignature, read_signatures
 
     if _leads_out(folder, path):
@@ -229,7 +229,7 @@ def _add_signatures(folder: Path, path: Path, gathered: _Gathered, *, named: boo
             gathered.complain(str(path), read)
 
 
-def _load_installed(gathered: _Gathered) -> None:
+def _load_installed(gathered: _LoadedRules) -> None:
     if not _may_be_installed():
         return
     from importlib import metadata
@@ -270,7 +270,7 @@ def _entry_points(described: Path) -> bytes:
         return b""
 
 
-def _modules(loaded: object, gathered: _Gathered, where: str) -> Iterator[ModuleType]:
+def _modules(loaded: object, gathered: _LoadedRules, where: str) -> Iterator[ModuleType]:
     if isinstance(loaded, Rule):
         gathered.add_rule(loaded, where)
     elif isinstance(loaded, ModuleType):

@@ -25,7 +25,7 @@ STARTS_S = 30.0
 NOT_FOR_IT = ("KEEPSTEP", "KEEPSTEP_SUPERVISOR", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONFAULTHANDLER", "LD_PRELOAD")
 
 
-class Watched:
+class WatchedByCompanion:
     """Makes sure this rank is watched. Called once per second by the guard's own thread."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] = os.environ) -> None:

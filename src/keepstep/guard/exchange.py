@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from keepstep.base.safe_files import write_whole
+
+if TYPE_CHECKING:
+    from keepstep.guard.own_rank import Identity
 
 LONGEST = 256 << 10
 
@@ -26,7 +29,12 @@ class Exchange(Protocol):
     def get(self, key: str) -> str | None: ...
 
 
-class Folder:
+def key_of(who: Identity, topic: str, rank: int | None) -> str:
+    """Where the newest message of a rank on a topic is."""
+    return f"keepstep/{who.attempt}/{topic}/r{rank}"
+
+
+class SharedFolder:
     """A folder that all ranks can see and that no earlier run has written to."""
 
     name = "the shared folder"

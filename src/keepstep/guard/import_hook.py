@@ -32,7 +32,7 @@ class _Loader:
         return getattr(self._loader, name)
 
 
-class Finder:
+class ImportFinder:
     """The first of the finders: it asks the others, and only adds the call afterwards."""
 
     def __init__(self, then: dict[str, Then]) -> None:
@@ -52,7 +52,7 @@ class Finder:
 
 def _others(name: str, path: Any, target: Any) -> ModuleSpec | None:
     for finder in sys.meta_path:
-        if not isinstance(finder, Finder) and hasattr(finder, "find_spec"):
+        if not isinstance(finder, ImportFinder) and hasattr(finder, "find_spec"):
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 return spec
@@ -69,4 +69,4 @@ def after_import(then: dict[str, Then]) -> None:
         else:
             waiting[name] = call
     if waiting:
-        sys.meta_path.insert(0, Finder(waiting))
+        sys.meta_path.insert(0, ImportFinder(waiting))

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 VARIABLE = "KEEPSTEP_WARM"
 FAMILY = ("torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib")
 """What a spare imports: the frameworks, with their own submodules that the training loaded up to its first steps."""
-QUIET = (
-    "numpy", "scipy", "pandas", "packaging", "typing_extensions", "ml_dtypes", "h5py", "sympy", "mpmath", "networkx",
-    "absl", "google", "PIL", "yaml", "_yaml", "markupsafe", "psutil", "regex", "tqdm", "wrapt", "opt_einsum", "msgpack",
-    "optree", "_cffi_backend", "cffi", "charset_normalizer", "yarl", "multidict", "certifi", "zstandard", "lz4",
-    "pyarrow",
-)  # fmt: skip
+QUIET = tuple(
+    """
+    numpy scipy pandas packaging typing_extensions ml_dtypes h5py sympy mpmath networkx absl google PIL yaml _yaml
+    markupsafe psutil regex tqdm wrapt opt_einsum msgpack optree _cffi_backend cffi charset_normalizer yarl
+    multidict certifi zstandard lz4 pyarrow
+    """.split()
+)
 """Packages that only load: a spare loads them before the framework if the script did."""
 FIRST_STEPS = 3
 LOOK_S = 0.5

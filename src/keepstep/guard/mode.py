@@ -10,14 +10,8 @@ from collections.abc import Mapping
 ON, STRICT, OFF, UNSET = "on", "strict", "off", "unset"
 _MEANS = {
     "": UNSET,
-    "off": OFF,
-    "0": OFF,
-    "no": OFF,
-    "false": OFF,
-    "on": ON,
-    "1": ON,
-    "yes": ON,
-    "true": ON,
+    **dict.fromkeys(("off", "0", "no", "false"), OFF),
+    **dict.fromkeys(("on", "1", "yes", "true"), ON),
     "strict": STRICT,
 }
 

@@ -50,7 +50,7 @@ class Beating(Protocol):
 
 
 @dataclass
-class _Task:
+class _Repeated:
     period: float
     part: str
     call: Callable[[], None]
@@ -62,7 +62,7 @@ class Pulse:
 
     def __init__(self, session: Beating) -> None:
         self._session = session
-        self._tasks: list[_Task] = []
+        self._tasks: list[_Repeated] = []
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self.used_ns = 0
@@ -72,7 +72,7 @@ class Pulse:
 
     def every(self, period: float, part: str, call: Callable[[], None]) -> None:
         """Call ``call`` about every ``period`` seconds, until it fails."""
-        self._tasks.append(_Task(period, part, call))
+        self._tasks.append(_Repeated(period, part, call))
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="keepstep", daemon=True)

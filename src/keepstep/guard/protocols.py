@@ -44,7 +44,7 @@ class Reports(Protocol):
     def flush(self) -> None: ...
 
 
-class Parts(Protocol):
+class FailsSafely(Protocol):
     """Fail without harming the training."""
 
     def part(self, name: str) -> AbstractContextManager[None]: ...
@@ -108,17 +108,18 @@ class Talks(Protocol):
     def ahead(self, subject: str, rank: int) -> dict[str, str] | None: ...
     def tell_peers(self, topic: str, text: str) -> bool: ...
     def heard(self, topic: str) -> dict[int, str]: ...
+    def heard_from(self, topic: str, rank: int) -> str | None: ...
 
 
-class Observes(Reports, Parts, Protocol):
+class Observes(Reports, FailsSafely, Protocol):
     """For a look that reports what it finds."""
 
 
-class MarksPhases(Phases, Parts, Protocol):
+class MarksPhases(Phases, FailsSafely, Protocol):
     """For hooks that only mark phases."""
 
 
-class Recurs(Parts, Protocol):
+class Recurs(FailsSafely, Protocol):
     """For hooks that the guard's thread puts back."""
 
     @property
@@ -149,7 +150,7 @@ class BatchChecks(Protocol):
     def at_end(self) -> None: ...
 
 
-class Steps(Phases, Protocol):
+class CountsSteps(Phases, Protocol):
     """Count steps and record what a step does: what hooks call while the training runs."""
 
     steps: int
@@ -185,7 +186,7 @@ class Waits(Protocol):
     def look(self) -> None: ...
 
 
-class World(Protocol):
+class FormsWorld(Protocol):
     """Say which world the framework forms, and what goes on while it does."""
 
     who: Identity
@@ -209,11 +210,11 @@ class World(Protocol):
     def trains_in(self, size: int, framework: str) -> None: ...
 
 
-class Arrives(World, Reports, Parts, Protocol):
+class Arrives(FormsWorld, Reports, FailsSafely, Protocol):
     """For the rendezvous of a framework."""
 
 
-class Adapts(Steps, Talks, Arrives, Feeds, Protocol):
+class Adapts(CountsSteps, Talks, Arrives, Feeds, Protocol):
     """All that the hooks in one framework need together; what its adapter's shared state holds."""
 
 

@@ -24,14 +24,14 @@ from keepstep.errors import OutOfStep
 from keepstep.guard import box_writer as boxes
 from keepstep.guard import mode, own_rank
 from keepstep.guard.agree import run_folder
-from keepstep.guard.agree.formed_world import InWorld
+from keepstep.guard.agree.peer_messages import Peers
 from keepstep.guard.batches.batch_contract import Batches
-from keepstep.guard.companion import Watched
-from keepstep.guard.ending.exit_status import ExitStatus
-from keepstep.guard.ending.goodbye import Ending, Listener
+from keepstep.guard.batches.batch_hashes import FedAlike
+from keepstep.guard.companion import WatchedByCompanion
+from keepstep.guard.ending.goodbye import Ending, ExitStatus, Listener
 from keepstep.guard.ending.last_reaper import Orphan
 from keepstep.guard.ending.uncaught import LastWords
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import Exchange, SharedFolder
 from keepstep.guard.hook_cost import Thrift
 from keepstep.guard.own_thread import Pulse
 from keepstep.guard.record.named_pauses import Pauses
@@ -55,7 +55,7 @@ LINE_LIMIT = 40
 """The most lines that the guard prints into a program's output."""
 
 
-class Session(InWorld):
+class Session(Peers):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
     __slots__ = (
@@ -65,7 +65,17 @@ class Session(InWorld):
     """What every step touches, side by side: after a step has emptied the caches, every cache line counts."""
 
     def __init__(self, who: own_rank.Identity, env: Mapping[str, str] = os.environ) -> None:
-        super().__init__(who, env)
+        super().__init__(who)
+        self._env = env
+        self._link: Path | None = None
+        self._notes: Notes | None = None
+        self._exit_status: ExitStatus | None = None
+        self._watched: WatchedByCompanion | None = None
+        self._meeting: run_folder.CommonFolder | None = None
+        self.framework: str | None = None
+        self.data_parallel: list[Callable[[], bool]] = []
+        """For each framework: whether all ranks average their gradients, so each should be fed data of its own."""
+        self.fed_alike = FedAlike(self)
         self.strict = mode.mode(env) == mode.STRICT
         self.silenced = mode.mode(env) == mode.OFF
         self.supervised = "KEEPSTEP_SUPERVISOR" in env
@@ -122,7 +132,7 @@ class Session(InWorld):
                 self._open_files()
             if self.supervised and self._env.get("KEEPSTEP_EXCHANGE"):
                 with self.part("shared folder"):
-                    self.use_exchange(Folder(Path(self._env["KEEPSTEP_EXCHANGE"])))
+                    self.use_exchange(SharedFolder(Path(self._env["KEEPSTEP_EXCHANGE"])))
             self.write(_PHASE, self.phase_now, 0)
             os.register_at_fork(after_in_child=self._in_child)
             atexit.register(self.close)
@@ -133,7 +143,7 @@ class Session(InWorld):
             self.pulse.every(1.0, "black box", self._tell_anew)
             with self.part("companion"):
                 if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
-                    self._watched = Watched(self.folder, self._env)
+                    self._watched = WatchedByCompanion(self.folder, self._env)
                     self.pulse.every(1.0, "companion", self._watched)
             last_words = LastWords(self)
             with self.part(last_words.part):
@@ -236,6 +246,85 @@ class Session(InWorld):
         self._notes = self._contracts = self._exchange = self._gathering = None
         self._opened = True
         self.folder = None
+
+    # --- the world that the framework forms, and the one that the launcher means
+
+    def world_formed(self, size: int, index: int | None, framework: str) -> None:
+        """The framework formed a world: from now on this rank is who the framework says."""
+        self.framework = framework
+        if index is not None and (self.who.rank is None or size > 1):
+            self.who.rank = index
+        if size > 1:
+            self.who.world = size
+        self.open()
+        with self.part("black box"):
+            self.tell_who()
+        self._tell_world(size, index, at_step=False)
+
+    def trains_in(self, size: int, framework: str) -> None:
+        """The first step runs, in a world of ``size``: a rank that trains alone is reported now."""
+        self.framework = framework
+        self._tell_world(size, None, at_step=True)
+        meant = own_rank.of_environment(self._env)
+        if size == 1 and (meant.world or 1) > 1:
+            formed = f"{meant.said_by} means a world of {meant.world} ranks, but {framework} formed none"
+            self.say(f"trains alone: {formed}; every rank trains its own model")
+
+    def _tell_world(self, size: int, index: int | None, *, at_step: bool) -> None:
+        meant = own_rank.of_environment(self._env)
+        fields = {"size": size, "index": index, "meant": meant.world, "meant_by": meant.said_by}
+        fields |= {"framework": self.framework, "at_step": at_step}
+        when = "trains in" if at_step else "formed"
+        self.note(
+            "WorldFormed",
+            fields,
+            f"{self.framework} {when} a world of {size}; the launcher means {meant.world or 'none'}",
+        )
+
+    # --- the folder that all ranks of the run share, once they have met
+
+    def use_exchange(self, exchange: Exchange) -> None:
+        known = self.exchange
+        super().use_exchange(exchange)
+        if self.exchange is known or self.supervised or self.folder is None:
+            return
+        with self.part("common folder"):
+            self._meeting = run_folder.CommonFolder(
+                exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env
+            )
+            if self.who.rank == 0:
+                self._meeting.tell()
+            self.pulse.every(0.2, "common folder", self._settle)
+
+    def _settle(self) -> None:
+        """Once rank 0 has said where all ranks write: write there, and be known as a rank of this run."""
+        meeting = self._meeting
+        if meeting is None or self._link is None or self._notes is None:
+            return
+        folder = meeting.where() if self.who.rank != 0 else self.folder
+        if folder is None:
+            return
+        self._meeting = None
+        self.who.run = meeting.run
+        self._move_to(folder)
+        self.tell_who()
+
+    def _move_to(self, folder: Path) -> None:
+        assert self._link is not None and self._notes is not None and self.folder is not None
+        name, before = run_folder.file_name(self.who), self.folder
+        link, notes = folder / f"{name}.box", folder / f"{name}.notes.jsonl"
+        if link == self._link:
+            return
+        run_folder.move(self._notes.path, notes)
+        run_folder.move(self._link, link)
+        if self._exit_status is not None and self._exit_status.path.exists():
+            run_folder.move(self._exit_status.path, exit_file(link))
+            self._exit_status.path = exit_file(link)
+        self._notes.path, self._link, self.folder = notes, link, folder
+        if before != folder:
+            if self._watched is not None:
+                self._watched.moved(folder)
+            run_folder.leave(before)
 
     # --- parts that may fail
 

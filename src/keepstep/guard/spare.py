@@ -29,23 +29,11 @@ from typing import Any, NoReturn
 
 FRAME = struct.Struct("<I")
 LONGEST = 1 << 20
-CHANGES = (
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "TF_CONFIG",
-    "JAX_COORDINATOR_ADDRESS",
-    "JAX_NUM_PROCESSES",
-    "COORDINATOR_ADDRESS",
-    "NUM_PROCESSES",
-    "KEEPSTEP",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "_",
+CHANGES = tuple(
+    """
+    MASTER_ADDR MASTER_PORT WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE TF_CONFIG
+    JAX_COORDINATOR_ADDRESS JAX_NUM_PROCESSES COORDINATOR_ADDRESS NUM_PROCESSES KEEPSTEP PWD OLDPWD SHLVL _
+    """.split()
 )
 """Variables besides KEEPSTEP_* that differ from attempt to attempt; no framework reads them on import."""
 GLADLY = "900"

@@ -104,3 +104,11 @@ class Cause(Enum):
     @property
     def label(self) -> str:
         return self.value.partition(".")[2]
+
+
+SEEN_BY_OTHER_RANKS = (
+    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    Cause.NETWORK_TIMEOUT_SLOW,
+    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+)
+"""What the other ranks show when one fails, whatever the reason: nearly every cause explains these."""

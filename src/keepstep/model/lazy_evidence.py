@@ -41,12 +41,7 @@ class MadeLater(Generic[F]):
     """
 
     def __init__(
-        self,
-        path: str,
-        text: bytes,
-        count: int,
-        make: Callable[[int], Evidence[Any]],
-        columns: Columns,
+        self, path: str, text: bytes, count: int, make: Callable[[int], Evidence[Any]], columns: Columns
     ) -> None:
         self.path, self.text = path, text
         self._make = make

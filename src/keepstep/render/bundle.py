@@ -34,7 +34,7 @@ from keepstep.render.excerpt import surroundings, text_lines
 from keepstep.render.html import render_html
 from keepstep.render.json import dumps, render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 
 WHOLE = 512 << 10
 """Logs up to this size go in as they are."""
@@ -51,7 +51,7 @@ MOST_SECRETS = 500
 def write_bundle(
     report: Report,
     evidence: EvidenceSet | Iterable[Evidence[Fact]],
-    sources: Sequence[Left],
+    sources: Sequence[LeftFile],
     out: Path,
     *,
     force: bool = False,
@@ -95,7 +95,9 @@ def _write(out: Path, members: Iterable[tuple[str, bytes]], force: bool) -> None
         raise
 
 
-def _members(report: Report, items: tuple[Evidence[Fact], ...], sources: Sequence[Left]) -> Iterator[tuple[str, bytes]]:
+def _members(
+    report: Report, items: tuple[Evidence[Fact], ...], sources: Sequence[LeftFile]
+) -> Iterator[tuple[str, bytes]]:
     logs, about, secrets = _logs(items, sources)
     for path, data in _all_members(report, items, sources, logs, about):
         yield path, _hide(data, secrets)
@@ -112,7 +114,7 @@ def _hide(data: bytes, secrets: list[str]) -> bytes:
 def _all_members(
     report: Report,
     items: tuple[Evidence[Fact], ...],
-    sources: Sequence[Left],
+    sources: Sequence[LeftFile],
     logs: list[tuple[str, bytes]],
     about: list[dict[str, Any]],
 ) -> Iterator[tuple[str, bytes]]:
@@ -139,7 +141,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _logs(
-    items: tuple[Evidence[Fact], ...], sources: Sequence[Left]
+    items: tuple[Evidence[Fact], ...], sources: Sequence[LeftFile]
 ) -> tuple[list[tuple[str, bytes]], list[dict[str, Any]], list[str]]:
     wanted: dict[str, set[int]] = {}
     for each in items:
@@ -180,7 +182,7 @@ def _member_name(name: str, taken: set[str]) -> str:
     return path
 
 
-def _excerpt(left: Left, wanted: set[int]) -> tuple[str, str]:
+def _excerpt(left: LeftFile, wanted: set[int]) -> tuple[str, str]:
     """The text to keep and how it was chosen. The marks between parts give line numbers."""
     kept: list[tuple[int, str]] = []
     tail: deque[tuple[int, str]] = deque(maxlen=TAIL)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from keepstep.base.redact import MARK, redact
 from keepstep.model.codec import representative
 from keepstep.model.report import Report
-from keepstep.sources.files.left_files import Chunks, FileKind, Left
+from keepstep.sources.files.left_files import Chunks, FileKind, LeftFile
 
 AROUND = 3
 LARGEST = 64 << 20
@@ -25,7 +25,7 @@ Surroundings = Mapping[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]]
 """By source and line: the lines above and below."""
 
 
-def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
+def surroundings(report: Report, files: Sequence[LeftFile]) -> Surroundings:
     """The lines around the first evidence of the first findings, redacted."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for finding in report.findings[:MOST_FINDINGS]:
@@ -66,7 +66,7 @@ def _redacted_together(lines: Mapping[int, str]) -> dict[int, str]:
     return out
 
 
-def text_lines(left: Left) -> Iterator[str]:
+def text_lines(left: LeftFile) -> Iterator[str]:
     """The lines of a log as text, without private keys."""
     return _without_keys(_lines(Chunks(left)))
 

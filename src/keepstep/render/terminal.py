@@ -31,7 +31,7 @@ _TINTS = {
 
 def render_terminal(report: Report, *, colour: bool = False, width: int = 80) -> str:
     """The whole report as text, ending in a newline."""
-    return "\n".join(_Page(colour, max(60, min(width, 120))).lines(_visible(report))) + "\n"
+    return "\n".join(_TerminalPage(colour, max(60, min(width, 120))).lines(_visible(report))) + "\n"
 
 
 def _visible(report: Report) -> Report:
@@ -69,7 +69,7 @@ def _visible_evidence(each: Evidence[Fact]) -> Evidence[Fact]:
     return replace(each, origin=replace(each.origin, source=source), quote=quote)
 
 
-class _Page:
+class _TerminalPage:
     def __init__(self, colour: bool, width: int) -> None:
         self._colour = colour
         self._width = width

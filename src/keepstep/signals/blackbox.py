@@ -189,7 +189,7 @@ def read(data: Bytes) -> BlackBox:
     return BlackBox(who, tuple(map(Record, *([field[place] for place in whole] for field in fields))), damaged)
 
 
-class Columns(NamedTuple):
+class RecordColumns(NamedTuple):
     """The ring as one list per field, in the order of its places, up to the last one ever written."""
 
     numbers: list[int]
@@ -201,14 +201,14 @@ class Columns(NamedTuple):
     again: list[int]
 
 
-def columns(data: Bytes, places: int) -> Columns:
+def columns(data: Bytes, places: int) -> RecordColumns:
     """All places at once: many times faster than one by one."""
     ring = bytes(data[HEADER_SIZE : HEADER_SIZE + places * RECORD.size]).rstrip(b"\0")
     ring += bytes(-len(ring) % RECORD.size)
     view = memoryview(ring)
     whole, signed, half = view.cast("Q"), view.cast("q"), view.cast("I")
     fields = (whole[0::6], whole[1::6], signed[2::6], signed[3::6], half[8::12], half[9::12], whole[5::6])
-    return Columns(*(field.tolist() for field in fields))
+    return RecordColumns(*(field.tolist() for field in fields))
 
 
 def newest_first(data: Bytes) -> Iterator[Record]:

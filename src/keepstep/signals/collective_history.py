@@ -10,29 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-OPERATIONS = (
-    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "gather",
-        "scatter",
-    "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier",
-    "monitored_barrier", "all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list",
-)  # fmt: skip
+OPERATIONS = tuple(
+    """
+    all_reduce broadcast reduce all_gather all_gather_into_tensor all_gather_single gather scatter reduce_scatter
+    reduce_scatter_tensor reduce_scatter_single all_to_all all_to_all_single barrier monitored_barrier
+    all_gather_object broadcast_object_list gather_object scatter_object_list
+    """.split()
+)
 """In the order in which the black box numbers them: only add at the end."""
-DTYPES = (
-    "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128",
-    "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64",
-)  # fmt: skip
+DTYPES = tuple(
+    """
+    uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128
+    bool bfloat16 float8_e4m3fn float8_e5m2 uint16 uint32 uint64
+    """.split()
+)
 BITS = {
-    "uint8": 8,
-    "int8": 8,
-    "int16": 16,
-    "float16": 16,
-    "bfloat16": 16,
-    "uint16": 16,
-    "bool": 8,
-    "int64": 64,
-    "float64": 64,
-    "uint64": 64,
-    "complex64": 64,
+    **dict.fromkeys(("uint8", "int8", "bool"), 8),
+    **dict.fromkeys(("int16", "float16", "bfloat16", "uint16"), 16),
+    **dict.fromkeys(("int64", "float64", "uint64", "complex64"), 64),
     "complex128": 128,
 }
 SIZED = ("all_reduce", "reduce", "reduce_scatter")
@@ -54,7 +49,7 @@ LINE_BITS = 20
 MOST_FILES = 1 << 11
 
 
-class Issued(NamedTuple):
+class TrailEntry(NamedTuple):
     """One collective of one rank."""
 
     sequence: int
@@ -144,9 +139,9 @@ def key(operation: str, dtype: str = "", elements: int = 0) -> str:
     return base
 
 
-def mismatch(trails: Mapping[int, Sequence[Issued]], group: str = "", alike: int = ALIKE) -> Mismatch | None:
+def mismatch(trails: Mapping[int, Sequence[TrailEntry]], group: str = "", alike: int = ALIKE) -> Mismatch | None:
     """The first number under which ranks issued different things, with all before it the same; None: there is none."""
-    by_number: dict[int, dict[int, Issued]] = {}
+    by_number: dict[int, dict[int, TrailEntry]] = {}
     for rank, trail in trails.items():
         for each in trail:
             by_number.setdefault(each.sequence, {})[rank] = each
@@ -158,20 +153,20 @@ def mismatch(trails: Mapping[int, Sequence[Issued]], group: str = "", alike: int
         if at < min(alike, number - 1):
             return None  # they count differently, or too little is left
         history = [next(iter(by_number[n].values())) for n in shared[:at]]
-        values = _values({rank: each.words for rank, each in issued.items()})
+        values = values_by_rank({rank: each.words for rank, each in issued.items()})
         places = tuple((rank, each.line) for rank, each in sorted(issued.items()) if each.line)
         return Mismatch(number, _what(issued), values, group, odd(issued, history), places)
     return None
 
 
-def odd(issued: Mapping[int, Issued], history: Sequence[Issued]) -> tuple[int, ...]:
+def odd(issued: Mapping[int, TrailEntry], history: Sequence[TrailEntry]) -> tuple[int, ...]:
     """Which ranks deviated: by what followed the same collectives before, by majority, or as the script's own."""
     known = {(each.key, each.line) for each in history if each.line}
     repeated = [rank for rank, each in issued.items() if each.line and (each.key, each.line) in known]
     expected = None if repeated else _expected([each.key for each in history], {each.key for each in issued.values()})
     if expected is not None:
         return tuple(sorted(rank for rank, each in issued.items() if each.key != expected))
-    values = _values({rank: each.key for rank, each in issued.items()})
+    values = values_by_rank({rank: each.key for rank, each in issued.items()})
     if len(values[0][1]) > len(values[1][1]):
         return tuple(sorted(rank for _, ranks in values[1:] for rank in ranks))
     own = tuple(sorted(rank for rank, each in issued.items() if each.line))
@@ -188,14 +183,14 @@ def _expected(history: Sequence[str], candidates: set[str]) -> str | None:
     return None
 
 
-def _what(issued: Mapping[int, Issued]) -> str:
+def _what(issued: Mapping[int, TrailEntry]) -> str:
     if len({each.words.split(" ", 1)[0] for each in issued.values()}) > 1:
         return "operation"
     types = {each.words.partition(" ")[2].partition("[")[0].partition(",")[0] for each in issued.values()}
     return "dtype" if len(types) > 1 else "size"
 
 
-def _values(by_rank: Mapping[int, str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def values_by_rank(by_rank: Mapping[int, str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     found: dict[str, list[int]] = {}
     for rank in sorted(by_rank):
         found.setdefault(by_rank[rank], []).append(rank)

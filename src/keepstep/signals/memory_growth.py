@@ -28,7 +28,7 @@ LEAST_SHARE = 0.2
 """The smallest rise in a stretch that counts: in bytes, and as a share."""
 
 
-class Reading(NamedTuple):
+class MemoryReading(NamedTuple):
     """A rank's private memory (without file pages and shared memory) after this many steps."""
 
     at: float
@@ -42,8 +42,8 @@ class Reading(NamedTuple):
 class Rise:
     """Memory of a rank rose evenly from one reading to another."""
 
-    first: Reading
-    last: Reading
+    first: MemoryReading
+    last: MemoryReading
     epochs_before: int
     """Epochs that were over when it began; a cache may fill in the first."""
     others: int | None = None
@@ -67,7 +67,7 @@ class Rise:
         return (self.last.epoch or 0) - (self.first.epoch or 0)
 
 
-def rises(series: Mapping[int, Sequence[Reading]]) -> dict[int, Rise]:
+def rises(series: Mapping[int, Sequence[MemoryReading]]) -> dict[int, Rise]:
     """The ranks whose memory rises, each with its rise and that of the others in the same time."""
     found: dict[int, Rise] = {}
     for rank, readings in series.items():
@@ -79,7 +79,7 @@ def rises(series: Mapping[int, Sequence[Reading]]) -> dict[int, Rise]:
     return found
 
 
-def steady_rise(readings: Sequence[Reading]) -> Rise | None:
+def steady_rise(readings: Sequence[MemoryReading]) -> Rise | None:
     """The rise still going on at the end of the readings, if there is one."""
     told = _once_a_step(readings)
     if not told:
@@ -94,10 +94,10 @@ def steady_rise(readings: Sequence[Reading]) -> Rise | None:
     return None
 
 
-def _once_a_step(readings: Sequence[Reading]) -> list[Reading]:
+def _once_a_step(readings: Sequence[MemoryReading]) -> list[MemoryReading]:
     """The lowest reading per step count: it leaves out what comes and goes between two steps, and the memory freed
     after the last one."""
-    kept: list[Reading] = []
+    kept: list[MemoryReading] = []
     for each in readings:
         if each.steps < 1:
             continue
@@ -109,7 +109,7 @@ def _once_a_step(readings: Sequence[Reading]) -> list[Reading]:
     return kept[:-1]
 
 
-def _lows(stretch: Sequence[Reading]) -> list[Reading]:
+def _lows(stretch: Sequence[MemoryReading]) -> list[MemoryReading]:
     """The lowest reading of each part."""
     if len(stretch) < FEWEST:
         return []
@@ -117,11 +117,11 @@ def _lows(stretch: Sequence[Reading]) -> list[Reading]:
     return [min(stretch[low:high], key=lambda each: each.bytes) for low, high in pairwise(bounds)]
 
 
-def _rates(lows: Sequence[Reading]) -> list[float]:
+def _rates(lows: Sequence[MemoryReading]) -> list[float]:
     return [(b.bytes - a.bytes) / max(1, b.steps - a.steps) for a, b in pairwise(lows)]
 
 
-def _is_even(lows: Sequence[Reading]) -> bool:
+def _is_even(lows: Sequence[MemoryReading]) -> bool:
     rose = lows[-1].bytes - lows[0].bytes
     if rose < max(LEAST_BYTES, LEAST_SHARE * lows[0].bytes):
         return False
@@ -130,7 +130,7 @@ def _is_even(lows: Sequence[Reading]) -> bool:
     return usual > 0 and min(rates) >= EVENLY[0] * usual and max(rates) <= EVENLY[1] * usual
 
 
-def _goes_on(lows: Sequence[Reading], told: Sequence[Reading], begin: float, whole: int) -> bool:
+def _goes_on(lows: Sequence[MemoryReading], told: Sequence[MemoryReading], begin: float, whole: int) -> bool:
     rates = _rates(lows)
     half = len(rates) // 2
     later = sum(rates[half:]) / len(rates[half:])
@@ -144,11 +144,11 @@ def _goes_on(lows: Sequence[Reading], told: Sequence[Reading], begin: float, who
     )
 
 
-def _is_new(lows: Sequence[Reading], told: Sequence[Reading], begin: float) -> bool:
+def _is_new(lows: Sequence[MemoryReading], told: Sequence[MemoryReading], begin: float) -> bool:
     """Whether it was never as high before: memory that rises and falls again is no leak."""
     return lows[-1].bytes > max((each.bytes for each in told if each.steps < begin), default=0)
 
 
-def _rose(readings: Sequence[Reading], since: float, until: float) -> int | None:
+def _rose(readings: Sequence[MemoryReading], since: float, until: float) -> int | None:
     there = [each for each in readings if since <= each.at <= until]
     return there[-1].bytes - there[0].bytes if len(there) > 1 else None

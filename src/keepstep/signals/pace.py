@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from keepstep.signals.blackbox import LEAN, Kind, Phase, Record
@@ -43,7 +43,7 @@ IN_STEP = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateRank:
     """A rank that the others wait for: the phase in which it loses time, how much per step, and the others' loss."""
 
     rank: int
@@ -69,14 +69,14 @@ class Late:
         return f"finishes each step {self.seconds:.3f} s after the first rank {beside}"
 
 
-def late_ranks(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+def late_ranks(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, ...]:
     """The rank that keeps the others waiting, if any. The records are by rank, on one clock, oldest first."""
     if len(records) < 2:
         return ()
     return late_by_durations(records) or _late_at_the_end(records)
 
 
-def late_by_durations(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+def late_by_durations(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, ...]:
     """The same for different clocks, as between hosts: by what each rank loses on its own clock."""
     if len(records) < 2:
         return ()
@@ -104,14 +104,14 @@ def _common(ends: Mapping[int, Mapping[int, int]]) -> list[int]:
     return sorted(set.intersection(*(set(each) for each in ends.values())))
 
 
-def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, ...]:
     found = held_back(records)
     if found is None:
         return ()
     step_s = found.step_ns / 1e9
     before = found.before * step_s if found.before is not None else None
     return (
-        Late(
+        LateRank(
             found.rank,
             Phase.COMPUTE,
             found.share * step_s,
@@ -124,7 +124,7 @@ def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[Lat
     )
 
 
-def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, ...]:
     waits = {rank: input_and_step(each) for rank, each in records.items()}
     known = {rank: each for rank, each in waits.items() if each is not None}
     if len(known) < len(records):
@@ -172,7 +172,7 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
     return int(median(waits[-STEPS:])), int(median(steps[-STEPS:])), len(steps[-STEPS:])
 
 
-def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, ...]:
     """One rank finishes clearly last in many of the steps, and no other ever does: in healthy runs they take turns."""
     ends = _ends(records)
     common = _lately(_common(ends), next(iter(ends.values())))
@@ -206,7 +206,7 @@ def _in_step(ends: Mapping[int, Mapping[int, int]], common: Sequence[int]) -> bo
     return waited >= IN_STEP * len(pairs)
 
 
-def _merely_held(late: Late, records: Sequence[Record]) -> bool:
+def _merely_held(late: LateRank, records: Sequence[Record]) -> bool:
     """Whether a rank on a crowded host is late because it did not get the processor, like every rank there."""
     held = held_share(records) if crowding(records) >= CROWDED else None
     return held is not None and held * late.step_s >= EXPLAINS * (late.seconds - late.others_s)
@@ -220,9 +220,49 @@ def _usually(delays: list[int]) -> int:
 
 def _odd_one(
     lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int, crowd: float = 1.0
-) -> tuple[Late, ...]:
+) -> tuple[LateRank, ...]:
     worst = max(lost, key=lambda rank: lost[rank])
     others = max(value for rank, value in lost.items() if rank != worst)
     if lost[worst] < max(LEAST_NS, share * step_ns) or lost[worst] < ALIKE * crowd * others:
         return ()
-    return (Late(worst, phase, lost[worst] / 1e9, others / 1e9, step_ns / 1e9, steps),)
+    return (LateRank(worst, phase, lost[worst] / 1e9, others / 1e9, step_ns / 1e9, steps),)
+
+
+# --- Whether a rank loses clearly more of each step than it did before to its own batches or processor. Pure.
+#
+# Longer steps as a whole prove nothing: all ranks wait for the slowest, and a training may get heavier by design.
+
+LOOKS = 6
+"""This many samples in a row."""
+TIMES = 3.0
+SHARE = 0.3
+"""Share of a step."""
+
+
+@dataclass
+class BestPace:
+    """What the rank lost at its best. Fed with its last records now and then; the same records give the same answer."""
+
+    rank: int
+    _best: dict[bool, float] = field(default_factory=dict)
+    _worse: dict[bool, int] = field(default_factory=dict)
+
+    def see(self, records: Sequence[Record]) -> LateRank | None:
+        """Takes its last records, oldest first, and returns a loss that has lasted; the caller reports it once."""
+        known = input_and_step(records)
+        if known is None:
+            return None
+        waits, step, steps = known
+        held, crowd = held_share(records), crowding(records)
+        for by_processor, share in ((False, waits / max(step, 1)), (True, held)):
+            if share is None:
+                continue
+            best = self._best.get(by_processor, share)
+            self._best[by_processor] = min(best, share)
+            worse = share > SHARE and share > TIMES * crowd * best and not (by_processor and crowd >= CROWDED)
+            self._worse[by_processor] = self._worse.get(by_processor, 0) + 1 if worse else 0
+            if self._worse[by_processor] >= LOOKS:
+                lost, before = share * step / 1e9, best * step / 1e9
+                phase = Phase.COMPUTE if by_processor else Phase.INPUT
+                return LateRank(self.rank, phase, lost, before, step / 1e9, steps, before, held=by_processor)
+        return None

@@ -51,7 +51,7 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shares:
+class _TimeShares:
     held: float
     ran: float
     often: float
@@ -73,7 +73,7 @@ def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
     recent = [step for step in common if clock[common[-1]] - clock[step] <= WINDOW_NS]
     recent = recent if len(recent) >= FEWEST_STEPS else common[-FEWEST_STEPS:]
     first, last = recent[0], recent[-1]
-    shares: dict[int, _Shares] = {}
+    shares: dict[int, _TimeShares] = {}
     for rank, each in records.items():
         found = _shares(each, ends[rank][first], ends[rank][last])
         if found is None:
@@ -110,7 +110,7 @@ def held_share(records: Sequence[Record]) -> float | None:
     return found.held if found is not None else None
 
 
-def _shares(records: Sequence[Record], since: int, until: int) -> _Shares | None:
+def _shares(records: Sequence[Record], since: int, until: int) -> _TimeShares | None:
     """How long in its steps a rank was held back and ran; None: too little was seen of it."""
     span = held = ran = often = number = 0
     for before, after in _between_looks(records, since, until):
@@ -121,7 +121,7 @@ def _shares(records: Sequence[Record], since: int, until: int) -> _Shares | None
         number += 1
     if number < 2 or span < SPAN_NS or ran <= 0:
         return None
-    return _Shares(held=held / span, ran=ran / span, often=often / number)
+    return _TimeShares(held=held / span, ran=ran / span, often=often / number)
 
 
 def _between_looks(records: Sequence[Record], since: int, until: int) -> Iterator[tuple[Record, Record]]:

@@ -18,14 +18,14 @@ Hashes = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class FedAlikeRanks:
     """Ranks that were fed the same, and in which batches that shows."""
 
     ranks: tuple[int, ...]
     batches: tuple[str, ...]
 
 
-def fed_alike(fed: Mapping[int, Hashes]) -> tuple[Alike, ...]:
+def fed_alike(fed: Mapping[int, Hashes]) -> tuple[FedAlikeRanks, ...]:
     """Groups of ranks that were fed the same batches at the same time, the largest first.
 
     The same batches in another order are no finding: each rank may shuffle all of a small data set by itself.
@@ -45,7 +45,7 @@ def fed_alike(fed: Mapping[int, Hashes]) -> tuple[Alike, ...]:
             groups[rank] = [rank]
             for each in fed[rank].items():
                 holders.setdefault(each, []).append(rank)
-    several = [Alike(tuple(ranks), batches[leader]) for leader, ranks in groups.items() if len(ranks) > 1]
+    several = [FedAlikeRanks(tuple(ranks), batches[leader]) for leader, ranks in groups.items() if len(ranks) > 1]
     return tuple(sorted(several, key=lambda each: (-len(each.ranks), each.ranks)))
 
 

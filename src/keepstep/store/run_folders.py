@@ -72,7 +72,7 @@ class AttemptSaid:
 
 
 @dataclass
-class Manifest:
+class RunManifest:
     """What a run records about itself."""
 
     name: str
@@ -100,7 +100,7 @@ class Manifest:
 class RunFolder:
     """The folder of one run, for its supervisor."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: RunManifest) -> None:
         self.path = path
         self.manifest = manifest
         self.full = False
@@ -164,7 +164,7 @@ def create(root: Path, command: list[str], *, name: str | None, ranks: int, vers
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
             break
-    manifest = Manifest(
+    manifest = RunManifest(
         name=path.name,
         command=[redact(word) for word in command],
         cwd=os.getcwd(),
@@ -204,7 +204,7 @@ class Listed:
     """A run that was found."""
 
     path: Path
-    manifest: Manifest
+    manifest: RunManifest
 
     @property
     def state(self) -> str:
@@ -232,7 +232,7 @@ def runs(root: Path = DEFAULT) -> list[Listed]:
     return sorted(found, key=lambda run: run.manifest.began)
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> RunManifest | None:
     """What a run records about itself; None if it cannot be read."""
     try:
         return _read(folder)
@@ -253,7 +253,7 @@ def manifest_problem(folder: Path) -> str | None:
     return None
 
 
-def _read(folder: Path) -> Manifest | None:
+def _read(folder: Path) -> RunManifest | None:
     """None if the manifest belongs to something else. Raises ``OSError`` and ``ValueError``."""
     with open_regular(folder / MANIFEST, follow=False) as stream:
         data = stream.read(LARGEST_MANIFEST)
@@ -263,7 +263,7 @@ def _read(folder: Path) -> Manifest | None:
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         return None
     try:
-        manifest: Manifest = build(Manifest, found)
+        manifest: RunManifest = build(RunManifest, found)
     except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None
     numbers = [each.number for each in manifest.attempts]

@@ -15,11 +15,7 @@ from keepstep.model.facts.platform import DeviceFault
 from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.model.finding import Finding
 
-_OF_A_GPU = (
-    Cause.RESOURCE_GPU_OOM,
-    Cause.HARDWARE_GPU_FAULT_XID_ECC,
-    Cause.HARDWARE_NVLINK_PCIE_P2P,
-)
+_OF_A_GPU = (Cause.RESOURCE_GPU_OOM, Cause.HARDWARE_GPU_FAULT_XID_ECC, Cause.HARDWARE_NVLINK_PCIE_P2P)
 _INDEX = lazy_pattern(r"^(?:gpu|cuda|device)?[ :]?(\d{1,3})$", re.I)
 _PCI = lazy_pattern(r"([0-9a-f]{2,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.\d)?", re.I)
 
@@ -38,9 +34,7 @@ def culprits(finding: Finding, host: str | None) -> Culprits:
     nodes = {each for e in finding.evidence for each in _nodes(e)}
     files = {path: None for e in finding.evidence if (path := getattr(e.fact, "path", None))}
     return Culprits(
-        host=nodes.pop() if len(nodes) == 1 else host if not nodes else None,
-        gpus=_gpus(finding),
-        files=tuple(files),
+        host=nodes.pop() if len(nodes) == 1 else host if not nodes else None, gpus=_gpus(finding), files=tuple(files)
     )
 
 

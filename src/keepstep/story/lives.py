@@ -19,13 +19,7 @@ from keepstep.model.facts.config import WorldSeen
 from keepstep.model.facts.guard import RankDoing, RankEnded
 from keepstep.model.facts.network import ServerStarted
 from keepstep.model.facts.platform import MachineFault, Preempted
-from keepstep.model.facts.process import (
-    ExceptionRaised,
-    FatalSignal,
-    NativeAbort,
-    ProcessExited,
-    TerminationRequested,
-)
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
 from keepstep.model.facts.resource import OomKilled
 from keepstep.model.facts.restarts import LifeBegan, LifeEnded
 from keepstep.model.facts.training import StepSeen, StreamEnded
@@ -94,7 +88,7 @@ def _may_have_begun_again(seen: EvidenceSet) -> bool:
     return any(seen.all(kind) for kind in kinds) and any(seen.all(kind) for kind in (*_OF_ALL, *_OF_ONE, StepSeen))
 
 
-class _Reader:
+class _LivesReader:
     """Reads the evidence of one source, in order, and finds where its lives begin."""
 
     def __init__(self) -> None:
@@ -148,7 +142,7 @@ class _Reader:
 
 
 def _cuts(items: Sequence[Evidence[Fact]]) -> list[_Cut]:
-    reader = _Reader()
+    reader = _LivesReader()
     ordered = sorted((e for e in items if e.origin.line is not None), key=lambda e: e.origin.line or 0)
     for each in ordered:
         reader.read(each)

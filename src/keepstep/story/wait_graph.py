@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 
-class Reached(IntEnum):
+class CollectiveReach(IntEnum):
     """How far a rank came with one collective."""
 
     MISSING = 0
@@ -37,19 +37,20 @@ class GroupRecords:
 
     name: str
     members: frozenset[int] = frozenset()
-    by_rank: dict[int, dict[int, Reached]] = field(default_factory=dict)
+    by_rank: dict[int, dict[int, CollectiveReach]] = field(default_factory=dict)
     axis: str = ""
 
-    def reached(self, rank: int, number: int) -> Reached:
+    def reached(self, rank: int, number: int) -> CollectiveReach:
         """Old entries are overwritten, so what is below the first record was finished."""
         records = self.by_rank.get(rank)
         if not records or number > max(records):
-            return Reached.MISSING
-        return records.get(number, Reached.COMPLETED)
+            return CollectiveReach.MISSING
+        return records.get(number, CollectiveReach.COMPLETED)
 
     def first_pending(self, rank: int) -> int | None:
         return min(
-            (n for n, reached in self.by_rank.get(rank, {}).items() if reached < Reached.COMPLETED), default=None
+            (n for n, reached in self.by_rank.get(rank, {}).items() if reached < CollectiveReach.COMPLETED),
+            default=None,
         )
 
     @property
@@ -66,7 +67,7 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Source:
+class WaitSource:
     """A rank that others wait for and that waits for nobody. ``how``: ``not scheduled`` or ``not started``."""
 
     rank: int
@@ -87,18 +88,18 @@ class Stuck:
 class Origins:
     """Where all waiting comes from."""
 
-    sources: tuple[Source, ...] = ()
-    absent: tuple[Source, ...] = ()
+    sources: tuple[WaitSource, ...] = ()
+    absent: tuple[WaitSource, ...] = ()
     """Members that others wait for and of which there is no record at all."""
     circles: tuple[tuple[int, ...], ...] = ()
     """Ranks that wait for each other: they entered collectives of several groups in different orders."""
     stuck: tuple[Stuck, ...] = ()
-    astray: Source | None = None
+    astray: WaitSource | None = None
     """The one rank that others wait for and whose counts along the axes fit to no other's."""
 
 
 @dataclass
-class _Graph:
+class _WaitGraph:
     """Ranks point to the collectives they are in, collectives to the members that have not come: as large as the
     records."""
 
@@ -126,8 +127,10 @@ def origins(groups: Iterable[GroupRecords], recorded: Iterable[int] = (), waitin
     """
     found = list(groups)
     known = {*recorded, *(rank for group in found for rank in group.by_rank)}
-    begins = any(r is Reached.STARTED for g in found for records in g.by_rank.values() for r in records.values())
-    graph = _Graph()
+    begins = any(
+        r is CollectiveReach.STARTED for g in found for records in g.by_rank.values() for r in records.values()
+    )
+    graph = _WaitGraph()
     for group in found:
         _enter(group, begins, graph)
     awaited: dict[int, list[Collective]] = {}
@@ -175,7 +178,7 @@ def _in_order(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)
 
 
-def _enter(group: GroupRecords, begins: bool, graph: _Graph) -> None:
+def _enter(group: GroupRecords, begins: bool, graph: _WaitGraph) -> None:
     """Each rank waits in the first unfinished collective of each group: the later ones queue behind it."""
     pending: dict[int, list[int]] = {}
     for rank in sorted(group.by_rank):
@@ -185,27 +188,29 @@ def _enter(group: GroupRecords, begins: bool, graph: _Graph) -> None:
     for number, ranks in sorted(pending.items()):
         at = Collective(group.name, number)
         reached = {member: group.reached(member, number) for member in sorted(group.everyone)}
-        inside = [r for r in ranks if not begins or reached.get(r) is Reached.STARTED]
+        inside = [r for r in ranks if not begins or reached.get(r) is CollectiveReach.STARTED]
         lacking = {member: how for member, r in reached.items() if (how := _lacks(r, begins)) is not None}
         if inside and lacking:
             graph.add(at, inside, lacking)
         elif inside:
-            graph.stuck.append(Stuck(at, tuple(m for m, r in reached.items() if r < Reached.COMPLETED)))
+            graph.stuck.append(Stuck(at, tuple(m for m, r in reached.items() if r < CollectiveReach.COMPLETED)))
 
 
-def _lacks(reached: Reached, begins: bool) -> str | None:
-    if reached is Reached.MISSING:
+def _lacks(reached: CollectiveReach, begins: bool) -> str | None:
+    if reached is CollectiveReach.MISSING:
         return "not scheduled"
-    return "not started" if begins and reached is Reached.SCHEDULED else None
+    return "not started" if begins and reached is CollectiveReach.SCHEDULED else None
 
 
-def _source(rank: int, at: list[Collective], graph: _Graph) -> Source:
+def _source(rank: int, at: list[Collective], graph: _WaitGraph) -> WaitSource:
     """By the collective in which most ranks wait for it."""
     most = max(at, key=lambda each: len(graph.waiting[each]))
-    return Source(rank, most, graph.lacking[most][rank], tuple(sorted({r for each in at for r in graph.waiting[each]})))
+    return WaitSource(
+        rank, most, graph.lacking[most][rank], tuple(sorted({r for each in at for r in graph.waiting[each]}))
+    )
 
 
-def _circles(graph: _Graph) -> Iterator[tuple[int, ...]]:
+def _circles(graph: _WaitGraph) -> Iterator[tuple[int, ...]]:
     """Ranks that wait for each other and for nobody else: strongly connected parts without a way out (Tarjan)."""
     index: dict[_Node, int] = {}
     low: dict[_Node, int] = {}

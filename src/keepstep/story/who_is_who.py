@@ -21,7 +21,7 @@ _NUMBERED = lazy_pattern(r"(node|host|machine|slice)[-_]?\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRank:
     """A rank and how it is known, if that is worth a line; without a rank, what is known instead."""
 
     rank: int | None
@@ -29,7 +29,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class _Node:
+class _NodeRanks:
     indices: set[int] = field(default_factory=set)
     firsts: set[int] = field(default_factory=set)
     sizes: set[int] = field(default_factory=set)
@@ -39,11 +39,11 @@ class _Node:
     """By local rank."""
 
 
-class Members:
+class KnownMembers:
     """The members of one run. Nodes have any name, such as a host's, a pod's or a log's."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = defaultdict(_Node)
+        self._nodes: dict[str, _NodeRanks] = defaultdict(_NodeRanks)
         self._counts: set[int] = set()
         self._sizes: set[int] = set()
         self._devices: set[int] = set()
@@ -100,32 +100,34 @@ class Members:
     def hosts(self) -> tuple[str, ...]:
         return self._hosts
 
-    def at(self, node: str, local: int, what: str = "local rank") -> Known:
+    def at(self, node: str, local: int, what: str = "local rank") -> KnownRank:
         """The rank with this local rank, or on this device, of a node."""
-        its = self._nodes.get(node) or _Node()
+        its = self._nodes.get(node) or _NodeRanks()
         direct = its.members.get(local, set())
         if len(direct) == 1:
             rank = next(iter(direct))
-            return Known(rank, "" if rank == local else f"{what} {local} on {self._label(node)}")
+            return KnownRank(rank, "" if rank == local else f"{what} {local} on {self._label(node)}")
         if direct:
-            return Known(None, f"{what} {local} on {self._label(node)}")
+            return KnownRank(None, f"{what} {local} on {self._label(node)}")
         first = _only(its.firsts) if its.firsts else self._by_distance(its)
         if first is not None and self._fits(first + local):
-            return Known(first + local, f"{what} {local} on {self._label(node)}, whose first rank is {first}")
+            return KnownRank(first + local, f"{what} {local} on {self._label(node)}, whose first rank is {first}")
         index, size = self._index(node), self._size()
         if index is None or size is None or local >= size or not self._fits(index * size + local):
-            return Known(None, f"{what} {local} on {self._label(node)}")
-        return Known(index * size + local, f"{what} {local} on {self._label(node)}, {size} per {_kind(node) or 'node'}")
+            return KnownRank(None, f"{what} {local} on {self._label(node)}")
+        return KnownRank(
+            index * size + local, f"{what} {local} on {self._label(node)}, {size} per {_kind(node) or 'node'}"
+        )
 
-    def of_pid(self, pid: int, node: str = "") -> Known | None:
+    def of_pid(self, pid: int, node: str = "") -> KnownRank | None:
         """The rank that ran as a process."""
         found = self._on(self._by_pid.get(pid, set()), node)
-        return Known(found, f"pid {pid}") if found is not None else None
+        return KnownRank(found, f"pid {pid}") if found is not None else None
 
-    def of_bus(self, bus: str, node: str = "") -> Known | None:
+    def of_bus(self, bus: str, node: str = "") -> KnownRank | None:
         """The rank whose device has this place on its host's bus."""
         found = self._on(self._by_bus.get(_bus(bus), set()), node)
-        return Known(found, f"its device is at {bus}") if found is not None else None
+        return KnownRank(found, f"its device is at {bus}") if found is not None else None
 
     @staticmethod
     def _on(found: set[tuple[str, int]], node: str) -> int | None:
@@ -135,7 +137,7 @@ class Members:
             ranks = {rank for where, rank in found if where == node}
         return _only(ranks)
 
-    def _by_distance(self, its: _Node) -> int | None:
+    def _by_distance(self, its: _NodeRanks) -> int | None:
         """The node's first rank, if its known members all give the same."""
         return _only({rank - local for local, ranks in its.members.items() for rank in ranks})
 
@@ -147,7 +149,7 @@ class Members:
         return size if size * count == self.world else None
 
     def _index(self, node: str) -> int | None:
-        its = self._nodes.get(node) or _Node()
+        its = self._nodes.get(node) or _NodeRanks()
         if its.indices:
             return _only(its.indices)
         if self._hosts:

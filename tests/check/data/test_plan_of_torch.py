@@ -46,12 +46,7 @@ def test_the_sampler_feeds_what_the_plan_says(policy: str, records: int, ranks: 
 
 
 @many
-@given(
-    records=st.integers(1, 300),
-    ranks=numbers_of_ranks,
-    seed=st.integers(0, 2**40),
-    epoch=st.integers(0, 1000),
-)
+@given(records=st.integers(1, 300), ranks=numbers_of_ranks, seed=st.integers(0, 2**40), epoch=st.integers(0, 1000))
 def test_the_shuffled_order_is_that_of_the_seed_and_the_epoch(records: int, ranks: int, seed: int, epoch: int) -> None:
     made = planned([records], ranks=ranks, batch=1, policy="torch-sampler", seed=seed, epoch=epoch)
     order = sampler_order(records, seed, epoch)

@@ -15,10 +15,7 @@ import pytest
 
 from tests.supervise.engines.ray_cluster import HAS_JOBS, RayCluster, missing, ray_cluster
 
-pytestmark = [
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
-    pytest.mark.frameworks,
-]
+pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.frameworks]
 RANK = """
 import os, time
 rank, attempt = os.environ["RANK"], os.environ["KEEPSTEP_ATTEMPT"]

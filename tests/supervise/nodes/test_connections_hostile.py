@@ -32,16 +32,7 @@ from keepstep.supervise.nodes.connection.interface import (
     Stranger,
     TurnedAway,
 )
-from tests.supervise.nodes.connecting import (
-    SOON_S,
-    beat,
-    hello,
-    hub_with,
-    opened,
-    parcel,
-    secured,
-    until,
-)
+from tests.supervise.nodes.connecting import SOON_S, beat, hello, hub_with, opened, parcel, secured, until
 
 
 @pytest.fixture
@@ -388,9 +379,7 @@ def test_a_killed_agent_is_noticed_at_once(known_hub: tuple[Hub, secret.Secret])
         assert time.monotonic() - begun < 2.0, "noticed by the lease, not by the connection"
 
 
-def test_a_stopped_agent_delays_nobody_and_is_cut_off_when_too_much_waits(
-    known_hub: tuple[Hub, secret.Secret],
-) -> None:
+def test_a_stopped_agent_delays_nobody_and_is_cut_off_when_too_much_waits(known_hub: tuple[Hub, secret.Secret]) -> None:
     hub, known = known_hub
     with agent_process(hub, known) as (process, number):
         process.send_signal(signal.SIGSTOP)

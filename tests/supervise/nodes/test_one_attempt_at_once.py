@@ -110,12 +110,7 @@ def test_a_leader_that_is_started_again_never_makes_two_attempts_run_at_once(
 
 
 @MANY
-@given(
-    nodes=st.integers(2, 16),
-    seed=st.integers(0, 2**32),
-    faults=FAULTS,
-    term_s=st.sampled_from((None, TERM_S)),
-)
+@given(nodes=st.integers(2, 16), seed=st.integers(0, 2**32), faults=FAULTS, term_s=st.sampled_from((None, TERM_S)))
 def test_once_all_is_well_an_attempt_runs_again(
     nodes: int, seed: int, faults: list[Fault], term_s: float | None
 ) -> None:

@@ -148,10 +148,7 @@ def test_times_of_arrival_point_to_the_same_lines(node: Path, tmp_path: Path) ->
 
 
 @settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     turns=some.lists(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.guard.agree.contract import PATIENCE_S, PROMPT_S, Contracts, Open, Patience, Verdict
-from keepstep.guard.exchange import Folder
+from keepstep.guard.agree.contract import PATIENCE_S, PROMPT_S, Contracts, ContractVerdict, Open, WaitBudget
+from keepstep.guard.exchange import SharedFolder
 from keepstep.supervise.nodes.evidence.relay import AT_ONCE, Relay, audience
 from keepstep.supervise.nodes.messages import BadMessage, Put, decode, encode
 
@@ -24,7 +24,7 @@ def settle(relay: Relay) -> None:
 
 
 def test_only_what_is_new_is_handed_out_and_never_what_came_from_elsewhere(tmp_path: Path) -> None:
-    folder, relay = Folder(tmp_path), Relay(tmp_path)
+    folder, relay = SharedFolder(tmp_path), Relay(tmp_path)
     assert relay.new() == ()
     folder.put("keepstep/0/model/0/r1", "mine")
     assert relay.new() == ((KEY, "mine"),)
@@ -42,7 +42,7 @@ def test_only_what_is_new_is_handed_out_and_never_what_came_from_elsewhere(tmp_p
 
 
 def test_a_message_that_its_rank_replaced_is_replaced_elsewhere_too(tmp_path: Path) -> None:
-    folder, relay = Folder(tmp_path), Relay(tmp_path)
+    folder, relay = SharedFolder(tmp_path), Relay(tmp_path)
     for word in ("first", "second"):
         relay.take([("keepstep+0+pace+r5", word)])
         assert folder.get("keepstep/0/pace/r5") == word
@@ -50,7 +50,7 @@ def test_a_message_that_its_rank_replaced_is_replaced_elsewhere_too(tmp_path: Pa
 
 
 def test_a_key_of_the_nodes_own_rank_stays(tmp_path: Path) -> None:
-    folder, relay = Folder(tmp_path), Relay(tmp_path)
+    folder, relay = SharedFolder(tmp_path), Relay(tmp_path)
     folder.put("keepstep/0/model/0/r1", "mine")
     relay.take([(KEY, "forged")])
     assert folder.get("keepstep/0/model/0/r1") == "mine"
@@ -58,7 +58,7 @@ def test_a_key_of_the_nodes_own_rank_stays(tmp_path: Path) -> None:
 
 
 def test_a_quiet_folder_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, relay = Folder(tmp_path), Relay(tmp_path)
+    folder, relay = SharedFolder(tmp_path), Relay(tmp_path)
     folder.put("keepstep/0/model/0/r1", "mine")
     relay.new()
     settle(relay)
@@ -70,7 +70,7 @@ def test_a_quiet_folder_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_much_is_handed_out_in_parts_that_fit_into_a_message(tmp_path: Path) -> None:
-    folder, relay = Folder(tmp_path), Relay(tmp_path)
+    folder, relay = SharedFolder(tmp_path), Relay(tmp_path)
     for number in range(12):
         folder.put(f"keepstep/0/model/{number}/r1", '"' * (200 << 10))
     found = []
@@ -130,13 +130,13 @@ def test_a_key_travels_only_to_those_who_read_it(key: str, who: str) -> None:
 def test_ranks_on_two_nodes_agree_through_their_relays(tmp_path: Path) -> None:
     """Two folders, joined as agents and leader join them; rank 1 is about to run something else."""
     folders = [tmp_path / "a", tmp_path / "b"]
-    settled: dict[int, Verdict] = {}
+    settled: dict[int, ContractVerdict] = {}
 
     def contracts(rank: int) -> Contracts:
-        def told(opened: Open, verdict: Verdict, before: bool) -> None:
+        def told(opened: Open, verdict: ContractVerdict, before: bool) -> None:
             settled[rank] = verdict
 
-        return Contracts(Folder(folders[rank]), rank, 2, "keepstep/0", told, lambda opened, missing: None)
+        return Contracts(SharedFolder(folders[rank]), rank, 2, "keepstep/0", told, lambda opened, missing: None)
 
     ranks = [contracts(0), contracts(1)]
     relays = [Relay(folder) for folder in folders]
@@ -166,7 +166,7 @@ def test_ranks_on_two_nodes_agree_through_their_relays(tmp_path: Path) -> None:
 
 
 def test_many_prompt_answers_do_not_use_up_the_patience_for_a_late_start() -> None:
-    patience = Patience()
+    patience = WaitBudget()
     for _ in range(100):
         patience.waited(PROMPT_S / 2, answered=True)
     assert patience.left(0, None) == PATIENCE_S

@@ -194,10 +194,7 @@ NAMES = (
     ),
     # flags: a value may follow without an equals sign
     row(
-        "--",
-        rf"(?<![\w-])--(?:[\w.-]{{0,40}}?{_ANY_NAME}|pass|pwd){_AFTER_FLAG}(?!-){VALUE}",
-        keep_name,
-        re.IGNORECASE,
+        "--", rf"(?<![\w-])--(?:[\w.-]{{0,40}}?{_ANY_NAME}|pass|pwd){_AFTER_FLAG}(?!-){VALUE}", keep_name, re.IGNORECASE
     ),
     row(
         "-token",

@@ -14,8 +14,8 @@ from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.code import (
     Argument,
-    Block,
     CodeAssigned,
+    CodeBlock,
     CodeCall,
     CodeDiverges,
     CodeFile,
@@ -121,8 +121,8 @@ class _File:
 
     def __init__(self, path: str, unit: Unit, project: Project) -> None:
         self.path, self.unit, self.project = path, unit, project
-        self._blocks: dict[int, Block] = {}
-        self._withins: dict[Within, tuple[Block, ...]] = {}
+        self._blocks: dict[int, CodeBlock] = {}
+        self._withins: dict[Within, tuple[CodeBlock, ...]] = {}
         self._values: dict[int, tuple[bool, str]] = {}
 
     @cached_property
@@ -230,17 +230,17 @@ class _File:
         found = self.project.function(made, self.unit.module)
         return found.name if found is not None else ""
 
-    def _within(self, within: Within, function: str) -> tuple[Block, ...]:
+    def _within(self, within: Within, function: str) -> tuple[CodeBlock, ...]:
         if within not in self._withins:
             self._withins[within] = tuple(self._block(each, function) for each in within)
         return self._withins[within]
 
-    def _block(self, number: int, function: str) -> Block:
+    def _block(self, number: int, function: str) -> CodeBlock:
         if number not in self._blocks:
             kind, line, text, made, test = self.unit.blocks[number]
             parameters = self._parameters.get(function, ())
             known = self.project.known(test, self.unit.module, parameters=parameters, function=function)
-            self._blocks[number] = Block(kind=kind, line=line, text=text, made=made, ranked=is_ranked(known))
+            self._blocks[number] = CodeBlock(kind=kind, line=line, text=text, made=made, ranked=is_ranked(known))
         return self._blocks[number]
 
 

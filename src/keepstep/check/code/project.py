@@ -194,12 +194,7 @@ class Project:
         return found
 
     def known(
-        self,
-        test: Test,
-        module: str,
-        hops: int = MOST_HOPS,
-        parameters: tuple[str, ...] = (),
-        function: str = "",
+        self, test: Test, module: str, hops: int = MOST_HOPS, parameters: tuple[str, ...] = (), function: str = ""
     ) -> Test:
         """The test with the calls in it answered, and parameters named like a rank taken for one."""
         if test[0] == "param":

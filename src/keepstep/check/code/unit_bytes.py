@@ -7,7 +7,7 @@ import io
 import pickle
 from typing import Any
 
-from keepstep.parse.code.unit import FunctionSeen, Returned, Unit
+from keepstep.parse.code.unit import FunctionSeen, ReturnedValue, Unit
 
 BROKEN = (pickle.UnpicklingError, EOFError, AttributeError, TypeError, ValueError, IndexError, KeyError)
 """What :func:`unpacked` may raise."""
@@ -33,9 +33,9 @@ def unpacked(data: bytes) -> Unit:
     return unit
 
 
-def _plain(given: Returned) -> tuple[Any, ...]:
+def _plain(given: ReturnedValue) -> tuple[Any, ...]:
     return (*given[:5], [tuple(each) for each in given.elements])
 
 
-def _given_back(plain: tuple[Any, ...]) -> Returned:
-    return Returned._make((*plain[:5], tuple([Returned._make(each) for each in plain[5]])))
+def _given_back(plain: tuple[Any, ...]) -> ReturnedValue:
+    return ReturnedValue._make((*plain[:5], tuple([ReturnedValue._make(each) for each in plain[5]])))

@@ -72,13 +72,7 @@ def _look_at_ranks(
     if all(each.ended for each in samples) and min(lengths) < max(lengths):
         short = tuple(rank for rank, length in enumerate(lengths) if length == min(lengths))
         uneven = StepsUneven(
-            policy="as read",
-            least=min(lengths),
-            most=max(lengths),
-            short=short,
-            count=len(short),
-            of=ranks,
-            hangs=True,
+            policy="as read", least=min(lengths), most=max(lengths), short=short, count=len(short), of=ranks, hangs=True
         )
         looked.add(_saw(uneven, "the samples of all ranks", f"batches per rank: {', '.join(map(str, lengths))}"))
 

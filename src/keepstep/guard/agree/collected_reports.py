@@ -41,7 +41,7 @@ class Gathers(Protocol):
     def pulse(self) -> Schedule: ...
 
 
-class Gathering:
+class NotesOfAll:
     """One rank's part in it: all publish, rank 0 also collects."""
 
     def __init__(self, session: Gathers, exchange: Exchange, prefix: str) -> None:

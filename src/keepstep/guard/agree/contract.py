@@ -48,13 +48,13 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ContractVerdict:
     differences: tuple[Difference, ...]
     where: dict[int, str] = field(default_factory=dict)
     """The script lines of the ranks that differ."""
 
 
-class Patience:
+class WaitBudget:
     """How long this rank may still wait for other ranks, over all contracts together: many contracts cannot add up."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Contracts:
         rank: int,
         world: int,
         prefix: str,
-        settled: Callable[[Open, Verdict, bool], None],
+        settled: Callable[[Open, ContractVerdict, bool], None],
         silent: Callable[[Open, tuple[int, ...]], None],
     ) -> None:
         self._exchange, self._rank, self._world, self._prefix = exchange, rank, world, prefix
@@ -104,7 +104,7 @@ class Contracts:
             self._exchange.put(self._key(opened, self._rank), json.dumps(opened.stated))
         return opened
 
-    def wait(self, opened: Open, patience: float = PATIENCE_S) -> Verdict | None:
+    def wait(self, opened: Open, patience: float = PATIENCE_S) -> ContractVerdict | None:
         """Wait for the verdict, at most this long; None: there is none yet, and the thread keeps looking."""
         end, pause, pausing = time.monotonic() + patience, FIRST_PAUSE_S, threading.Event()
         opened.waited_for = True
@@ -139,7 +139,7 @@ class Contracts:
                 if time.monotonic() - opened.began > GIVEN_UP_S:
                     self._forget(opened)
 
-    def _look(self, opened: Open) -> Verdict | None:
+    def _look(self, opened: Open) -> ContractVerdict | None:
         with self._lock:
             if self._rank != opened.ranks[0]:
                 text = self._exchange.get(f"{self._prefix}/{opened.name}/verdict")
@@ -150,7 +150,7 @@ class Contracts:
             if len(opened.heard) < len(opened.ranks):
                 return None
             found = differences(opened.heard)
-            verdict = Verdict(found, lines(opened.heard, found))
+            verdict = ContractVerdict(found, lines(opened.heard, found))
             self._exchange.put(f"{self._prefix}/{opened.name}/verdict", _write_verdict(verdict))
             return verdict
 
@@ -159,7 +159,7 @@ class Contracts:
             opened.silence_told = True
             self._silent(opened, tuple(rank for rank in opened.ranks if rank not in opened.heard))
 
-    def _close(self, opened: Open, verdict: Verdict, *, before: bool) -> None:
+    def _close(self, opened: Open, verdict: ContractVerdict, *, before: bool) -> None:
         if self._forget(opened) and verdict.differences:
             self._settled(opened, verdict, before)
 
@@ -182,16 +182,16 @@ def bounded(stated: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def _write_verdict(verdict: Verdict) -> str:
+def _write_verdict(verdict: ContractVerdict) -> str:
     return json.dumps(
         {"differences": [[each.what, each.values, each.kept] for each in verdict.differences], "where": verdict.where}
     )
 
 
-def _read_verdict(text: str) -> Verdict:
+def _read_verdict(text: str) -> ContractVerdict:
     read = json.loads(text)
     found = (
         Difference(what, tuple((value, tuple(ranks)) for value, ranks in values), kept)
         for what, values, kept in read["differences"]
     )
-    return Verdict(tuple(found), {int(rank): line for rank, line in read["where"].items()})
+    return ContractVerdict(tuple(found), {int(rank): line for rank, line in read["where"].items()})

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.errors import OutOfStep
 from keepstep.guard import own_rank
-from keepstep.guard.agree.collected_reports import Gathering
+from keepstep.guard.agree.collected_reports import NotesOfAll
 from keepstep.guard.agree.contract import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     PATIENCE_S,
     Contracts,
+    ContractVerdict,
     Open,
-    Patience,
-    Verdict,
+    WaitBudget,
     bounded,
 )
-from keepstep.guard.exchange import Exchange
+from keepstep.guard.exchange import Exchange, key_of
 from keepstep.guard.record.user_line import line_of_caller
 from keepstep.signals.contracts import WHERE, Subject, say_lines, shortfall
 
@@ -44,10 +44,10 @@ class Peers(ABC):
     def __init__(self, who: own_rank.Identity) -> None:
         self.who = who
         self._ordinals: dict[str, int] = {}
-        self._patience = Patience()
+        self._patience = WaitBudget()
         self._exchange: Exchange | None = None
         self._contracts: Contracts | None = None
-        self._gathering: Gathering | None = None
+        self._gathering: NotesOfAll | None = None
         self._lock = threading.RLock()
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Peers(ABC):
         self._contracts = Contracts(exchange, rank, world, prefix, self._settled, self._silent)
         self.pulse.every(0.2, "contracts", self._contracts.poll)
         if not self.supervised:
-            self._gathering = Gathering(self, exchange, prefix)
+            self._gathering = NotesOfAll(self, exchange, prefix)
 
     def agree(
         self, subject: str, stated: Mapping[str, str], *, patience: float = PATIENCE_S, ranks: Iterable[int] = ()
@@ -90,7 +90,7 @@ class Peers(ABC):
         """Before a step that all ranks must take alike: state this rank's side and wait, within bounds, for the others.
 
         Raises OutOfStep where they differ. A rank that does not answer in time is noted, and the training goes on: all
-        waits together are bounded (:class:`Patience`), one wait also by ``patience``. Later findings still count.
+        waits together are bounded (:class:`WaitBudget`), one wait also by ``patience``. Later findings still count.
         ``ranks``: only these take the step; the subject must then name them.
         """
         opened = self._state(subject, stated, certain=True, ranks=ranks)
@@ -170,7 +170,7 @@ class Peers(ABC):
         )
         return opened
 
-    def _settled(self, opened: Open, verdict: Verdict, before: bool) -> None:
+    def _settled(self, opened: Open, verdict: ContractVerdict, before: bool) -> None:
         rank = self.who.rank or 0
         for each in verdict.differences:
             fields = {"subject": opened.subject, "ordinal": opened.ordinal, "what": each.what, "values": each.values}
@@ -200,7 +200,7 @@ class Peers(ABC):
         if self._exchange is None or not getattr(self._exchange, "overwrites", True) or self.is_off("words to peers"):
             return False
         with self.part("words to peers"):
-            self._exchange.put(f"keepstep/{self.who.attempt}/{topic}/r{self.who.rank}", text)
+            self._exchange.put(key_of(self.who, topic, self.who.rank), text)
             return True
         return False
 
@@ -212,7 +212,11 @@ class Peers(ABC):
         with self.part("words of peers"):
             for rank in range(self.who.world):
                 if rank != self.who.rank:
-                    text = self._exchange.get(f"keepstep/{self.who.attempt}/{topic}/r{rank}")
+                    text = self._exchange.get(key_of(self.who, topic, rank))
                     if text is not None:
                         found[rank] = text
         return found
+
+    def heard_from(self, topic: str, rank: int) -> str | None:
+        """The newest message of one rank on a topic. Raises what the exchange raises."""
+        return self._exchange.get(key_of(self.who, topic, rank)) if self._exchange is not None else None

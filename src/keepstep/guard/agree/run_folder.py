@@ -35,24 +35,14 @@ TURN_S = 0.5
 TOGETHER_S = 60.0
 """Separately started processes of one job start within this time."""
 MOST_FOLDERS = 50
-LAUNCHERS = (
-    "slurmstepd",
-    "orted",
-    "prted",
-    "prterun",
-    "mpirun",
-    "mpiexec",
-    "hydra_pmi_proxy",
-    "pt_elastic",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
+LAUNCHERS = tuple(
+    "slurmstepd orted prted prterun mpirun mpiexec hydra_pmi_proxy pt_elastic torchrun accelerate deepspeed".split()
 )
 _BOX = re.compile(r"(?:rank(\d+)|unranked)-(\d+)-(\d+)\.box")
 
 
 @dataclass(frozen=True)
-class Member:
+class BoxFile:
     """A box in a folder, by its name."""
 
     path: Path
@@ -140,18 +130,18 @@ def _is_forked_worker() -> bool:
     return multiprocessing is not None and multiprocessing.parent_process() is not None
 
 
-def _members(folder: Path) -> list[Member]:
+def _members(folder: Path) -> list[BoxFile]:
     found = []
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             match = _BOX.fullmatch(name.removeprefix("."))
             if match:
                 rank, pid, attempt = match.groups()
-                found.append(Member(folder / name, int(rank) if rank else None, int(pid), int(attempt)))
+                found.append(BoxFile(folder / name, int(rank) if rank else None, int(pid), int(attempt)))
     return found
 
 
-def _lives(each: Member) -> bool:
+def _lives(each: BoxFile) -> bool:
     """Whether its process still lives: a later one with the same id started after the box was made."""
     found = read_stat(each.pid)
     began = found.began() if found is not None and found.lives else None
@@ -160,7 +150,7 @@ def _lives(each: Member) -> bool:
     return False
 
 
-def _just_began(each: Member) -> bool:
+def _just_began(each: BoxFile) -> bool:
     with contextlib.suppress(OSError):
         return _lives(each) and time.time() - each.path.lstat().st_mtime < TOGETHER_S
     return False

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.base.safe_files import append
 from keepstep.guard.ending import ray_train_end
-from keepstep.guard.ending.will_exit import Leaving, is_leaving
+from keepstep.guard.ending.will_exit import WillExit, is_leaving
 from keepstep.guard.record.named_pauses import FRAMEWORK_FILE
 from keepstep.guard.record.thread_stack import DEEPEST, calls
 from keepstep.guard.record.user_line import is_library
@@ -124,7 +124,7 @@ class LastWords:
             return
         self._judge_at = now + AGAIN_S
         frame = sys._current_frames().get(thread)
-        if frame is not None and is_leaving(frame, error) is Leaving.YES:
+        if frame is not None and is_leaving(frame, error) is WillExit.YES:
             self.tell(error, "leaving")
         del frame
 

@@ -33,14 +33,14 @@ SWALLOWS = re.compile(r"(?i)suppress|raises|ignor|retr|attempt|catch|swallow|tol
 EXITS = ("exit", "_exit", "quit", "abort")
 
 
-class Leaving(Enum):
+class WillExit(Enum):
     YES = "yes"
     NO = "no"
     """It is being handled."""
     UNKNOWN = "unknown"
 
 
-def is_leaving(frame: FrameType, error: BaseException) -> Leaving:
+def is_leaving(frame: FrameType, error: BaseException) -> WillExit:
     """``frame``: the innermost one of the thread; ``error``: the exception that it is handling or passing on."""
     lines: dict[FrameType, int] = {}
     trace = error.__traceback__
@@ -51,18 +51,18 @@ def is_leaving(frame: FrameType, error: BaseException) -> Leaving:
     while at is not None and at not in lines:
         at = at.f_back
     if at is None:
-        return Leaving.UNKNOWN
+        return WillExit.UNKNOWN
     how = _in_the_block(at, lines[at], error)
-    if how is not Leaving.YES:
+    if how is not WillExit.YES:
         return how
     further: FrameType | None = at.f_back
     while further is not None:
         if not any(name in further.f_code.co_filename for name in PASS_ON) and not _is_start_of_child(further):
             tree = _tree(further.f_code.co_filename)
             if tree is None or _may_catch(further, _guarding(tree, further.f_lineno), error):
-                return Leaving.UNKNOWN
+                return WillExit.UNKNOWN
         further = further.f_back
-    return Leaving.YES
+    return WillExit.YES
 
 
 def _is_start_of_child(frame: FrameType) -> bool:
@@ -70,27 +70,27 @@ def _is_start_of_child(frame: FrameType) -> bool:
     return frame.f_code.co_filename == "<string>" and "--multiprocessing-fork" in sys.orig_argv
 
 
-def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> Leaving:
+def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> WillExit:
     """In the last frame the exception came through: which block is it in now, and what encloses that block?"""
     tree = _tree(frame.f_code.co_filename)
     if tree is None:
-        return Leaving.UNKNOWN
+        return WillExit.UNKNOWN
     now = frame.f_lineno
     inner: ast.stmt | None = None
-    how = Leaving.UNKNOWN
+    how = WillExit.UNKNOWN
     for each in _around(tree, raised):
         if isinstance(each, ast.Try):
             if _spans(each.finalbody, now):
-                inner, how = each, Leaving.YES
+                inner, how = each, WillExit.YES
             for handler in each.handlers:
                 if _spans(handler.body, now):
-                    inner, how = each, Leaving.YES if _ends(handler.body) else Leaving.NO
+                    inner, how = each, WillExit.YES if _ends(handler.body) else WillExit.NO
         elif isinstance(each, (ast.With, ast.AsyncWith)) and each.lineno <= now < each.body[0].lineno:
-            inner, how = each, Leaving.YES
-    if inner is None or how is not Leaving.YES:
+            inner, how = each, WillExit.YES
+    if inner is None or how is not WillExit.YES:
         return how
     outer = [each for each in _guarding(tree, inner.lineno) if each is not inner]
-    return Leaving.UNKNOWN if _may_catch(frame, outer, error) else Leaving.YES
+    return WillExit.UNKNOWN if _may_catch(frame, outer, error) else WillExit.YES
 
 
 def _around(tree: ast.Module, line: int) -> Iterator[ast.stmt]:

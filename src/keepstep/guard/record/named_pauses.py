@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts name their functions after saving and evaluating: time spent in those is neither a hang nor a slow step."""
+"""Pauses of a training: time spent on saving and evaluating is neither a hang nor a slow step.
+
+Functions of libraries that save are hooked; scripts name their own functions after what they do.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.record.thread_stack import calls
 from keepstep.signals.blackbox import Phase
+
+if TYPE_CHECKING:
+    from keepstep.guard.protocols import CountsSteps, Phases
 
 STILL_S = 0.3
 """After this long without a step, look where the training is."""
@@ -20,26 +28,13 @@ FRAMEWORK_FILE = re.compile(
 """Their own functions use such names for other things."""
 
 
-class Pausing(Protocol):
-    """Where the training is, and the way into a pause."""
-
-    @property
-    def steps(self) -> int: ...
-    @property
-    def phase_now(self) -> int: ...
-    @property
-    def trains_in_thread(self) -> int: ...
-
-    def pause(self, phase: int) -> None: ...
-
-
 class Pauses:
     """Called by the guard's own thread; looks once at each standstill."""
 
     period_s = 0.2
     part = "pauses"
 
-    def __init__(self, session: Pausing) -> None:
+    def __init__(self, session: CountsSteps) -> None:
         self._session = session
         self._steps = 0
         self._since = 0.0
@@ -54,7 +49,7 @@ class Pauses:
             enter_pause(session, session.trains_in_thread)
 
 
-def enter_pause(session: Pausing, thread: int) -> None:
+def enter_pause(session: CountsSteps, thread: int) -> None:
     """Enter the phase that the names of the training's functions suggest. The next step leaves it."""
     if session.phase_now not in STEPPING or not session.steps:
         return
@@ -62,3 +57,24 @@ def enter_pause(session: Pausing, thread: int) -> None:
         if (found := NAMES.search(function)) is not None and not FRAMEWORK_FILE.search(file):
             session.pause(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
             break
+
+
+def in_phase(
+    session: Phases, phase: int, is_training: Callable[[], bool] = lambda: True
+) -> Callable[[Any], Callable[..., Any]]:
+    """Makes a function a phase of the training, where the training calls it; nothing else about it changes."""
+
+    def make(original: Any) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_training():
+                return original(*args, **kwargs)
+            before = session.phase(phase)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                session.phase(before)
+
+        return call
+
+    return make

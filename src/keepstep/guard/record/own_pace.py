@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keepstep.signals.own_pace import Past
+from keepstep.signals.pace import BestPace
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import HasRecords
@@ -21,7 +21,7 @@ class OwnPast:
 
     def __init__(self, session: HasRecords) -> None:
         self._session = session
-        self._past: Past | None = None
+        self._past: BestPace | None = None
         self._steps = 0
         self._told = False
 
@@ -31,7 +31,7 @@ class OwnPast:
         if self._told or rank is None or new <= 0:
             return
         self._steps = session.steps
-        self._past = self._past or Past(rank)
+        self._past = self._past or BestPace(rank)
         late = self._past.see(session.recent(RECORDS))
         if late is None:
             return

@@ -36,7 +36,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class CodeBlock:
     """What a line stands in: ``if``, ``else``, ``for``, ``while``, ``with``, ``try`` or ``except``. After
     ``if x: return`` the rest stands in its ``else``."""
 
@@ -94,7 +94,7 @@ class CodeCall(Fact):
     arguments: tuple[Argument, ...] = ()
     assigned: str = ""
     """The variable that gets the result: ``model``, ``self.model``."""
-    within: tuple[Block, ...] = ()
+    within: tuple[CodeBlock, ...] = ()
     """The blocks of its function around it, the outermost first."""
     order: int = 0
     """Its place in the file: of two calls in one function, the smaller comes first."""
@@ -130,7 +130,7 @@ class CodeAssigned(Fact):
     function: str
     on: Value | None = None
     operator: str = ""
-    within: tuple[Block, ...] = ()
+    within: tuple[CodeBlock, ...] = ()
     order: int = 0
 
 
@@ -144,7 +144,7 @@ class CodeHandler(Fact):
     tried: int
     raises: bool
     """Whether it raises an exception again, or another one."""
-    within: tuple[Block, ...] = ()
+    within: tuple[CodeBlock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

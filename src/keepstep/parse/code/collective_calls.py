@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import ast
 
-from keepstep.parse.code.scope import Known, Scope, State
+from keepstep.parse.code.scope import FileState, KnownValue, Scope
 from keepstep.parse.code.vocabulary import COLLECTIVE_METHODS, COLLECTIVES, SHARDED
 
-Arguments = list[tuple[str, ast.expr, Known]]
+Arguments = list[tuple[str, ast.expr, KnownValue]]
 _OF_FSDP = "FullyShardedDataParallel.state_dict_type"
 _SHARDS = (f"{SHARDED}.", "torch.distributed.fsdp.FullyShardedDataParallel.")
 _BY_STRATEGY = (".strategy.barrier", ".strategy.broadcast")
@@ -18,14 +18,11 @@ KINDS_BY_PLACE = frozenset(
     {"state_dict", "full_tensor", "compute", "barrier", "broadcast", *_OF_ENGINE, *_OF_LIGHTNING}
 )
 """Methods that are collectives in some places."""
-_UNLESS = {
-    "torch_xla.core.xla_model.save": "sync",
-    "torch.distributed.new_group": "use_local_synchronization",
-}
+_UNLESS = {"torch_xla.core.xla_model.save": "sync", "torch.distributed.new_group": "use_local_synchronization"}
 """Arguments that make a call one that ranks may make alone."""
 
 
-def kind_of(name: str, node: ast.Call, arguments: Arguments, scope: Scope, state: State) -> str:
+def kind_of(name: str, node: ast.Call, arguments: Arguments, scope: Scope, state: FileState) -> str:
     """The kind of a call that all ranks must make; empty: it is none."""
     method = name.rpartition(".")[2]
     kind = COLLECTIVES.get(name) or COLLECTIVE_METHODS.get(method, "")
@@ -36,7 +33,7 @@ def kind_of(name: str, node: ast.Call, arguments: Arguments, scope: Scope, state
     return _by_place(name, method, node, arguments, scope, state)
 
 
-def _by_place(name: str, method: str, node: ast.Call, arguments: Arguments, scope: Scope, state: State) -> str:
+def _by_place(name: str, method: str, node: ast.Call, arguments: Arguments, scope: Scope, state: FileState) -> str:
     """Methods that are collectives because of what they stand in, or of what they are called on."""
     if method == "state_dict":
         around = [state.blocks[each] for each in scope.within]
@@ -66,15 +63,15 @@ def _by_place(name: str, method: str, node: ast.Call, arguments: Arguments, scop
     return ""
 
 
-def _computes_alone(state: State) -> bool:
+def _computes_alone(state: FileState) -> bool:
     """Whether the file makes metrics that are not synchronised when they are computed."""
     return any(given[0] == "sync_on_compute" for call in state.calls for given in call[3])
 
 
-def _is_engine(node: ast.Call, state: State) -> bool:
+def _is_engine(node: ast.Call, state: FileState) -> bool:
     """Whether a method is called on DeepSpeed's engine, by the name of the variable."""
     return "engine" in state.text(node.func).rpartition(".")[0].lower() and _imports(state, "deepspeed")
 
 
-def _imports(state: State, *roots: str) -> bool:
+def _imports(state: FileState, *roots: str) -> bool:
     return any(name.partition(".")[0] in roots for name in state.imports.values())

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from keepstep.parse.code import conditions
 from keepstep.parse.code.ranks import ALONE_NAMES, WORLD_NAMES
-from keepstep.parse.code.scope import Known, Scope, State
+from keepstep.parse.code.scope import FileState, KnownValue, Scope
 from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Skeleton, Test
 from keepstep.parse.code.values import is_for_the_caller_to_say, last_name, number_of, rank_among_these
 
@@ -21,11 +21,11 @@ _HOLD_NO_CALLS = (ast.Constant, ast.Name)
 class Deciding:
     """Reads conditions. What is called in them is seen by ``value``."""
 
-    def __init__(self, state: State, scope: Scope) -> None:
+    def __init__(self, state: FileState, scope: Scope) -> None:
         self.state, self.scope = state, scope
 
     @abstractmethod
-    def value(self, node: ast.expr | None) -> Known:
+    def value(self, node: ast.expr | None) -> KnownValue:
         """Read an expression, and everything below."""
 
     def test(self, node: ast.expr) -> Test:
@@ -67,7 +67,7 @@ class Deciding:
         finally:
             scope.skeleton, scope.within = before, around
 
-    def _truth(self, known: Known, name: str) -> Test:
+    def _truth(self, known: KnownValue, name: str) -> Test:
         if known.test is not None:
             return known.test
         if known.rank and known.parameter is None:

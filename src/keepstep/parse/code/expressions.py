@@ -12,7 +12,7 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
 from keepstep.parse.code.ranks import RANK_CALLS, RANK_NAMES, RANK_VARIABLES
-from keepstep.parse.code.scope import Known, may_be_ours, placed, span
+from keepstep.parse.code.scope import KnownValue, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
 from keepstep.parse.code.text import LONGEST_TEXT
 from keepstep.parse.code.values import (
@@ -48,27 +48,27 @@ from keepstep.parse.code.vocabulary import (
 
 _LITERALS = (str, int, float, bool, type(None))
 _SELF = ("self", "cls")
-_BY = {False: NOTHING, True: Known(ranked=True)}
+_BY = {False: NOTHING, True: KnownValue(ranked=True)}
 """By whether it differs by rank: what is known of a thing that has no other properties."""
 
 
 class Expressions(Deciding):
     """Reads expressions in a scope. ``value`` visits everything below, in the order in which Python evaluates it."""
 
-    def value(self, node: ast.expr | None) -> Known:
+    def value(self, node: ast.expr | None) -> KnownValue:
         return _READERS[type(node)](self, node)
 
-    def _constant(self, node: ast.Constant) -> Known:
+    def _constant(self, node: ast.Constant) -> KnownValue:
         return that_is(repr(node.value)[:LONGEST_TEXT] if isinstance(node.value, _LITERALS) else None)
 
-    def _name(self, node: ast.Name) -> Known:
+    def _name(self, node: ast.Name) -> KnownValue:
         found = self.scope.find(node.id)
         if found is not None:
             return found
         made = canonical(self.state.imports[node.id]) if node.id in self.state.imports else node.id
         return of_that_name(made, node.id)
 
-    def _attribute(self, node: ast.Attribute) -> Known:
+    def _attribute(self, node: ast.Attribute) -> KnownValue:
         inner, attribute = node.value, node.attr
         if isinstance(inner, ast.Name):
             if inner.id in _SELF:
@@ -81,48 +81,48 @@ class Expressions(Deciding):
         known = of_that_name(made, attribute)
         return made_by(made) if not known.ranked and is_object(base.made) else known  # it may be a property
 
-    def _of_self(self, attribute: str) -> Known:
+    def _of_self(self, attribute: str) -> KnownValue:
         found = self.scope.find(f"self.{attribute}")
         if found is not None:
             return found
         made = f"{self.scope.owner}.{attribute}" if self.scope.owner else ""
         known = of_that_name(made, attribute)
         # it may be a property
-        return known if known.ranked or not made else Known(made=made, functions=(made,))
+        return known if known.ranked or not made else KnownValue(made=made, functions=(made,))
 
-    def _subscript(self, node: ast.Subscript) -> Known:
+    def _subscript(self, node: ast.Subscript) -> KnownValue:
         base, index = self.value(node.value), self.value(node.slice)
         key = index.literal.strip("'\"") if index.literal else ""
         made = path(base.made, f"[{key}]")
         if key in RANK_VARIABLES or key in RANK_NAMES or made.endswith("[task][index]"):
-            return Known(made=made, ranked=True, rank=True)
+            return KnownValue(made=made, ranked=True, rank=True)
         part = node.slice
         is_even = isinstance(part, ast.Slice) and part.lower and part.upper and not part.step
         if is_even and not base.ranked:  # from ... to ...: as many on each rank, as a rule
-            return Known(made=made, functions=base.functions)
-        return Known(made=made, ranked=base.ranked or index.ranked, functions=base.functions)
+            return KnownValue(made=made, functions=base.functions)
+        return KnownValue(made=made, ranked=base.ranked or index.ranked, functions=base.functions)
 
-    def _operation(self, node: ast.BinOp) -> Known:
+    def _operation(self, node: ast.BinOp) -> KnownValue:
         left, right = self.value(node.left), self.value(node.right)
-        return Known(
+        return KnownValue(
             ranked=left.ranked or right.ranked,
             functions=(*left.functions, *right.functions),
             parts=parts_of(left, right),
         )
 
-    def _condition(self, node: ast.expr) -> Known:
+    def _condition(self, node: ast.expr) -> KnownValue:
         test = self.test(node)
-        return Known(ranked=conditions.is_ranked(test), test=test, functions=conditions.functions_in(test))
+        return KnownValue(ranked=conditions.is_ranked(test), test=test, functions=conditions.functions_in(test))
 
-    def _unary(self, node: ast.UnaryOp) -> Known:
+    def _unary(self, node: ast.UnaryOp) -> KnownValue:
         if isinstance(node.op, ast.Not):
             return self._condition(node)
         inner = self.value(node.operand)
         if isinstance(node.op, ast.USub) and inner.literal:
-            return Known(literal=f"-{inner.literal}")
-        return Known(ranked=inner.ranked, functions=inner.functions)
+            return KnownValue(literal=f"-{inner.literal}")
+        return KnownValue(ranked=inner.ranked, functions=inner.functions)
 
-    def _choice(self, node: ast.IfExp) -> Known:
+    def _choice(self, node: ast.IfExp) -> KnownValue:
         test, text = self.test(node.test), self.state.text(node.test)
         then, kept = self._aside(self.value, node.body, ("if", node.lineno, text, "", test))
         other_side = ("else", node.lineno, text, "", conditions.negated(test))
@@ -135,31 +135,35 @@ class Expressions(Deciding):
             return then  # as a loader with a progress bar, or without
         # a rank, with another value for a single process; but not a name that holds the rank if the user wants it
         ranked = conditions.is_ranked(test) or then.rank or otherwise.rank or (then.ranked and otherwise.ranked)
-        return Known(
+        return KnownValue(
             made=then.made or otherwise.made, ranked=ranked, rank=then.rank or otherwise.rank, functions=then.functions
         )
 
-    def _lambda(self, node: ast.Lambda) -> Known:
-        return Known(made=self.state.later_lambda(node, self.scope))
+    def _lambda(self, node: ast.Lambda) -> KnownValue:
+        return KnownValue(made=self.state.later_lambda(node, self.scope))
 
-    def _named(self, node: ast.NamedExpr) -> Known:
+    def _named(self, node: ast.NamedExpr) -> KnownValue:
         known = self.value(node.value)
         self.scope.set(node.target.id, known)
         return known
 
-    def _others(self, node: ast.expr) -> Known:
+    def _others(self, node: ast.expr) -> KnownValue:
         """Lists, formats and the rest: what is in them."""
         inner = [self.value(child) for child in expressions_in(node)]
         functions = [name for each in inner for name in each.functions]
         parts = parts_of(*inner)
         ranked = any([each.ranked for each in inner])
-        return Known(ranked=ranked, functions=tuple(functions[:8]), parts=parts) if functions or parts else _BY[ranked]
+        return (
+            KnownValue(ranked=ranked, functions=tuple(functions[:8]), parts=parts)
+            if functions or parts
+            else _BY[ranked]
+        )
 
-    def _dictionary(self, node: ast.Dict) -> Known:
+    def _dictionary(self, node: ast.Dict) -> KnownValue:
         self.state.tables.add(span(node))
         return self._others(node)
 
-    def _comprehension(self, node: Any) -> Known:
+    def _comprehension(self, node: Any) -> KnownValue:
         iterated = [self.value(each.iter) for each in node.generators]
         ranked = any([each.ranked for each in iterated])
         functions = [name for each in iterated for name in each.functions]
@@ -174,9 +178,9 @@ class Expressions(Deciding):
         for part in ("elt", "key", "value"):
             if hasattr(node, part):
                 self.value(getattr(node, part))
-        return Known(ranked=ranked, functions=tuple(functions)) if functions else _BY[ranked]
+        return KnownValue(ranked=ranked, functions=tuple(functions)) if functions else _BY[ranked]
 
-    def _call(self, node: ast.Call) -> Known:
+    def _call(self, node: ast.Call) -> KnownValue:
         func, state = node.func, self.state
         name, on, callee = self._callee(func)
         arguments = [("", each, _READERS[type(each)](self, each)) for each in node.args]
@@ -231,7 +235,7 @@ class Expressions(Deciding):
         """A method of an argument: only the caller knows what that is."""
         self.scope.skeleton.append(("on", parameter, method, line))
 
-    def _keep(self, name: str, node: ast.Call, arguments: list[tuple[str, ast.expr, Known]]) -> None:
+    def _keep(self, name: str, node: ast.Call, arguments: list[tuple[str, ast.expr, KnownValue]]) -> None:
         """Add what matters for the order of collectives."""
         method = name.rpartition(".")[2]
         kind = kind_of(name, node, arguments, self.scope, self.state)
@@ -260,51 +264,53 @@ class Expressions(Deciding):
         for each in node.args[:1]:
             if isinstance(each, ast.Name):
                 before = self.scope.find(each.id)
-                self.scope.set(each.id, Known(made=before.made if before else ""))
+                self.scope.set(each.id, KnownValue(made=before.made if before else ""))
 
-    def _result(self, name: str, callee: Known, arguments: list[tuple[str, ast.expr, Known]]) -> Known:
+    def _result(self, name: str, callee: KnownValue, arguments: list[tuple[str, ast.expr, KnownValue]]) -> KnownValue:
         """What a call returns."""
         if callee.rank or name in RANK_CALLS:
-            return Known(made=name, ranked=True, rank=True)
+            return KnownValue(made=name, ranked=True, rank=True)
         if callee.test is not None:
-            return Known(made=name, ranked=callee.ranked, test=callee.test)
+            return KnownValue(made=name, ranked=callee.ranked, test=callee.test)
         given = [known for _, _, known in arguments]
         if name in VARIABLE_CALLS and given and given[0].literal:
             variable = given[0].literal.strip("'\"")
             is_rank = variable in RANK_VARIABLES
-            return Known(made=f"os.environ[{variable}]", ranked=is_rank, rank=is_rank)
+            return KnownValue(made=f"os.environ[{variable}]", ranked=is_rank, rank=is_rank)
         if name == "torch.device" and given and given[0].literal and not any(known.ranked for known in given):
             index = f":{given[1].literal}" if len(given) > 1 and given[1].literal else ""
-            return Known(made=f"torch.device[{given[0].literal[1:-1]}{index}]")
+            return KnownValue(made=f"torch.device[{given[0].literal[1:-1]}{index}]")
         if given and (name in SAME_VALUE or (name == "functools.partial" and may_be_ours(given[0].made))):
             return given[0]
         if name == "next" and given:
-            return Known(made=path(given[0].made, "[]"), ranked=given[0].ranked)
+            return KnownValue(made=path(given[0].made, "[]"), ranked=given[0].ranked)
         method = name.rpartition(".")[2]
         if method in SAME_OBJECT and callee.made and not name.startswith("os."):
             return callee
         if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
             made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
             functions = tuple(name for known in given for name in known.functions)
-            return Known(made=made, ranked=callee.ranked or any(known.ranked for known in given), functions=functions)
+            return KnownValue(
+                made=made, ranked=callee.ranked or any(known.ranked for known in given), functions=functions
+            )
         if callee.ranked or (method == "get" and given and given[0].ranked):
-            return Known(made=name, ranked=True)
+            return KnownValue(made=name, ranked=True)
         if name in COMPILERS and any(label in ("devices", "device", "backend") for label, _, _ in arguments):
             return NOTHING  # for some devices only
         if name == FULLY_SHARD and given:
             self._now_sharded(arguments[0][1])
-            return Known(made=SHARDED)
+            return KnownValue(made=SHARDED)
         return made_by(name)
 
     def _now_sharded(self, node: ast.expr) -> None:
         """``fully_shard(model)`` changes the model itself."""
         if isinstance(node, ast.Name):
-            self.scope.set(node.id, Known(made=SHARDED))
+            self.scope.set(node.id, KnownValue(made=SHARDED))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            self.scope.set(f"self.{node.attr}", Known(made=SHARDED))
+            self.scope.set(f"self.{node.attr}", KnownValue(made=SHARDED))
 
 
-_READERS: dict[type[ast.expr] | type[None], Callable[[Any, Any], Known]] = {
+_READERS: dict[type[ast.expr] | type[None], Callable[[Any, Any], KnownValue]] = {
     **dict.fromkeys(ast.expr.__subclasses__(), Expressions._others),
     ast.Constant: Expressions._constant,
     ast.Name: Expressions._name,

@@ -7,16 +7,12 @@ import ast
 import re
 
 from keepstep.parse.code import conditions
-from keepstep.parse.code.imports import find_imports, imported_at_once
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
 from keepstep.parse.code.read_again import read_again
-from keepstep.parse.code.scope import Known, Scope, State
+from keepstep.parse.code.scope import FileState, KnownValue, Scope
 from keepstep.parse.code.statements import Statements, returned
-from keepstep.parse.code.unit import (
-    FunctionSeen,
-    Test,
-    Unit,
-)
+from keepstep.parse.code.syntax import statements
+from keepstep.parse.code.unit import FunctionSeen, Test, Unit
 from keepstep.parse.code.values import bound_literal
 
 _IGNORED = re.compile(r"#\s*keepstep:\s*ignore(?:\[([A-Z0-9, ]*)\])?")
@@ -26,7 +22,7 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
     """Read one file. Raises ``SyntaxError``, ``ValueError`` or ``RecursionError`` if it is no Python of this version."""
     tree = ast.parse(text)
     source = text.encode("utf-8", "replace")
-    state = State(module, source.split(b"\n"))
+    state = FileState(module, source.split(b"\n"))
     find_imports(tree, state, module, is_package)
     whole = Scope(f"{module}.<module>")
     reader = Statements(state, whole)
@@ -74,7 +70,7 @@ def _ignored(text: str) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: str) -> None:
+def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, owner: str) -> None:
     scope = Scope(name, owner, outer)
     reader = Statements(state, scope)
     assert isinstance(node, (*_FUNCTIONS, ast.Lambda))
@@ -84,7 +80,7 @@ def _read_function(node: ast.AST, state: State, outer: Scope, name: str, owner: 
         named = named[1:]
     for index, each in enumerate(named):
         made = reader.value(each.annotation).made if each.annotation is not None else ""
-        scope.names[each.arg] = Known(
+        scope.names[each.arg] = KnownValue(
             made=made,
             rank=is_rank_name(each.arg),
             ranked=is_rank_name(each.arg) or each.arg in MAIN_NAMES,
@@ -146,3 +142,39 @@ def _decorator(node: ast.expr, reader: Statements) -> str:
             return reader.value(node.args[0]).made
         return known.made
     return reader.value(node).made
+
+
+# --- What a file imports, under which names, and when.
+
+
+def imported_at_once(tree: ast.Module, module: str, is_package: bool) -> tuple[tuple[str, int], ...]:
+    """The names that are imported when the file is, with the lines."""
+    parts = module.split(".") if is_package else module.split(".")[:-1]
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found += [(each.name, node.lineno) for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = _imported_from(node, parts)
+            found += [(f"{start}.{each.name}" if start else each.name, node.lineno) for each in node.names]
+    return tuple(found)
+
+
+def find_imports(tree: ast.Module, state: FileState, module: str, is_package: bool) -> None:
+    parts = module.split(".") if is_package else module.split(".")[:-1]
+    for node in statements(tree.body):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                state.imports[each.asname or each.name.partition(".")[0]] = (
+                    each.name if each.asname else each.name.partition(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
+            start = _imported_from(node, parts)
+            for each in node.names:
+                state.imports[each.asname or each.name] = f"{start}.{each.name}" if start else each.name
+
+
+def _imported_from(node: ast.ImportFrom, parts: list[str]) -> str:
+    """The module that names are imported from; ``parts`` are those of the importer's package."""
+    base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+    return ".".join(each for each in (base, node.module or "") if each)

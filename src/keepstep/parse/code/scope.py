@@ -15,7 +15,7 @@ from keepstep.parse.code.unit import (
     FunctionSeen,
     HandlerSeen,
     Placed,
-    Returned,
+    ReturnedValue,
     Skeleton,
     Span,
     Test,
@@ -24,105 +24,15 @@ from keepstep.parse.code.unit import (
 )
 
 _FOREIGN = frozenset(
-    [
-        "torch",
-        "tensorflow",
-        "keras",
-        "jax",
-        "jaxlib",
-        "numpy",
-        "np",
-        "scipy",
-        "os",
-        "sys",
-        "math",
-        "time",
-        "datetime",
-        "json",
-        "re",
-        "logging",
-        "argparse",
-        "random",
-        "shutil",
-        "pathlib",
-        "collections",
-        "functools",
-        "itertools",
-        "typing",
-        "types",
-        "warnings",
-        "copy",
-        "pickle",
-        "subprocess",
-        "threading",
-        "multiprocessing",
-        "socket",
-        "tqdm",
-        "wandb",
-        "horovod",
-        "deepspeed",
-        "accelerate",
-        "lightning",
-        "transformers",
-        "datasets",
-        "flax",
-        "optax",
-        "orbax",
-        "sklearn",
-        "pandas",
-        "PIL",
-        "cv2",
-        "yaml",
-        "print",
-        "len",
-        "range",
-        "int",
-        "str",
-        "float",
-        "bool",
-        "list",
-        "dict",
-        "set",
-        "tuple",
-        "enumerate",
-        "zip",
-        "isinstance",
-        "getattr",
-        "hasattr",
-        "setattr",
-        "super",
-        "open",
-        "min",
-        "max",
-        "sum",
-        "sorted",
-        "map",
-        "filter",
-        "abs",
-        "any",
-        "all",
-        "iter",
-        "next",
-        "round",
-        "repr",
-        "type",
-        "vars",
-        "id",
-        "input",
-        "reversed",
-        "format",
-        "ValueError",
-        "RuntimeError",
-        "TypeError",
-        "KeyError",
-        "Exception",
-        "NotImplementedError",
-        "AssertionError",
-        "ImportError",
-        "StopIteration",
-        "FileNotFoundError",
-        "OSError",
-    ]
+    """
+    torch tensorflow keras jax jaxlib numpy np scipy os sys math time datetime json re logging argparse random
+    shutil pathlib collections functools itertools typing types warnings copy pickle subprocess threading
+    multiprocessing socket tqdm wandb horovod deepspeed accelerate lightning transformers datasets flax optax orbax
+    sklearn pandas PIL cv2 yaml print len range int str float bool list dict set tuple enumerate zip isinstance
+    getattr hasattr setattr super open min max sum sorted map filter abs any all iter next round repr type vars id
+    input reversed format ValueError RuntimeError TypeError KeyError Exception NotImplementedError AssertionError
+    ImportError StopIteration FileNotFoundError OSError
+    """.split()
 )
 """Where a name starts that no file of the project defines."""
 
@@ -140,7 +50,7 @@ def span(node: ast.expr) -> Span:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownValue:
     """What is known about a value. It is never changed; a frozen class would take three times as long to make."""
 
     made: str = ""
@@ -158,7 +68,7 @@ class Known:
     """What is kept of it, see :func:`placed`."""
 
 
-def placed(node: ast.expr, known: Known) -> Placed:
+def placed(node: ast.expr, known: KnownValue) -> Placed:
     """What is kept of a value: the same tuple each time, because most values are used several times."""
     row = known.row
     if row is None:
@@ -172,13 +82,13 @@ class Scope:
 
     def __init__(self, function: str, owner: str = "", outer: Scope | None = None) -> None:
         self.function, self.owner, self.outer = function, owner, outer
-        self.names: dict[str, Known] = {}
+        self.names: dict[str, KnownValue] = {}
         self.within: Within = ()
         self.skeleton: Skeleton = []
-        self.returns: list[Returned] = []
+        self.returns: list[ReturnedValue] = []
         self._functions: set[str] = set()
 
-    def find(self, name: str) -> Known | None:
+    def find(self, name: str) -> KnownValue | None:
         scope: Scope | None = self
         while scope is not None:
             found = scope.names.get(name)
@@ -187,11 +97,11 @@ class Scope:
             scope = scope.outer
         return None
 
-    def set(self, name: str, known: Known) -> None:
+    def set(self, name: str, known: KnownValue) -> None:
         self.names[name] = known
         self._functions.discard(name)
 
-    def define(self, name: str, known: Known) -> None:
+    def define(self, name: str, known: KnownValue) -> None:
         """A function or class of that name, not an object."""
         self.names[name] = known
         self._functions.add(name)
@@ -207,7 +117,7 @@ class Scope:
 
 
 @dataclass
-class State:
+class FileState:
     """One file while it is read."""
 
     module: str

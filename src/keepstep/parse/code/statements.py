@@ -10,9 +10,9 @@ from typing import Any
 from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import Expressions
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
-from keepstep.parse.code.scope import Known, Scope, placed, span
+from keepstep.parse.code.scope import KnownValue, Scope, placed, span
 from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
-from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Returned, Skeleton, Test
+from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, ReturnedValue, Skeleton, Test
 from keepstep.parse.code.values import NOTHING, number_of, path
 from keepstep.parse.code.vocabulary import EXITS
 
@@ -38,7 +38,7 @@ class Statements(Expressions):
         for node in definitions(body):
             inside = self.scope.function.removesuffix(".<module>")
             path = f"{inside}.{node.name}"
-            self.scope.define(node.name, Known(made=path, functions=(path,)))
+            self.scope.define(node.name, KnownValue(made=path, functions=(path,)))
             self.state.later.append((node, self.scope, path, ""))
 
     def read_class(self, node: ast.ClassDef, path: str) -> None:
@@ -116,21 +116,21 @@ class Statements(Expressions):
         known = self.value(node.value)
         if known.ranked and isinstance(node.target, ast.Name):
             before = self.scope.find(node.target.id)
-            self.scope.set(node.target.id, Known(made=before.made if before else "", ranked=True))
+            self.scope.set(node.target.id, KnownValue(made=before.made if before else "", ranked=True))
         self._assigned(node.target, known, node.value, type(node.op).__name__)
 
-    def _set(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
+    def _set(self, target: ast.expr, known: KnownValue, value: ast.expr, operator: str) -> None:
         if isinstance(target, _SEVERAL):
             for index, each in enumerate(target.elts):
                 functions = tuple([f"{name}[{index}]" for name in known.functions])
-                part = Known(made=path(known.made, f"[{index}]"), functions=functions)
+                part = KnownValue(made=path(known.made, f"[{index}]"), functions=functions)
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):
             if is_rank_name(target.id) and known.literal is None and not known.ranked:
-                known = Known(made=known.made, ranked=True, rank=True, functions=known.functions)
+                known = KnownValue(made=known.made, ranked=True, rank=True, functions=known.functions)
             elif target.id in MAIN_NAMES and not known.ranked and not known.functions:
-                known = Known(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
+                known = KnownValue(made=known.made, ranked=True, test=conditions.FIRST_ONLY)
             before = self.scope.names.get(target.id)
             known = self._as_flag(before, known)
             if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
@@ -139,7 +139,7 @@ class Statements(Expressions):
             self.scope.set(f"{target.value.id}.{target.attr}", known)
         self._assigned(target, known, value, operator)
 
-    def _as_flag(self, before: Known | None, known: Known) -> Known:
+    def _as_flag(self, before: KnownValue | None, known: KnownValue) -> KnownValue:
         """A flag that only some ranks change: on the others it is what it was."""
         if before is None or before.literal not in ("True", "False") or before.literal == known.literal:
             return known
@@ -151,9 +151,9 @@ class Statements(Expressions):
             tests.append(UNKNOWN)
         set_here = conditions.both(tests)
         test = set_here if before.literal == "False" else conditions.negated(set_here)
-        return Known(ranked=conditions.is_ranked(test), test=test, functions=conditions.functions_in(test))
+        return KnownValue(ranked=conditions.is_ranked(test), test=test, functions=conditions.functions_in(test))
 
-    def _assigned(self, target: ast.expr, known: Known, value: ast.expr, operator: str) -> None:
+    def _assigned(self, target: ast.expr, known: KnownValue, value: ast.expr, operator: str) -> None:
         on = None
         if isinstance(target, _IN_OBJECTS):
             on = placed(target.value, self.value(target.value))
@@ -182,7 +182,7 @@ class Statements(Expressions):
         test = SOME if known.ranked else UNKNOWN
         if not known.ranked and known.functions and isinstance(node.iter, _OF_FUNCTIONS):
             test = conditions.either([("call", name, "?", 0) for name in known.functions])
-        self._set(node.target, Known(made=path(known.made, "[]")), node.iter, "")
+        self._set(node.target, KnownValue(made=path(known.made, "[]")), node.iter, "")
         self._loop("for", node, node.iter, known.made, test)
 
     def _While(self, node: ast.While) -> None:
@@ -240,7 +240,7 @@ class Statements(Expressions):
         if node.value is not None:
             if isinstance(node.value, ast.Tuple):
                 elements = tuple(returned(self.value(each)) for each in node.value.elts)
-                self.scope.returns.append(Returned(None, False, (), False, "", elements))
+                self.scope.returns.append(ReturnedValue(None, False, (), False, "", elements))
             else:
                 self.scope.returns.append(returned(self.value(node.value)))
         self._exit("return", node)
@@ -284,7 +284,9 @@ if hasattr(ast, "TryStar"):
     _READERS[ast.TryStar] = Statements._Try
 
 
-def _either(before: dict[str, Known], then: dict[str, Known], otherwise: dict[str, Known]) -> dict[str, Known]:
+def _either(
+    before: dict[str, KnownValue], then: dict[str, KnownValue], otherwise: dict[str, KnownValue]
+) -> dict[str, KnownValue]:
     """What is known after both sides of a branch: of two values the second, unless it is for runs with one process."""
     for name, known in otherwise.items():
         first = then.get(name)
@@ -293,9 +295,9 @@ def _either(before: dict[str, Known], then: dict[str, Known], otherwise: dict[st
     return then
 
 
-def returned(known: Known) -> Returned:
+def returned(known: KnownValue) -> ReturnedValue:
     """What a function gives back."""
-    return Returned(known.test, known.rank, known.functions, known.ranked, known.made)
+    return ReturnedValue(known.test, known.rank, known.functions, known.ranked, known.made)
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -315,11 +317,11 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
     for each in method.args.args:
         made = reader.value(each.annotation).made if each.annotation is not None else ""
         named = is_rank_name(each.arg)
-        reader.scope.names[each.arg] = Known(made=made, rank=named, ranked=named)
+        reader.scope.names[each.arg] = KnownValue(made=made, rank=named, ranked=named)
     for node in statements(method.body):
         if not isinstance(node, _OF_CLASSES) or node.value is None:
             continue
-        known: Known | None = None
+        known: KnownValue | None = None
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Name):
                 known = known or reader.value(node.value)
@@ -332,5 +334,5 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
                 known = known or reader.value(node.value)
                 for index, part in enumerate(target.elts):
                     if is_of_self(part):
-                        shared.set(f"self.{part.attr}", Known(made=path(known.made, f"[{index}]")))
+                        shared.set(f"self.{part.attr}", KnownValue(made=path(known.made, f"[{index}]")))
     del reader.state.calls[calls:], reader.state.assigned[assigned:], reader.state.later[later:]

@@ -59,7 +59,7 @@ HandlerSeen = tuple[str, str, int, bool, Within, int]
 :class:`keepstep.model.facts.code.CodeHandler`."""
 
 
-class Returned(NamedTuple):
+class ReturnedValue(NamedTuple):
     """What a ``return`` gives back."""
 
     test: Test | None
@@ -69,7 +69,7 @@ class Returned(NamedTuple):
     """The functions that make it."""
     ranked: bool
     made: str
-    elements: tuple[Returned, ...] = ()
+    elements: tuple[ReturnedValue, ...] = ()
     """Those of a tuple."""
 
 
@@ -86,7 +86,7 @@ class FunctionSeen(NamedTuple):
     owner: str
     """The class of a method."""
     skeleton: Skeleton
-    returns: tuple[Returned, ...]
+    returns: tuple[ReturnedValue, ...]
     decorated: tuple[str, ...] = ()
     """The decorators as they are written."""
 

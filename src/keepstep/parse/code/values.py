@@ -9,7 +9,7 @@ from functools import lru_cache
 from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import KINDS_BY_PLACE
 from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, is_rank_name
-from keepstep.parse.code.scope import Known, may_be_ours
+from keepstep.parse.code.scope import KnownValue, may_be_ours
 from keepstep.parse.code.unit import SOME, Placed, Test
 from keepstep.parse.code.vocabulary import (
     CHECKPOINTERS,
@@ -25,7 +25,7 @@ from keepstep.parse.code.vocabulary import (
 )
 
 LONGEST_PATH = 300
-NOTHING = Known()
+NOTHING = KnownValue()
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
 _RETURN_MORE = frozenset(
@@ -41,29 +41,29 @@ def path(made: str, more: str) -> str:
     return f"{made}{more}" if made and len(made) < LONGEST_PATH else ""
 
 
-Callee = tuple[str, Placed | None, Known]
+Callee = tuple[str, Placed | None, KnownValue]
 """What is called: its name, its object, and the function, or, for a method that returns its own object, that object."""
 
 
 @lru_cache(maxsize=1 << 14)
-def of_that_name(made: str, name: str) -> Known:
+def of_that_name(made: str, name: str) -> KnownValue:
     """What a thing is, of which only the name is known."""
     if is_rank_name(name):
-        return Known(made=made, ranked=True, rank=True)
+        return KnownValue(made=made, ranked=True, rank=True)
     if name in MAIN_NAMES:
-        return Known(made=made, ranked=True, test=conditions.FIRST_ONLY)
-    return Known(made=made)
+        return KnownValue(made=made, ranked=True, test=conditions.FIRST_ONLY)
+    return KnownValue(made=made)
 
 
 @lru_cache(maxsize=1 << 14)
-def that_is(literal: str | None) -> Known:
-    return Known(literal=literal)
+def that_is(literal: str | None) -> KnownValue:
+    return KnownValue(literal=literal)
 
 
 @lru_cache(maxsize=1 << 14)
-def made_by(name: str) -> Known:
+def made_by(name: str) -> KnownValue:
     """What a call returns of which nothing else is known."""
-    return Known(made=name, functions=(name,) if may_be_ours(name) else ())
+    return KnownValue(made=name, functions=(name,) if may_be_ours(name) else ())
 
 
 @lru_cache(maxsize=1 << 14)
@@ -87,7 +87,7 @@ def returns_more(name: str) -> bool:
     return name in _RETURN_MORE or name.rpartition(".")[2] in _METHODS_RETURN_MORE or name.startswith("os.path.")
 
 
-def parts_of(*inner: Known) -> tuple[str, ...]:
+def parts_of(*inner: KnownValue) -> tuple[str, ...]:
     """Where the things in an expression come from."""
     made = [each.made for each in inner if each.made]
     for each in inner:
@@ -117,7 +117,7 @@ def bound_literal(literal: str) -> Test:
     return conditions.ALWAYS if literal == "True" else conditions.NEVER
 
 
-def bound(known: Known) -> Test:
+def bound(known: KnownValue) -> Test:
     """What a function knows of an argument that decides something in it."""
     if known.literal is not None:
         return bound_literal(known.literal)

@@ -49,27 +49,11 @@ def canonical(name: str) -> str:
 
 _TORCH = {
     name: "collective"
-    for name in (
-        "all_reduce",
-        "all_reduce_coalesced",
-        "all_gather",
-        "all_gather_into_tensor",
-        "all_gather_object",
-        "all_gather_coalesced",
-        "all_to_all",
-        "all_to_all_single",
-        "broadcast",
-        "broadcast_object_list",
-        "barrier",
-        "monitored_barrier",
-        "gather",
-        "gather_object",
-        "reduce",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "scatter",
-        "scatter_object_list",
-    )
+    for name in """
+        all_reduce all_reduce_coalesced all_gather all_gather_into_tensor all_gather_object all_gather_coalesced
+        all_to_all all_to_all_single broadcast broadcast_object_list barrier monitored_barrier gather
+        gather_object reduce reduce_scatter reduce_scatter_tensor scatter scatter_object_list
+    """.split()
 }
 SHARDED = "torch.distributed.fsdp.FSDPModule"
 """What ``fully_shard`` makes of a model."""
@@ -123,33 +107,18 @@ COLLECTIVES: dict[str, str] = {
     **{f"torch.distributed.nn.{name}": "collective" for name in ("all_reduce", "all_gather", "broadcast", "reduce")},
     **{
         f"horovod.{name}": "collective"
-        for name in (
-            "allreduce",
-            "allreduce_",
-            "allgather",
-            "allgather_object",
-            "alltoall",
-            "barrier",
-            "broadcast",
-            "broadcast_",
-            "broadcast_object",
-            "broadcast_parameters",
-            "broadcast_optimizer_state",
-            "broadcast_variables",
-            "grouped_allreduce",
-            "join",
-            "reducescatter",
-        )
+        for name in """
+            allreduce allreduce_ allgather allgather_object alltoall barrier broadcast broadcast_
+            broadcast_object broadcast_parameters broadcast_optimizer_state broadcast_variables
+            grouped_allreduce join reducescatter
+        """.split()
     },
     **{
         f"jax.experimental.multihost_utils.{name}": "collective"
-        for name in (
-            "sync_global_devices",
-            "broadcast_one_to_all",
-            "process_allgather",
-            "assert_equal",
-            "reached_preemption_sync_point",
-        )
+        for name in """
+            sync_global_devices broadcast_one_to_all process_allgather assert_equal
+            reached_preemption_sync_point
+        """.split()
     },
     **{
         f"torch.distributed.checkpoint.{name}": "save"
@@ -157,13 +126,7 @@ COLLECTIVES: dict[str, str] = {
     },
     **{
         f"torch.distributed.fsdp.FullyShardedDataParallel.{name}": "save"
-        for name in (
-            "state_dict",
-            "optim_state_dict",
-            "full_optim_state_dict",
-            "sharded_optim_state_dict",
-            "summon_full_params",
-        )
+        for name in "state_dict optim_state_dict full_optim_state_dict sharded_optim_state_dict summon_full_params".split()
     },
     **{
         f"torch.distributed.checkpoint.state_dict.{name}": "save"
@@ -223,26 +186,12 @@ COLLECTIVE_METHODS = {
 }
 """Methods that say by their name alone that all ranks must call them, whatever the object."""
 UNTOLD = frozenset(
-    {
-        *(
-            "len",
-            "range",
-            "isinstance",
-            "str",
-            "int",
-            "float",
-            "list",
-            "dict",
-            "tuple",
-            "set",
-            "enumerate",
-            "zip",
-            "bool",
-        ),
-        *("getattr", "hasattr", "setattr", "super", "min", "max", "sum", "sorted", "type", "abs", "any", "all", "repr"),
-        *("round", "iter", "next", "issubclass", "callable", "id", "hash", "vars", "format", "reversed", "frozenset"),
-        *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "KeyError", "AssertionError", "Exception"),
-    }
+    """
+    len range isinstance str int float list dict tuple set enumerate zip bool
+    getattr hasattr setattr super min max sum sorted type abs any all repr
+    round iter next issubclass callable id hash vars format reversed frozenset
+    ValueError TypeError RuntimeError NotImplementedError KeyError AssertionError Exception
+    """.split()
 )
 """Calls about which no rule asks."""
 EQUALISED = frozenset(
@@ -253,20 +202,7 @@ OVER_A_GROUP = ("group", "process_group", "process_set", "async_op_group")
 """The arguments that restrict a collective to some ranks."""
 EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit", "os.abort"})
 SAME_VALUE = frozenset(
-    {
-        "int",
-        "str",
-        "float",
-        "bool",
-        "abs",
-        "torch.compile",
-        "tensorflow.function",
-        "tqdm.tqdm",
-        "tqdm.auto.tqdm",
-        "iter",
-        "list",
-        "tuple",
-    }
+    "int str float bool abs torch.compile tensorflow.function tqdm.tqdm tqdm.auto.tqdm iter list tuple".split()
 )
 """Calls that give back what they are given, as far as we ask."""
 SAME_OBJECT = frozenset(

@@ -159,10 +159,7 @@ BLOCKS = (
     # TensorFlow: *** Received signal 7 ***, then *** BEGIN MANGLED STACK TRACE ***
     block(r"\*\*\* Received signal (?P<number>\d{1,2}) \*\*\*", _crashed),
     # folly: *** Signal 11 (SIGSEGV) (0x8) received by PID 123
-    block(
-        rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)",
-        _crashed,
-    ),
+    block(rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)", _crashed),
     # UCX: [host:123:0:123] Caught signal 11 (Segmentation fault: address not mapped ...)
     block(r"(?::(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<number>\d+) \(", _crashed),
     block(r"!!!!!!! Segfault encountered !!!!!!!", _of_c10),
@@ -171,10 +168,7 @@ BLOCKS = (
         _of_sanitizer,
     ),
     # glibc before 2.27: *** Error in `python': free(): invalid pointer: 0x00007f.. ***, with a backtrace
-    block(
-        r"\*\*\* Error in `[^'\n]{1,300}': (?P<what>[^\n]{1,100}?): 0x[\da-f]+ \*\*\*",
-        _of_old_glibc,
-    ),
+    block(r"\*\*\* Error in `[^'\n]{1,300}': (?P<what>[^\n]{1,100}?): 0x[\da-f]+ \*\*\*", _of_old_glibc),
     block(r"terminate called after throwing an instance of '(?P<kind>[^'\n]{1,300})'", _terminate),
     block(rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java),
     block(r"# Problematic frame:", _java_frame, inside_others=False),
@@ -200,10 +194,7 @@ SIGNATURES = (
             "F horovod/",
         ),
     ),
-    signature(
-        rf"(?:^|[\s:\[(])F0000 00:00:\d+\.\d+ +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
-        _fatal_line,
-    ),
+    signature(rf"(?:^|[\s:\[(])F0000 00:00:\d+\.\d+ +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})", _fatal_line),
     # one line of a stack whose beginning is missing; glog: @     0x7fa3d072f46c do_rallocx
     signature(
         r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",

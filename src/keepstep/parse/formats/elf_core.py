@@ -107,12 +107,12 @@ def read(data: Buffer) -> Core:
     if not looks_like_core(bytes(data[:20])):
         raise NotACore("it is not an ELF core file")
     try:
-        return _Reader(data).core()
+        return _CoreReader(data).core()
     except struct.error:
         raise NotACore("its ELF header is cut off or damaged") from None
 
 
-class _Reader:
+class _CoreReader:
     def __init__(self, data: Buffer) -> None:
         self._data = data
         self._size = len(data)

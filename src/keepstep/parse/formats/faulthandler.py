@@ -117,7 +117,4 @@ def _native_frame(line: str) -> Frame | None:
     return Frame(function=match["function"] or "???", file=match["file"], library=match["file"].rpartition("/")[2])
 
 
-BLOCKS = (
-    block(r"Fatal Python error: (?P<what>[^\n]{1,300})", _fatal),
-    block(_THREAD.pattern, _thread),
-)
+BLOCKS = (block(r"Fatal Python error: (?P<what>[^\n]{1,300})", _fatal), block(_THREAD.pattern, _thread))

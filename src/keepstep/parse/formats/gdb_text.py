@@ -88,7 +88,7 @@ def _frame(line: str, library_at: Callable[[int], str | None]) -> Frame | None:
     return Frame(function=told.function, file=told.source, line=told.line, library="")
 
 
-class _Told(NamedTuple):
+class _BacktraceLine(NamedTuple):
     """What a line of a backtrace says."""
 
     address: int | None
@@ -98,7 +98,7 @@ class _Told(NamedTuple):
     library: str | None
 
 
-def _told(line: str) -> _Told | None:
+def _told(line: str) -> _BacktraceLine | None:
     """``#3  0x00007f12 in name (arguments) at name.c:12 from /lib/name.so``, read from both ends."""
     line = line[:LONGEST_LINE]
     begin = _FRAME.match(line)
@@ -107,7 +107,7 @@ def _told(line: str) -> _Told | None:
     rest, library = _last(line[begin.end() :].rstrip(), " from")
     _, place = _last(rest, " at")
     source = _SOURCE.fullmatch(place) if place else None
-    return _Told(
+    return _BacktraceLine(
         address=int(begin["address"], 16) if begin["address"] else None,
         function=begin["function"].removesuffix(" "),
         source=source["source"] if source else None,

@@ -104,8 +104,5 @@ BLOCKS = (
         r"\bThread (?:(?P<number>(?:0x)?[\dA-Fa-f]{1,18}) )?\((?:active|idle)(?P<gil>\+gil)?\)(?:: \"(?P<name>[^\"\n]{1,100})\")?",
         _thread,
     ),
-    block(
-        r"Traceback for thread (?P<number>\d{1,18}) [^\n]{0,80}\(most recent call last\)",
-        _pystack,
-    ),
+    block(r"Traceback for thread (?P<number>\d{1,18}) [^\n]{0,80}\(most recent call last\)", _pystack),
 )

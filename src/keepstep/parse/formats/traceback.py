@@ -192,22 +192,10 @@ def _read_last_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fa
 
 
 BLOCKS = (
-    block(
-        r"Traceback \(most recent call last\)",
-        _read,
-        inside_others=False,
-    ),
-    block(
-        r'^\s*File "[^"]+", line \d+, in \S',
-        _read_headless,
-        inside_others=False,
-    ),
+    block(r"Traceback \(most recent call last\)", _read, inside_others=False),
+    block(r'^\s*File "[^"]+", line \d+, in \S', _read_headless, inside_others=False),
     # a warning is raised only where a traceback says so
     block(_LONE.replace("^", r"^(?![\w.]{0,120}Warning\b)", 1), _read_lone, inside_others=False),
     block(rf"^\s*\(0\) +(?P<code>{STATUS}): +(?P<message>\S.*)$", _read_status, inside_others=False),
-    block(
-        rf"{KERNEL_FAILED}(?P<code>{KERNEL_STATUS}): +(?P<message>\S.*)$",
-        _read_last_status,
-        inside_others=False,
-    ),
+    block(rf"{KERNEL_FAILED}(?P<code>{KERNEL_STATUS}): +(?P<message>\S.*)$", _read_last_status, inside_others=False),
 )

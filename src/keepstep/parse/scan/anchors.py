@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
-from keepstep.parse.scan.coarse import WAY, Group, Word, choose, fit
+from keepstep.parse.scan.coarse import WAY, LiteralGroup, Word, choose, fit
 from keepstep.parse.scan.lines.usual_lines import LINES
 
 hyperscan: Any
@@ -54,7 +54,7 @@ def in_order(hits: Hits) -> Hits:
     return hits
 
 
-class Finder(Protocol):
+class AnchorFinder(Protocol):
     """Finds anchors in bytes."""
 
     def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
@@ -74,7 +74,7 @@ class Keeper(Protocol):
     def put(self, name: str, key: str, body: bytes) -> None: ...
 
 
-def finder(anchors: Sequence[Anchor], kept: Keeper | None = None) -> Finder:
+def finder(anchors: Sequence[Anchor], kept: Keeper | None = None) -> AnchorFinder:
     """The fastest finder on this machine."""
     return _Hyperscan(anchors, kept) if hyperscan is not None else _Regex(anchors)
 
@@ -217,7 +217,7 @@ def _kept_database(name: str, of: object, kept: Keeper | None, make: Callable[[]
     return database
 
 
-def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[Group]:
+def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[LiteralGroup]:
     """Those that an earlier start chose for the same literals, if there was one."""
     if kept is None:
         return choose(literals)
@@ -225,7 +225,7 @@ def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[Group]:
     body = kept.get("groups", key)
     if body is not None:
         return [
-            Group(numbers, [word.encode("latin-1") for word in words], fold)
+            LiteralGroup(numbers, [word.encode("latin-1") for word in words], fold)
             for numbers, words, fold in json.loads(body)
         ]
     groups = choose(literals)

@@ -25,7 +25,7 @@ Word = tuple[bytes, bool]
 """The bytes, and whether upper and lower case are the same."""
 
 
-class Group(NamedTuple):
+class LiteralGroup(NamedTuple):
     """Literals, by their numbers, and words that are in all of them. The search looks at the ends of words first."""
 
     literals: list[int]
@@ -33,13 +33,15 @@ class Group(NamedTuple):
     fold: bool
 
 
-def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
+def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[LiteralGroup]:
     """Groups with every literal in one of them, as few as is quickly found: always the one with most of the rest.
 
     Their words do not stand in what logs usually say, where a literal has others.
     """
     everywhere = {text[start : start + WIDTH] for text in (usual, usual.lower()) for start in range(len(text))}
-    groups = {_folded(word): Group([], [_folded(word)[0]], word[1]) for word in literals if len(word[0]) <= WIDTH}
+    groups = {
+        _folded(word): LiteralGroup([], [_folded(word)[0]], word[1]) for word in literals if len(word[0]) <= WIDTH
+    }
     widths = sorted({len(text) for text, _ in groups})
     holders: dict[Word, set[int]] = defaultdict(set)
     left: set[int] = set()
@@ -65,7 +67,7 @@ def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
                 for text, fold in dict.fromkeys(_parts(literals[min(mine)], (WIDTH,)))
                 if mine <= holders[text, fold]
             ]
-            chosen.append(Group(sorted(mine), [_with_what_is_before(text, texts) for text in equal], word[1]))
+            chosen.append(LiteralGroup(sorted(mine), [_with_what_is_before(text, texts) for text in equal], word[1]))
             left -= mine
         elif mine:
             heapq.heappush(heap, (-len(mine), word))
@@ -73,7 +75,7 @@ def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
 
 
 def fit(
-    groups: Sequence[Group], literals: Sequence[Word], log: bytes, plain: Collection[int] = ()
+    groups: Sequence[LiteralGroup], literals: Sequence[Word], log: bytes, plain: Collection[int] = ()
 ) -> Iterator[tuple[int, Word]]:
     """What to look for in such a log, each with the number of its group: the word whose pairs of bytes are rare there.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import keepstep.parse
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.parse.scan.anchors import Anchor, Finder, Keeper, finder
+from keepstep.parse.scan.anchors import Anchor, AnchorFinder, Keeper, finder
 from keepstep.parse.scan.block import Block
 from keepstep.parse.scan.lines.digits import numberless
 from keepstep.parse.scan.lines.headings import SPAWN_WORDS
@@ -25,7 +25,7 @@ _DIGITS = lazy_pattern(r"\d+")
 class Knowledge:
     """Signatures and blocks, indexed by the anchors that betray them."""
 
-    finder: Finder
+    finder: AnchorFinder
     signatures: tuple[tuple[Signature, ...], ...]
     """By anchor index: what to try on a line with that anchor."""
     blocks: tuple[tuple[Block, ...], ...]

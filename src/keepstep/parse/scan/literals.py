@@ -46,7 +46,7 @@ Texts = tuple[str, ...]
 _NOTHING: Texts = ("",)
 
 
-class _Part(NamedTuple):
+class _PatternPart(NamedTuple):
     """What a part of a pattern matches."""
 
     all: Texts | None
@@ -59,9 +59,9 @@ class _Part(NamedTuple):
     """One of these is in every text that it matches; empty: nothing is known."""
 
 
-def _exactly(texts: Iterable[str]) -> _Part:
+def _exactly(texts: Iterable[str]) -> _PatternPart:
     every = tuple(dict.fromkeys(texts))
-    return _Part(every, every, every, fewest(every))
+    return _PatternPart(every, every, every, fewest(every))
 
 
 def literals(pattern: str) -> tuple[Texts, bool, tuple[str, ...]]:
@@ -100,7 +100,7 @@ def _cut(text: str) -> str:
     return max((part.rpartition(" ")[0] or part for part in parts if len(part) == LONGEST), key=_rarity)
 
 
-def _sequence(tree: Iterable[Any], folds: bool) -> _Part:
+def _sequence(tree: Iterable[Any], folds: bool) -> _PatternPart:
     found: list[Texts] = []
     run: Texts = _NOTHING
     heads: Texts | None = None
@@ -116,7 +116,7 @@ def _sequence(tree: Iterable[Any], folds: bool) -> _Part:
         found += [fewest(run), part.best]
         run = part.tails
     found.append(fewest(run))
-    return _Part(run if heads is None else None, heads or run, run, max(found, key=worth))
+    return _PatternPart(run if heads is None else None, heads or run, run, max(found, key=worth))
 
 
 def _joined(run: Texts, more: Texts) -> Texts:
@@ -124,7 +124,7 @@ def _joined(run: Texts, more: Texts) -> Texts:
     return tuple(dict.fromkeys(a + b for a in run for b in more)) if len(run) * len(more) <= MOST_TEXTS else run
 
 
-def _part(op: Any, argument: Any, folds: bool) -> _Part:
+def _part(op: Any, argument: Any, folds: bool) -> _PatternPart:
     if op is _ops.LITERAL:
         return _exactly([chr(argument).lower() if folds else chr(argument)])
     if op in (_ops.AT, _ops.ASSERT_NOT):
@@ -133,7 +133,7 @@ def _part(op: Any, argument: Any, folds: bool) -> _Part:
         return _exactly(_NOTHING)._replace(best=_sequence(argument[1], folds).best)
     if op is _ops.SUBPATTERN:
         _, added, removed, inner = argument
-        return _Part(None) if (added | removed) & re.IGNORECASE and not folds else _sequence(inner, folds)
+        return _PatternPart(None) if (added | removed) & re.IGNORECASE and not folds else _sequence(inner, folds)
     if op is _ATOMIC:
         return _sequence(argument, folds)
     if op is _ops.IN:
@@ -142,16 +142,16 @@ def _part(op: Any, argument: Any, folds: bool) -> _Part:
         return _branches([_sequence(branch, folds) for branch in argument[1]])
     if op in _REPEATS:
         return _repeated(argument, folds)
-    return _Part(None)
+    return _PatternPart(None)
 
 
-def _characters(members: list[tuple[Any, Any]], folds: bool) -> _Part:
+def _characters(members: list[tuple[Any, Any]], folds: bool) -> _PatternPart:
     if len(members) > MOST_CHARACTERS or any(op is not _ops.LITERAL for op, _ in members):
-        return _Part(None)
+        return _PatternPart(None)
     return _exactly(chr(code).lower() if folds else chr(code) for _, code in members)
 
 
-def _branches(parts: list[_Part]) -> _Part:
+def _branches(parts: list[_PatternPart]) -> _PatternPart:
     every = [text for part in parts if part.all is not None for text in part.all]
     if all(part.all is not None for part in parts) and len(set(every)) <= MOST_TEXTS:
         return _exactly(every)
@@ -160,7 +160,7 @@ def _branches(parts: list[_Part]) -> _Part:
         for each in ([part.heads for part in parts], [part.tails for part in parts], [part.best for part in parts])
     )
     known = all(part.best for part in parts)
-    return _Part(
+    return _PatternPart(
         None,
         heads if len(heads) <= MOST_TEXTS else _NOTHING,
         tails if len(tails) <= MOST_TEXTS else _NOTHING,
@@ -168,11 +168,11 @@ def _branches(parts: list[_Part]) -> _Part:
     )
 
 
-def _repeated(argument: Any, folds: bool) -> _Part:
+def _repeated(argument: Any, folds: bool) -> _PatternPart:
     least, most, inner = argument
     part = _sequence(inner, folds)
     if (least, most) == (1, 1):
         return part
     if (least, most) == (0, 1) and part.all is not None:
         return _exactly((*part.all, ""))
-    return _Part(None, part.heads, part.tails, part.best) if least else _Part(None)
+    return _PatternPart(None, part.heads, part.tails, part.best) if least else _PatternPart(None)

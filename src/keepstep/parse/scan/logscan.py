@@ -28,8 +28,7 @@ from keepstep.parse.scan.lines.prefix import Prefixes
 from keepstep.parse.scan.lines.wrapping import Unwrapped
 from keepstep.parse.scan.lines.writer import NOBODY, Writer
 from keepstep.parse.scan.log_end import TAIL, TAIL_OF_ONE, WHOLE, LogEnd
-from keepstep.parse.scan.patience import Patience
-from keepstep.parse.scan.pieces import pieces, with_last
+from keepstep.parse.scan.patience import LogPatience
 from keepstep.parse.scan.sighting import QUOTE, Sighting
 from keepstep.parse.scan.signature import Signature
 from keepstep.parse.tools.tensorflow.status import as_raised, under_node
@@ -82,11 +81,11 @@ class LogScan:
         *,
         year: int = 1970,
         day: tuple[int, int] | None = None,
-        patience: Patience | None = None,
+        patience: LogPatience | None = None,
         whole: int = WHOLE,
     ) -> None:
         self._know = knowledge
-        self.patience = patience or Patience()
+        self.patience = patience or LogPatience()
         self._whole = whole
         self._clock = Clock(year, day)
         self._prefixes = Prefixes(())
@@ -354,3 +353,33 @@ class LogScan:
             at = self._clock.read(head(buffer[start:stop]))
             tries += 1
         return at
+
+
+# --- A stream of bytes in pieces of one size.
+
+
+def pieces(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes in pieces of one size; chunks of just that size are passed on as they are."""
+    rest = b""
+    for chunk in chunks:
+        if rest:
+            chunk = rest + chunk
+        whole = len(chunk) - len(chunk) % size
+        if whole == len(chunk) == size:
+            yield chunk
+        else:
+            for start in range(0, whole, size):
+                yield chunk[start : start + size]
+        rest = chunk[whole:]
+    if rest:
+        yield rest
+
+
+def with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each with whether it is the last one; one empty piece where there is none."""
+    previous: bytes | None = None
+    for chunk in chunks:
+        if previous is not None:
+            yield previous, False
+        previous = chunk
+    yield previous or b"", True

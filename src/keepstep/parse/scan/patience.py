@@ -20,7 +20,7 @@ PER_MEGABYTE_S = 1.0
 Clock = Callable[[], float]
 
 
-class Patience:
+class LogPatience:
     """Of one log."""
 
     def __init__(self, per_file_s: float = PER_FILE_S, clock: Clock = time.thread_time) -> None:

@@ -25,31 +25,14 @@ from keepstep.model.facts.process import (
 from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen
 from keepstep.model.facts.sync import CollectiveProgress, StacksAtLimit
 from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
-from keepstep.rules.asking.own_abort import echoes_another, tells_of_another
 from keepstep.signals.stacks import Whose, innermost_user, is_handler, whose
 
 _CRASHES = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")
 _EXITS = {-11: "SIGSEGV", 139: "SIGSEGV", -8: "SIGFPE", 136: "SIGFPE"}
 _PLAIN = (
-    NativeAbort,
-    FatalSignal,
-    StackDump,
-    CoreDump,
-    ProcessExited,
-    ExceptionRaised,
-    TracebackCut,
-    ErrorSaid,
-    StreamEnded,
-    StepSeen,
-    PhaseSeen,
-    WorldSeen,
-    VersionSeen,
-    InterfaceUsed,
-    AddressMap,
-    CollectiveProgress,
-    NodeSeen,
-    MemberPlaced,
-)
+    NativeAbort, FatalSignal, StackDump, CoreDump, ProcessExited, ExceptionRaised, TracebackCut, ErrorSaid, StreamEnded,
+    StepSeen, PhaseSeen, WorldSeen, VersionSeen, InterfaceUsed, AddressMap, CollectiveProgress, NodeSeen, MemberPlaced,
+)  # fmt: skip
 """Facts next to an abort that do not explain it."""
 _OF_GROUPS = lazy_pattern(
     r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore"
@@ -224,3 +207,34 @@ def stream_of(evidence: Evidence[Fact]) -> tuple[str, str]:
 def _rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
     named = (e for kind in (ProcessExited, CoreDump, StackDump) for e in seen.all(kind) if e.who is not None)
     return next((e.who for e in named if pid is not None and getattr(e.fact, "pid", None) == pid), None)
+
+
+# --- Whether a process that aborted did so for its own reasons, or because of another rank, the device or memory.
+
+_CONSEQUENCE = lazy_pattern(
+    r"DistBackendError|DistNetworkError|DistStoreError|[Ww]atchdog|NCCL|nccl|RCCL|gloo::"
+    r"|[Cc]onnection (?:closed|reset|refused|aborted)"
+    r"|[Ss]ocket (?:closed|[Tt]ime)|Broken pipe|[Cc]oordination [Ss]ervice|[Hh]eartbeat|distributed service"
+    r"|Terminating process because"
+    r"|UNAVAILABLE|DEADLINE_EXCEEDED|[Bb]arrier timed out|ProcessGroup|[Rr]endezvous|tensorpipe|[Pp]eer"
+    r"|CUDA (?:error|driver)|CUDA_ERROR"
+    r"|cudaError|cuDNN|CUDNN|cublas|CUBLAS|HIP error|hipError|[Oo]ut of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED"
+    r"|bad_alloc|TCPStore"
+    r"|shut(?:ting)? ?down|MPI_|Horovod|horovod|[Ii]nterrupted|SIGTERM|timed out|[Tt]imeout|TPU|libtpu|No space left"
+    r"|interpreter shutdown"
+)
+"""Other rules report these."""
+_OF_A_COMPILER = lazy_pattern(r"^Check failed: !?[\w.>()\[\]-]{3,80}(?:has_value\(\)|empty\(\)|is\w{2,30}\(\)) *$")
+"""A condition inside a compiler: it depends on the program, not on other ranks."""
+
+
+def tells_of_another(what: str) -> bool:
+    """Whether the message is about another rank, the device or memory."""
+    return bool(_CONSEQUENCE.search(what))
+
+
+def echoes_another(abort: NativeAbort) -> bool:
+    """Whether it aborted because of another rank, the device or memory, by its message or its place in the code."""
+    if tells_of_another(abort.what):
+        return True
+    return tells_of_another(abort.where or "") and not _OF_A_COMPILER.search(abort.what)

@@ -14,19 +14,12 @@ from keepstep.model.facts.process import ExceptionRaised, Frame, ProcessExited
 
 Raised = Evidence[ExceptionRaised]
 
-OF_THE_PROGRAM = {
-    "KeyError",
-    "AttributeError",
-    "TypeError",
-    "NameError",
-    "IndexError",
-    "ZeroDivisionError",
-    "UnboundLocalError",
-    "NotImplementedError",
-    "SyntaxError",
-    "IndentationError",
-    "RecursionError",
-}
+OF_THE_PROGRAM = frozenset(
+    """
+    KeyError AttributeError TypeError NameError IndexError ZeroDivisionError UnboundLocalError NotImplementedError
+    SyntaxError IndentationError RecursionError
+    """.split()
+)
 """Types that trouble between ranks never raises: a lost peer near one of them is its consequence."""
 
 _LIBRARY = lazy_pattern(
@@ -37,57 +30,24 @@ _LIBRARY = lazy_pattern(
     r"|/keepstep/guard/"
 )
 
-_WRAPPERS = {
-    "ChildFailedError",
-    "CalledProcessError",
-    "ProcessRaisedException",
-    "ProcessExitedException",
-    "SystemExit",
-    "KeyboardInterrupt",
-    "GeneratorExit",
-    "SignalException",
-    "RayTaskError",
-    "RayActorError",
-    "ActorDiedError",
-    "WorkerCrashedError",
-    "TrainingFailedError",
-    "WorkerGroupError",
-    "ControllerError",
-    "StartTraceback",
-    "StartTracebackWithWorkerRank",
-    "WorkerHealthCheckFailedError",
-    "TuneError",
-    "BrokenProcessPool",
-    "RemoteTraceback",
-    "HorovodInternalError",
-    "TimeoutExpired",
-    "UnexpectedStatusException",
-    "ExecuteUserScriptError",
-}
+_WRAPPERS = frozenset(
+    """
+    ChildFailedError CalledProcessError ProcessRaisedException ProcessExitedException SystemExit KeyboardInterrupt
+    GeneratorExit SignalException RayTaskError RayActorError ActorDiedError WorkerCrashedError TrainingFailedError
+    WorkerGroupError ControllerError StartTraceback StartTracebackWithWorkerRank WorkerHealthCheckFailedError
+    TuneError BrokenProcessPool RemoteTraceback HorovodInternalError TimeoutExpired UnexpectedStatusException
+    ExecuteUserScriptError
+    """.split()
+)
 
-_OF_PEERS = {
-    "DistBackendError",
-    "DistNetworkError",
-    "DistStoreError",
-    "DistError",
-    "UnavailableError",
-    "AbortedError",
-    "CancelledError",
-    "DeadlineExceededError",
-    "RpcError",
-    "_InactiveRpcError",
-    "_MultiThreadedRendezvous",
-    "_Rendezvous",
-    "ConnectionResetError",
-    "ConnectionRefusedError",
-    "ConnectionAbortedError",
-    "BrokenPipeError",
-    "RendezvousTimeoutError",
-    "RendezvousConnectionError",
-    "RendezvousClosedError",
-    "RendezvousGracefulExitError",
-    "WorkerPreemptionError",
-}
+_OF_PEERS = frozenset(
+    """
+    DistBackendError DistNetworkError DistStoreError DistError UnavailableError AbortedError CancelledError
+    DeadlineExceededError RpcError _InactiveRpcError _MultiThreadedRendezvous _Rendezvous ConnectionResetError
+    ConnectionRefusedError ConnectionAbortedError BrokenPipeError RendezvousTimeoutError RendezvousConnectionError
+    RendezvousClosedError RendezvousGracefulExitError WorkerPreemptionError
+    """.split()
+)
 _PEER_STATUS = lazy_pattern(r"\b(?:UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b")
 _PEER_WORDS = lazy_pattern(
     r"[NHRX]CCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe"
@@ -116,24 +76,13 @@ _OF_A_FRAMEWORK = lazy_pattern(
     r"|megatron|ray|grpc|mpi4py|mxnet|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai"
     r"|fairscale|composer)\."
 )
-_FRAMEWORK_KINDS = {
-    "XlaRuntimeError",
-    "JaxRuntimeError",
-    "InternalError",
-    "UnknownError",
-    "InvalidArgumentError",
-    "FailedPreconditionError",
-    "UnimplementedError",
-    "PermissionDeniedError",
-    "ResourceExhaustedError",
-    "UnauthenticatedError",
-    "AlreadyExistsError",
-    "MisconfigurationException",
-    "RayError",
-    "RpcError",
-    "MPIError",
-    "LaunchFailure",
-}
+_FRAMEWORK_KINDS = frozenset(
+    """
+    XlaRuntimeError JaxRuntimeError InternalError UnknownError InvalidArgumentError FailedPreconditionError
+    UnimplementedError PermissionDeniedError ResourceExhaustedError UnauthenticatedError AlreadyExistsError
+    MisconfigurationException RayError RpcError MPIError LaunchFailure
+    """.split()
+)
 _FRAMEWORK_FILE = lazy_pattern(
     r"(?:site|dist)-packages/(?:horovod|orbax|jaxlib|tensorstore|torch_xla|torch/distributed|torch/multiprocessing"
     r"|deepspeed"
@@ -149,22 +98,12 @@ _READS_CHECKPOINTS = lazy_pattern(
 )
 _CHECKPOINT_FUNCTION = lazy_pattern(r"(?i)load|restore|resume|checkpoint|ckpt")
 _CHECKPOINT_WORD = lazy_pattern(r"(?i)restore|resume|checkpoint|ckpt|load_?(?:state|weights|model|params)")
-_UNREADABLE = {
-    "EOFError",
-    "OSError",
-    "UnpicklingError",
-    "BadZipFile",
-    "error",
-    "PickleError",
-    "FileNotFoundError",
-    "IsADirectoryError",
-    "UnicodeDecodeError",
-    "SafetensorError",
-    "DataLossError",
-    "NotADirectoryError",
-    "LZMAError",
-    "BadGzipFile",
-}
+_UNREADABLE = frozenset(
+    """
+    EOFError OSError UnpicklingError BadZipFile error PickleError FileNotFoundError IsADirectoryError
+    UnicodeDecodeError SafetensorError DataLossError NotADirectoryError LZMAError BadGzipFile
+    """.split()
+)
 
 
 def short_type(fact: ExceptionRaised) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import PeerLost
@@ -14,12 +14,7 @@ from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMis
 
 F = TypeVar("F", bound=Fact)
 
-FALLOUT = (
-    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-    Cause.NETWORK_TIMEOUT_SLOW,
-    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    Cause.USER_CODE_EXCEPTION,
-)
+FALLOUT = (*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION)
 """What the other ranks show when one rank fails or exits."""
 
 

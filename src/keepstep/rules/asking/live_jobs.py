@@ -22,7 +22,7 @@ RUNNING = 0.05
 
 
 @dataclass(frozen=True)
-class Seen:
+class LiveProcess:
     """One live process: what it is, and where its main thread was."""
 
     process: Evidence[ProcessSeen]
@@ -88,14 +88,14 @@ class Seen:
         return " at ".join(parts) or "an unknown place"
 
 
-def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
+def jobs(seen: EvidenceSet) -> Iterator[list[LiveProcess]]:
     """The live processes of each job."""
     main = {e.fact.pid: e for e in seen.all(StackDump) if e.fact.living and e.fact.current}
     others: dict[int | None, list[Evidence[StackDump]]] = defaultdict(list)
     for stack in seen.all(StackDump):
         if stack.fact.living and not stack.fact.current:
             others[stack.fact.pid].append(stack)
-    found: dict[str | None, list[Seen]] = defaultdict(list)
+    found: dict[str | None, list[LiveProcess]] = defaultdict(list)
     for process in seen.all(ProcessSeen):
         mine = main.get(process.fact.pid)
         frames = mine.fact.frames if mine else ()
@@ -103,7 +103,7 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
         helpers = tuple(e for e in seen.all(StackDump) if parent_of(e) == process.fact.pid)
         if wait is not None and wait.kind is WaitKind.INPUT:
             helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
-        found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
+        found[process.fact.job].append(LiveProcess(process, mine, wait, innermost_user(frames), helpers))
     yield from found.values()
 
 
@@ -123,7 +123,7 @@ def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait
     return wait
 
 
-def split(job: list[Seen]) -> tuple[list[Seen], list[Seen]]:
+def split(job: list[LiveProcess]) -> tuple[list[LiveProcess], list[LiveProcess]]:
     """The ranks that wait for others, and those that do not.
 
     Where some rank is held up by something of its own, a rank that waits for its device counts as waiting
@@ -134,7 +134,7 @@ def split(job: list[Seen]) -> tuple[list[Seen], list[Seen]]:
     return waiting, [each for each in job if each not in waiting]
 
 
-def stands_still(job: list[Seen]) -> bool:
+def stands_still(job: list[LiveProcess]) -> bool:
     """Whether no rank of the job moved while it was watched.
 
     Being at the same line each time is not enough: a short loop always is. Either the ranks
@@ -148,7 +148,7 @@ def stands_still(job: list[Seen]) -> bool:
     return (bool(odd) and all(each.slept for each in odd)) or (bool(waiting) and all(each.slept for each in waiting))
 
 
-def names(job: Iterable[Seen]) -> str:
+def names(job: Iterable[LiveProcess]) -> str:
     members = list(job)
     known = [each.rank for each in members if each.rank is not None]
     return wording.ranks(known) if len(known) == len(members) else wording.listing(each.name for each in members)

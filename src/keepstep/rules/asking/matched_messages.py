@@ -33,29 +33,10 @@ from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.rules.asking.exceptions import OF_THE_PROGRAM, Raised, lacks_a_name, reads_checkpoint, short_type
 
 _SAY_NOTHING_OF_A_CAUSE = (
-    ExceptionRaised,
-    StepSeen,
-    PhaseSeen,
-    StreamEnded,
-    WorldSeen,
-    VersionSeen,
-    ProcessExited,
-    TerminationRequested,
-    InterfaceUsed,
-    TransportUsed,
-    AddressMap,
-    StackDump,
-    CollectiveProgress,
-    FatalSignal,
-    NativeAbort,
-    DataMissing,
-    TracebackCut,
-    TaskNamed,
-    ErrorSaid,
-    NodeSeen,
-    MemberPlaced,
-    RankKnownBy,
-)
+    ExceptionRaised, StepSeen, PhaseSeen, StreamEnded, WorldSeen, VersionSeen, ProcessExited, TerminationRequested,
+    InterfaceUsed, TransportUsed, AddressMap, StackDump, CollectiveProgress, FatalSignal, NativeAbort, DataMissing,
+    TracebackCut, TaskNamed, ErrorSaid, NodeSeen, MemberPlaced, RankKnownBy,
+)  # fmt: skip
 
 _SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
 

@@ -10,15 +10,8 @@ OF_FRAMEWORKS = ("RuntimeError", "OutOfStep")
 """Types that frameworks and the guard itself raise when ranks disagree."""
 
 
-OF_PROGRAMS = (
-    "IndexError",
-    "KeyError",
-    "ValueError",
-    "TypeError",
-    "AttributeError",
-    "AssertionError",
-    "ZeroDivisionError",
-    "FileNotFoundError",
+OF_PROGRAMS = tuple(
+    "IndexError KeyError ValueError TypeError AttributeError AssertionError ZeroDivisionError FileNotFoundError".split()
 )
 """Types about the program or its data, never about other ranks, even if a framework raises them."""
 

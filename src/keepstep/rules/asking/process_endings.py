@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import PeerLost
@@ -21,9 +21,7 @@ from keepstep.story.who_is_who import rank_of_exit
 F = TypeVar("F", bound=Fact)
 
 OF_A_DEAD_RANK = (
-    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-    Cause.NETWORK_TIMEOUT_SLOW,
-    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    *SEEN_BY_OTHER_RANKS,
     Cause.WORKER_PARAMETER_SERVER_LOST,
     Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
     Cause.UNKNOWN_NOT_ESTABLISHED,

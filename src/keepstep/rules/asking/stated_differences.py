@@ -16,7 +16,7 @@ from keepstep.signals.contracts import Difference, Subject, differences, lines
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenContract:
     """One contract that ranks broke: all its differences, with their evidence."""
 
     subject: str
@@ -50,7 +50,7 @@ class Broken:
         return say_ranks(self.odd)
 
 
-def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
+def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[BrokenContract]:
     """The broken contracts whose subject begins with one of these words, earliest first."""
     found: dict[tuple[str, int], list[Evidence[ContractBroken]]] = defaultdict(list)
     left = left_by_own_exception(seen)
@@ -78,9 +78,9 @@ def _is_about(subject: str, words: tuple[str, ...]) -> bool:
     return subject.split(" ", 1)[0] in words
 
 
-def _told(subject: str, told: list[Evidence[ContractBroken]]) -> Broken:
+def _told(subject: str, told: list[Evidence[ContractBroken]]) -> BrokenContract:
     by_what = {e.fact.what: Difference(e.fact.what, e.fact.values) for e in told}
-    return Broken(
+    return BrokenContract(
         subject=subject,
         differences=tuple(by_what.values()),
         evidence=tuple(told),
@@ -91,7 +91,7 @@ def _told(subject: str, told: list[Evidence[ContractBroken]]) -> Broken:
     )
 
 
-def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[str, int], Broken]:
+def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[str, int], BrokenContract]:
     """What each guard wrote down: it does so even if the guards could not reach each other."""
     sides: dict[tuple[str, int], dict[int, Evidence[ContractStated]]] = defaultdict(dict)
     for stated in seen.all(ContractStated):
@@ -102,7 +102,7 @@ def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[s
         said = {rank: dict(e.fact.stated) for rank, e in by_rank.items()}
         differ = differences(said)
         if differ:
-            found[subject, ordinal] = Broken(
+            found[subject, ordinal] = BrokenContract(
                 subject=subject,
                 differences=differ,
                 evidence=tuple(by_rank[rank] for rank in sorted(by_rank))[:8],

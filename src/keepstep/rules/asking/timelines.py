@@ -72,10 +72,7 @@ _DOING = (
         "reading or preparing data",
     ),
     (lazy_pattern(r"(?i)\b(?:evaluating|validating|running (?:evaluation|validation))\b"), "evaluating"),
-    (
-        lazy_pattern(r"(?i)\b(?:waiting (?:for|on|to acquire)|acquiring) (?:the )?(?:\w+ )?lock\b"),
-        _LOCKED,
-    ),
+    (lazy_pattern(r"(?i)\b(?:waiting (?:for|on|to acquire)|acquiring) (?:the )?(?:\w+ )?lock\b"), _LOCKED),
 )
 """What a program's last line may say that it is doing, which the other ranks do not see."""
 _UNTIL_TOLD = (_INSTALLING, _COMPILING, _LOCKED)
@@ -112,21 +109,13 @@ _NUMBERS = lazy_pattern(r"\d+")
 _CONTINUES = lazy_pattern(r"(?i)\bstill\b|\.\.\.\s*$|\d ?%|\b\d+(?:\.\d+)? ?(?:/|of) ?\d+|^\s*\[\d+/\d+\]|\d [KMGT]i?B")
 """A last line that goes on with what a line above it began."""
 _FAILED: tuple[type[Fact], ...] = (
-    ConnectFailed,
-    NameUnresolved,
-    PeerLost,
-    RendezvousTimeout,
-    CollectiveTimeout,
-    GroupShutDown,
-    ExceptionRaised,
-    TracebackCut,
-    FatalSignal,
-    NativeAbort,
-)
+    ConnectFailed, NameUnresolved, PeerLost, RendezvousTimeout, CollectiveTimeout, GroupShutDown, ExceptionRaised,
+    TracebackCut, FatalSignal, NativeAbort,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Late:
+class LateAtEnd:
     """A rank that was alive and busy when its output ended, and reported no trouble."""
 
     rank: int
@@ -154,14 +143,14 @@ def _ends_above(one: Evidence[StreamEnded], other: Evidence[StreamEnded]) -> boo
     return one.origin.source == other.origin.source and (one.origin.line or 0) < (other.origin.line or 0)
 
 
-def late(seen: EvidenceSet, waiting: set[int]) -> list[Late]:
+def late(seen: EvidenceSet, waiting: set[int]) -> list[LateAtEnd]:
     """Ranks outside ``waiting`` whose last line says that they were busy with something that others do not see."""
     found = []
     for rank, end in sorted(seen.once(untroubled).items()):
         doing = what_it_did(seen, end) if rank not in waiting else None
         if doing is not None:
             sure = doing in _UNTIL_TOLD or bool(_CONTINUES.search(end.fact.last))
-            found.append(Late(rank, doing, end, sure))
+            found.append(LateAtEnd(rank, doing, end, sure))
     return found
 
 

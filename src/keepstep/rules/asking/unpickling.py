@@ -12,15 +12,9 @@ from keepstep.rules.asking.exceptions import lost_its_parent
 
 LINES_ABOVE = 160
 _LOADER = "in DataLoader worker process"
-_OF_INPUT = {
-    "__getitem__",
-    "_worker_loop",
-    "_next_data",
-    "_process_data",
-    "_prepare_train_img",
-    "prepare_train_img",
-    "get_data_info",
-}
+_OF_INPUT = frozenset(
+    "__getitem__ _worker_loop _next_data _process_data _prepare_train_img prepare_train_img get_data_info".split()
+)
 _OF_RANKS = lazy_pattern(
     r"^(?:_tensor_to_object|all_gather_list|(?:all_)?gather(?:_object)?|(?:broadcast|scatter|recv)_object_list"
     r"|collect_results(?:_gpu)?|reduce_dict)$"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.process import ExceptionRaised
@@ -23,12 +23,10 @@ from keepstep.rules.asking.unpickling import of_a_parent, of_input, of_ranks
     cause=Cause.CHECKPOINT_CORRUPT_OR_MISSING,
     needs=(CheckpointUnreadable, ExceptionRaised),
     explains=(
+        *SEEN_BY_OTHER_RANKS,
         Cause.DATA_CORRUPT_OR_TRUNCATED,
         Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE,
         Cause.USER_CODE_EXCEPTION,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.WORKER_PARAMETER_SERVER_LOST,
     ),
 )

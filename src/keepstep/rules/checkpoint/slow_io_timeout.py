@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.base.wording import duration
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import PeerLost
@@ -16,7 +16,7 @@ from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.model.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.asking.timelines import LOADING, SAVING, Late, late
+from keepstep.rules.asking.timelines import LOADING, SAVING, LateAtEnd, late
 
 MOST_BUSY = 2
 """If more ranks than this are busy, none of them keeps the others waiting alone."""
@@ -30,12 +30,7 @@ GATHERS = ("ALLGATHER", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST", "SCATTER", 
     cause=Cause.CHECKPOINT_SLOW_IO_TIMEOUT,
     needs=(CollectiveTimeout, RanksMissing, SlowStorage),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.SYNC_COLLECTIVE_MISMATCH,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     """The other ranks timed out while one was still writing or reading a checkpoint.
@@ -86,14 +81,14 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     yield _found(seen, (saving, *waited[:6]), saving)
 
 
-def _busy(seen: EvidenceSet) -> list[Late]:
+def _busy(seen: EvidenceSet) -> list[LateAtEnd]:
     """The few ranks that are missing at a barrier, if the last that each of them says is that it saves or loads."""
     missing = {rank for e in seen.all(RanksMissing) if not seen.survived(e) for rank in e.fact.missing}
     found = [each for each in late(seen, set()) if each.rank in missing and each.doing in (SAVING, LOADING)]
     return found if missing and len(missing) == len(found) <= MOST_BUSY else []
 
 
-def _awaited(seen: EvidenceSet, busy: list[Late]) -> Found:
+def _awaited(seen: EvidenceSet, busy: list[LateAtEnd]) -> Found:
     ranks = tuple(each.rank for each in busy)
     said = [e for e in seen.all(RanksMissing) if not seen.survived(e)]
     return Found(

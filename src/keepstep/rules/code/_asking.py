@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import Any
 
 from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import Block, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler, Value
+from keepstep.model.facts.code import CodeBlock, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler, Value
 from keepstep.model.lazy_evidence import MadeLater
 from keepstep.rules.code._made_later import Assignments, ByFunction, Files, by_column, has_word, writing
 
 Call = Evidence[CodeCall]
 
 
-class Program(Assignments):
+class ProjectFacts(Assignments):
     """The facts of a project, by what rules look for.
 
     There are many calls and assignments, and each takes time to make. Rules ask for those of a name, of a function, or
@@ -98,7 +98,7 @@ class Program(Assignments):
         """The files that contain one of these words."""
         return {each.path for each in self._calls if has_word(each, words)}
 
-    def blocks_in(self, path: str) -> set[Block]:
+    def blocks_in(self, path: str) -> set[CodeBlock]:
         """The blocks that the calls of a file stand in."""
         return {block for within in set(self._by_file[path].column("within")) for block in within}
 
@@ -359,9 +359,9 @@ def _closure(start: set[str], edges: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def program(seen: EvidenceSet) -> Program:
+def program(seen: EvidenceSet) -> ProjectFacts:
     """The project, put in order once."""
-    return seen.once(Program)
+    return seen.once(ProjectFacts)
 
 
 def diverging(seen: EvidenceSet, kinds: Iterable[str], hows: Iterable[str]) -> Iterator[Evidence[CodeDiverges]]:
@@ -372,7 +372,7 @@ def diverging(seen: EvidenceSet, kinds: Iterable[str], hows: Iterable[str]) -> I
             yield each
 
 
-def blocks(call: Call, *kinds: str) -> list[Block]:
+def blocks(call: Call, *kinds: str) -> list[CodeBlock]:
     """The blocks of these kinds around a call, the outermost first."""
     return [each for each in call.fact.within if each.kind in kinds]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.rules.code._asking import Call, Program, blocks
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks
 
 
 def is_tried_again(call: Call) -> bool:
@@ -16,7 +16,7 @@ def is_tried_again(call: Call) -> bool:
     return bool(loops) and (loops[-1].kind == "while" or loops[-1].text.startswith("range("))
 
 
-def in_every_step(known: Program, call: Call) -> bool:
+def in_every_step(known: ProjectFacts, call: Call) -> bool:
     """Whether a call stands in a loop with a backward pass in it, and no condition in that loop makes it rare."""
     loops = blocks(call, "for", "while")
     if not loops:

@@ -37,8 +37,5 @@ def found(group: tuple[Evidence[VariableFaulty], ...], because: str, *fixes: Fix
     how = "set the variable" if fact.sure else "set the variable, with the value that is right for this process"
     better = (Fix(do=how, command=export(fact.variable, fact.better)),) if fact.better else ()
     return Found(
-        title=f"{fact.variable} {fact.fault.value}{value}",
-        because=because,
-        evidence=group,
-        fixes=(*better, *fixes),
+        title=f"{fact.variable} {fact.fault.value}{value}", because=because, evidence=group, fixes=(*better, *fixes)
     )

@@ -20,8 +20,7 @@ from keepstep.rules.asking.fallout import FALLOUT
 from keepstep.rules.asking.late_arrivals import came_too_late
 
 _LOOPBACK = lazy_pattern(
-    r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",
-    re.I,
+    r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$", re.I
 )
 _HOSTNAME_ENTRY = lazy_pattern(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
 

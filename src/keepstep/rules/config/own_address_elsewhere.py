@@ -37,10 +37,7 @@ def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
     """
     for each in seen.all(ClusterSeen):
         name = each.fact.own_host
-        here = next(
-            (e for e in seen.all(HostSeen) if e.rank == each.rank and host_of(e) == host_of(each)),
-            None,
-        )
+        here = next((e for e in seen.all(HostSeen) if e.rank == each.rank and host_of(e) == host_of(each)), None)
         if (
             name is None
             or here is None

@@ -73,9 +73,6 @@ def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = (
-    Fix(
-        do="count the devices that are visible on this host",
-        command="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
-    ),
+    Fix(do="count the devices that are visible on this host", command="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES"),
     Fix(do="start as many processes as there are devices", command="torchrun --nproc-per-node=gpu train.py"),
 )

@@ -16,12 +16,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
 
 
-@rule(
-    id="DAT002",
-    cause=Cause.DATA_DTYPE_MISMATCH,
-    needs=(DtypeMismatch, ExceptionRaised),
-    explains=FALLOUT,
-)
+@rule(id="DAT002", cause=Cause.DATA_DTYPE_MISMATCH, needs=(DtypeMismatch, ExceptionRaised), explains=FALLOUT)
 def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """An operation got operands whose dtypes do not match.
 

@@ -14,7 +14,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.pipeline import BatchFed, RanksFedAlike
 from keepstep.model.finding import Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.signals.same_batches import Alike, fed_alike
+from keepstep.signals.same_batches import FedAlikeRanks, fed_alike
 
 
 @rule(id="DAT075", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(BatchFed, RanksFedAlike))
@@ -44,7 +44,7 @@ def fed_the_same_batches(seen: EvidenceSet) -> Iterator[Found]:
         if each.who is not None:
             fed[each.who].append(each)
     found = fed_alike({rank: {_name(each.fact): each.fact.digest for each in own} for rank, own in fed.items()})
-    told = [Alike(each.fact.ranks, each.fact.batches) for each in seen.all(RanksFedAlike)]
+    told = [FedAlikeRanks(each.fact.ranks, each.fact.batches) for each in seen.all(RanksFedAlike)]
     alike = max((*found, *told), key=lambda each: len(each.ranks), default=None)
     if alike is None:
         return

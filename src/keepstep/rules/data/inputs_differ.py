@@ -10,20 +10,20 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.guard import ContractBroken, ContractStated
 from keepstep.model.finding import Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.asking.stated_differences import Broken, broken_contracts
+from keepstep.rules.asking.stated_differences import BrokenContract, broken_contracts
 from keepstep.signals.contracts import Subject
 
 INPUTS = ("argument", "input", "batch", "global shape", "local rows")
 
 
-def begins_with_inputs(broken: Broken) -> bool:
+def begins_with_inputs(broken: BrokenContract) -> bool:
     """Whether the inputs of a program differ between ranks: then that explains all its other differences."""
     return broken.subject.split(" ", 1)[0] == Subject.PROGRAM and any(
         each.what.lower().startswith(INPUTS) for each in broken.differences
     )
 
 
-def _is_shape(broken: Broken) -> bool:
+def _is_shape(broken: BrokenContract) -> bool:
     return any(
         each.what != "rows" and not only_dtype(each.values[0][0], each.values[1][0]) for each in broken.differences
     )

@@ -55,9 +55,6 @@ def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
         confidence=Confidence.HYPOTHESIS if stopped else Confidence.SUPPORTED,
         fixes=(
             Fix(do="run once without workers to get the error message", command="DataLoader(..., num_workers=0)"),
-            Fix(
-                do="look for a kill by the kernel",
-                command="dmesg -T | grep -iE 'killed process|out of memory'",
-            ),
+            Fix(do="look for a kill by the kernel", command="dmesg -T | grep -iE 'killed process|out of memory'"),
         ),
     )

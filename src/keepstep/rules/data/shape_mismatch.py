@@ -23,12 +23,7 @@ def _both(fact: ShapeMismatch) -> str:
     return f" in {shorten(fact.op, 40)}" if fact.op else ""
 
 
-@rule(
-    id="DAT001",
-    cause=Cause.DATA_SHAPE_MISMATCH,
-    needs=(ShapeMismatch, ExceptionRaised),
-    explains=FALLOUT,
-)
+@rule(id="DAT001", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShapeMismatch, ExceptionRaised), explains=FALLOUT)
 def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """An operation got operands whose shapes do not match.
 
@@ -68,8 +63,5 @@ def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = (
     Fix(do="print the shapes of the failing batch on this rank, and compare them with what the model expects"),
-    Fix(
-        do="pad or resize samples in the collate function, or drop the smaller last batch",
-        command="drop_last=True",
-    ),
+    Fix(do="pad or resize samples in the collate function, or drop the smaller last batch", command="drop_last=True"),
 )

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from keepstep.base.whole_numbers import whole
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.guard import ContractBroken, ContractStated, RankDoing, RankStopped
 from keepstep.model.facts.process import ProcessSeen
 from keepstep.model.facts.sync import CollectiveTimeout
 from keepstep.model.finding import Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.asking.stated_differences import Broken, broken_contracts
+from keepstep.rules.asking.stated_differences import BrokenContract, broken_contracts
 from keepstep.signals.contracts import Subject
 
 
@@ -22,13 +22,7 @@ from keepstep.signals.contracts import Subject
     id="DAT203",
     cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
     needs=(ContractBroken, ContractStated),
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.SYNC_COLLECTIVE_MISMATCH,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE),
 )
 def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks have different numbers of batches, or of rows per batch.
@@ -90,7 +84,7 @@ def _ended_apart(seen: EvidenceSet) -> bool:
     return len(steps) > 1 and len(ended) > 1
 
 
-def _was_underway(seen: EvidenceSet, each: Broken) -> bool:
+def _was_underway(seen: EvidenceSet, each: BrokenContract) -> bool:
     """Whether every rank with the smallest share was still working on it: then something else ended the run."""
     least = _with_least(each)
     share = _share(each, least)
@@ -98,7 +92,7 @@ def _was_underway(seen: EvidenceSet, each: Broken) -> bool:
     return share > 1 and bool(steps) and all(0 < done % share < share - 1 for done in steps)
 
 
-def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
+def _was_done_first(seen: EvidenceSet, each: BrokenContract) -> bool:
     """Whether the rank with the smallest share had used it up while its peers were in another collective."""
     if not broken_contracts(seen, Subject.COLLECTIVE):
         return False
@@ -108,7 +102,7 @@ def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
     return share == 0 or any(share > 0 and done > 0 and done % share == 0 for done in steps)
 
 
-def _share(each: Broken, least: tuple[int, ...]) -> int:
+def _share(each: BrokenContract, least: tuple[int, ...]) -> int:
     return min(
         (
             int(value)
@@ -119,7 +113,7 @@ def _share(each: Broken, least: tuple[int, ...]) -> int:
     )
 
 
-def _with_least(each: Broken) -> tuple[int, ...]:
+def _with_least(each: BrokenContract) -> tuple[int, ...]:
     values = each.differences[0].values
     numbers = [(int(value), ranks) for value, ranks in values if whole(value.removeprefix("-")) is not None]
     return min(numbers)[1] if len(numbers) == len(values) else each.odd

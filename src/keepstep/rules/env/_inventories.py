@@ -17,7 +17,7 @@ ABSENT = "(none)"
 
 
 @dataclass(frozen=True)
-class Difference:
+class InventoryDifference:
     """One item that is not the same everywhere."""
 
     name: str
@@ -55,7 +55,7 @@ def differences(
     seen: EvidenceSet,
     of: Callable[[SoftwareSeen], Iterable[tuple[str, str]]],
     names: Callable[[str], bool] = lambda name: True,
-) -> Iterator[Difference]:
+) -> Iterator[InventoryDifference]:
     """Every named item in which some process differs from most."""
     everyone = seen.all(SoftwareSeen)
     if len(everyone) < 2:
@@ -69,12 +69,12 @@ def differences(
             odd = tuple((value, each) for value, each in values if value != usual)
             hosts = {each.fact.host for _, each in odd}
             shared = any(each.fact.host in hosts for value, each in values if value == usual)
-            yield Difference(name, usual, odd, shared)
+            yield InventoryDifference(name, usual, odd, shared)
 
 
-def by_process(found: Iterable[Difference]) -> list[list[Difference]]:
+def by_process(found: Iterable[InventoryDifference]) -> list[list[InventoryDifference]]:
     """Differences of the same processes together: each process is reported once."""
-    groups: dict[tuple[int, ...], list[Difference]] = {}
+    groups: dict[tuple[int, ...], list[InventoryDifference]] = {}
     for each in found:
         groups.setdefault(tuple(id(evidence) for evidence in each.evidence), []).append(each)
     return list(groups.values())

@@ -32,12 +32,7 @@ _SYSTEM = lazy_pattern(
     id="ENV003",
     cause=Cause.ENV_ABI_OR_CPU_INSTRUCTION,
     needs=(SymbolMissing, CpuInstructionMissing, FatalSignal, ProcessExited),
-    explains=(
-        *OF_A_DEAD_RANK,
-        Cause.FRAMEWORK_BUG_SEGFAULT,
-        Cause.USER_NATIVE_CRASH,
-        Cause.USER_CODE_EXCEPTION,
-    ),
+    explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH, Cause.USER_CODE_EXCEPTION),
 )
 def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
     """A binary is not compatible with the installed libraries, or uses instructions that this CPU lacks.
@@ -101,10 +96,7 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _REBUILD = (
-    Fix(
-        do="list the installed versions",
-        command="pip list | grep -iE 'torch|tensorflow|jax|numpy|protobuf|horovod'",
-    ),
+    Fix(do="list the installed versions", command="pip list | grep -iE 'torch|tensorflow|jax|numpy|protobuf|horovod'"),
     Fix(
         do="rebuild the extension from source against them",
         command="pip install --no-cache-dir --force-reinstall --no-binary PACKAGE PACKAGE",

@@ -33,12 +33,7 @@ LAST_LINES = 8
     id="ENV001",
     cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH,
     needs=(CudaMismatch, SymbolMissing),
-    explains=(
-        *OF_A_DEAD_RANK,
-        Cause.RESOURCE_GPU_OOM,
-        Cause.FRAMEWORK_BUG_SEGFAULT,
-        Cause.ENV_ABI_OR_CPU_INSTRUCTION,
-    ),
+    explains=(*OF_A_DEAD_RANK, Cause.RESOURCE_GPU_OOM, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.ENV_ABI_OR_CPU_INSTRUCTION),
 )
 def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """The driver, the CUDA libraries, the GPU and the framework's build are not compatible.

@@ -11,32 +11,13 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.software import SoftwareSeen
 from keepstep.model.finding import Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.env._inventories import Difference, by_process, differences
+from keepstep.rules.env._inventories import InventoryDifference, by_process, differences
 
 CRITICAL = frozenset(
-    {
-        "Python",
-        "tensorflow",
-        "tensorflow-cpu",
-        "tensorflow-rocm",
-        "torch",
-        "jax",
-        "jaxlib",
-        "keras",
-        "tf-keras",
-        "horovod",
-        "deepspeed",
-        "accelerate",
-        "lightning",
-        "pytorch-lightning",
-        "transformers",
-        "ray",
-        "libtpu",
-        "torch-xla",
-        "nvidia-nccl-cu11",
-        "nvidia-nccl-cu12",
-        "nvidia-nccl-cu13",
-    }
+    """
+    Python tensorflow tensorflow-cpu tensorflow-rocm torch jax jaxlib keras tf-keras horovod deepspeed accelerate
+    lightning pytorch-lightning transformers ray libtpu torch-xla nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13
+    """.split()
 )
 
 
@@ -76,5 +57,5 @@ def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
         )
 
 
-def _only_a_patch(found: Difference) -> bool:
+def _only_a_patch(found: InventoryDifference) -> bool:
     return found.name == "Python" and found.odd[0][0].rpartition(".")[0] == found.usual.rpartition(".")[0]

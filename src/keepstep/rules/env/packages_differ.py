@@ -11,27 +11,13 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.software import SoftwareSeen
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.env._inventories import Difference, by_process, differences
+from keepstep.rules.env._inventories import InventoryDifference, by_process, differences
 from keepstep.rules.env.frameworks_differ import CRITICAL
 
-NEAR = frozenset(
-    {
-        "numpy",
-        "protobuf",
-        "grpcio",
-        "h5py",
-        "ml-dtypes",
-        "flax",
-        "optax",
-        "orbax-checkpoint",
-        "safetensors",
-        "pyarrow",
-        "mpi4py",
-    }
-)
+NEAR = frozenset("numpy protobuf grpcio h5py ml-dtypes flax optax orbax-checkpoint safetensors pyarrow mpi4py".split())
 
 
-def _told(found: list[Difference], severity: Severity, because: str) -> Found:
+def _told(found: list[InventoryDifference], severity: Severity, because: str) -> Found:
     first = found[0]
     more = f" and {count(len(found) - 1, 'other package')}" if len(found) > 1 else ""
     evidence = tuple({id(each): each for difference in found for each in difference.evidence}.values())

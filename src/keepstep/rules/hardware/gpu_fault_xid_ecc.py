@@ -66,10 +66,7 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
         standing=None if sure else Standing.EXCEPTION,
         fixes=(
             Fix(do="check what the driver reported", command="dmesg -T | grep -i xid"),
-            Fix(
-                do="check ECC counters and retired pages",
-                command="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER",
-            ),
+            Fix(do="check ECC counters and retired pages", command="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER"),
             Fix(
                 do="take the node out of service and run the diagnostics",
                 command="dcgmi diag -r 3",

@@ -44,8 +44,7 @@ def gpu_unwell(seen: EvidenceSet) -> Iterator[Found]:
                 confidence=Confidence.ESTABLISHED,
                 fixes=(
                     Fix(
-                        do="check the device",
-                        command=f"nvidia-smi -q -i {fact.index} -d ECC,PERFORMANCE,ROW_REMAPPER",
+                        do="check the device", command=f"nvidia-smi -q -i {fact.index} -d ECC,PERFORMANCE,ROW_REMAPPER"
                     ),
                 ),
             )

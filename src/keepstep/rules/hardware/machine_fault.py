@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.platform import MachineFault
 from keepstep.model.finding import Confidence, Fix, Found, Safety
@@ -19,9 +19,7 @@ from keepstep.rules.asking.process_endings import ended_badly, once_a_line
     needs=(MachineFault,),
     confidence=Confidence.SUPPORTED,
     explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        *SEEN_BY_OTHER_RANKS,
         Cause.WORKER_PARAMETER_SERVER_LOST,
         Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
         Cause.UNKNOWN_NOT_ESTABLISHED,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.platform import Preempted, TpuUnhealthy
 from keepstep.model.finding import Fix, Found, Safety, Standing
@@ -22,10 +22,8 @@ UNSAID = ("the program on it was stopped",)
     cause=Cause.HARDWARE_TPU_UNHEALTHY,
     needs=(TpuUnhealthy,),
     explains=(
+        *SEEN_BY_OTHER_RANKS,
         Cause.TPU_INITIALIZATION_FAILURE,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.USER_CODE_EXCEPTION,
         Cause.FRAMEWORK_BUG_SEGFAULT,
     ),
@@ -64,9 +62,6 @@ def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
         fixes=(
             Fix(do="check the TPU's state and health", command="gcloud compute tpus tpu-vm describe NAME"),
             Fix(do="stop and start the TPU, then resume from the last checkpoint", safety=Safety.NEEDS_OWNER),
-            Fix(
-                do="if the fault returns on this TPU only, replace the TPU",
-                safety=Safety.NEEDS_OWNER,
-            ),
+            Fix(do="if the fault returns on this TPU only, replace the TPU", safety=Safety.NEEDS_OWNER),
         ),
     )

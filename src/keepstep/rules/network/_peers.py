@@ -14,7 +14,7 @@ _LOOPBACK = lazy_pattern(r"^\[?(?:::ffff:)?(?:127\.|localhost|::1\]?(?:$|:|<)|0\
 _HOSTS_ONLY = lazy_pattern(r"^\[?(?:fe80:|169\.254\.|172\.17\.|192\.168\.122\.)")
 _VIRTUAL = lazy_pattern(
     r"^(?:docker|veth|br-|virbr|lo$|tun|tap|cni|flannel|cali|vmnet|vnet|podman|lxc|lxd|kube|nodelocaldns|"
-    r"dummy|zt|tailscale|wg)\w*",
+    r"dummy|zt|tailscale|wg)\w*"
 )
 
 BY_LIMIT = ("store key", "remote call")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.nodes import NodeLost
 from keepstep.model.finding import Confidence, Fix, Found
@@ -18,12 +18,7 @@ from keepstep.model.rule import rule
     cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
     needs=(NodeLost,),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.WORKER_PARAMETER_SERVER_LOST,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.WORKER_PARAMETER_SERVER_LOST),
 )
 def agent_gone(seen: EvidenceSet) -> Iterator[Found]:
     """The agent of a node ended, and the ranks of that node with it.

@@ -65,8 +65,7 @@ def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
             evidence=tuple(found),
             fixes=(
                 Fix(
-                    do="make NCCL print what failed",
-                    command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...",
+                    do="make NCCL print what failed", command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ..."
                 ),
             ),
         )

@@ -64,10 +64,7 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
                 do="read the output of the process that went away, and check whether the kernel killed it",
                 command="dmesg -T | grep -iE 'killed process|oom|segfault|xid'",
             ),
-            Fix(
-                do="ask the scheduler how it ended",
-                command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS",
-            ),
+            Fix(do="ask the scheduler how it ended", command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS"),
         ),
     )
 

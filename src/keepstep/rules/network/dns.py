@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.network import NameUnresolved
 from keepstep.model.finding import Fix, Found
@@ -16,12 +16,7 @@ from keepstep.model.rule import rule
     id="NET003",
     cause=Cause.NETWORK_DNS,
     needs=(NameUnresolved,),
-    explains=(
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def dns(seen: EvidenceSet) -> Iterator[Found]:
     """A host name that the run needs could not be resolved.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.network import PeerLost
 from keepstep.model.facts.process import ProcessSeen
@@ -21,11 +21,7 @@ _SILENCE = ("heartbeats stopped", "heartbeats got no answer")
     cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
     needs=(PeerLost,),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=SEEN_BY_OTHER_RANKS,
 )
 def lost_each_other(seen: EvidenceSet) -> Iterator[Found]:
     """Two ranks each missed the other's heartbeats: both were alive, and nothing passed between them.

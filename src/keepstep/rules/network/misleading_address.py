@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.network import AddressMisled
 from keepstep.model.finding import Confidence, Fix, Found
@@ -17,13 +17,7 @@ from keepstep.model.rule import rule
     cause=Cause.NETWORK_WRONG_INTERFACE,
     needs=(AddressMisled,),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.USER_CODE_EXCEPTION,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.USER_CODE_EXCEPTION),
 )
 def misleading_address(seen: EvidenceSet) -> Iterator[Found]:
     """A process advertised addresses that lead its peers nowhere, or to another process.
@@ -55,10 +49,7 @@ def misleading_address(seen: EvidenceSet) -> Iterator[Found]:
         because="the hosts had been reached before, but not through the interface that was advertised",
         evidence=found[:6],
         fixes=(
-            Fix(
-                do="find the interface that leads to the other hosts",
-                command="ip -br addr; ip route get OTHER_HOST",
-            ),
+            Fix(do="find the interface that leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"),
             Fix(
                 do="use only that one, or exclude the bridges",
                 command="mpirun -mca btl_tcp_if_exclude lo,docker0 -mca oob_tcp_if_exclude lo,docker0 ...",

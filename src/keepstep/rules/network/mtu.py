@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.network import LinkMtu, MtuTrouble
 from keepstep.model.finding import Confidence, Fix, Found, Safety
@@ -17,12 +17,7 @@ from keepstep.model.rule import rule
     cause=Cause.NETWORK_MTU,
     needs=(MtuTrouble, LinkMtu),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def mtu(seen: EvidenceSet) -> Iterator[Found]:
     """Full-size packets did not get through between hosts.
@@ -65,13 +60,6 @@ def mtu(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = (
-    Fix(
-        do="find the size that passes",
-        command="ping -M do -s 8972 OTHER_HOST; ping -M do -s 1472 OTHER_HOST",
-    ),
-    Fix(
-        do="set the same size on every host",
-        command="ip link set dev eth0 mtu 1500",
-        safety=Safety.NEEDS_OWNER,
-    ),
+    Fix(do="find the size that passes", command="ping -M do -s 8972 OTHER_HOST; ping -M do -s 1472 OTHER_HOST"),
+    Fix(do="set the same size on every host", command="ip link set dev eth0 mtu 1500", safety=Safety.NEEDS_OWNER),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.network import ConnectionStuck
 from keepstep.model.finding import Confidence, Fix, Found
@@ -17,12 +17,7 @@ from keepstep.model.rule import rule
     cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
     needs=(ConnectionStuck,),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.SYNC_COLLECTIVE_MISMATCH,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def no_answer(seen: EvidenceSet) -> Iterator[Found]:
     """In a live job that hangs, packets to another host are retransmitted over and over without an answer.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import duration
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.sync import CollectiveTimeout
 from keepstep.model.finding import Confidence, Fix, Found, Standing
@@ -25,11 +25,7 @@ _TRANSFERS = ("recv", "send")
     needs=(CollectiveTimeout,),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-    ),
+    explains=SEEN_BY_OTHER_RANKS,
 )
 def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
     """Every rank waited for data at the same line until its own time limit.

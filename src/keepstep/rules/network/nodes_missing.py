@@ -12,12 +12,7 @@ from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
 
 
-@rule(
-    id="NET062",
-    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-    needs=(NodesMissing,),
-    confidence=Confidence.HYPOTHESIS,
-)
+@rule(id="NET062", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(NodesMissing,), confidence=Confidence.HYPOTHESIS)
 def nodes_missing(seen: EvidenceSet) -> Iterator[Found]:
     """Too few nodes came in time, and `keepstep run` started nothing.
 

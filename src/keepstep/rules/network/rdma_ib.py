@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.network import RdmaTrouble
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
@@ -17,12 +17,7 @@ from keepstep.model.rule import rule
     cause=Cause.NETWORK_RDMA_IB,
     needs=(RdmaTrouble,),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
     """The RDMA transport (InfiniBand, RoCE, EFA) between hosts failed.
@@ -53,8 +48,7 @@ def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
     memory = any("Cannot allocate memory" in e.fact.what for e in trouble)
     fixes = [
         Fix(
-            do="test the fabric between the two hosts alone",
-            command="ib_write_bw -d mlx5_0 --report_gbits OTHER_HOST",
+            do="test the fabric between the two hosts alone", command="ib_write_bw -d mlx5_0 --report_gbits OTHER_HOST"
         ),
         Fix(
             do="choose the adapters and, for RoCE, the GID index",

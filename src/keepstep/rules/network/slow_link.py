@@ -114,11 +114,7 @@ def _pairs(
         pieces = [*evidence[link], *(evidence[link[::-1]] if both else [])]
         ends = f"between {one} and {other}" if both else f"from {one} to {other}"
         yield _found(
-            f"the link {ends} carries {_mbit(left[link])}, against {compared}",
-            pieces,
-            left[link],
-            against,
-            one,
+            f"the link {ends} carries {_mbit(left[link])}, against {compared}", pieces, left[link], against, one
         )
         left = {each: rate for each, rate in left.items() if each not in (link, link[::-1])}
         shown += 1

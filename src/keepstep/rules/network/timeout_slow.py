@@ -55,10 +55,7 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
         evidence=tuple(waited),
         ranks=(),
         fixes=(
-            Fix(
-                do="raise the time limit",
-                command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
-            ),
+            Fix(do="raise the time limit", command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"),
             Fix(do="check what the other ranks were doing then: loading, downloading, compiling, or dead"),
         ),
     )

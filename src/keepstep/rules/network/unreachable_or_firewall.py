@@ -5,16 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import (
-    ConnectFailed,
-    PeerAwaited,
-    PeerLost,
-    ProxyInTheWay,
-    RendezvousTimeout,
-    Why,
-)
+from keepstep.model.facts.network import ConnectFailed, PeerAwaited, PeerLost, ProxyInTheWay, RendezvousTimeout, Why
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
@@ -29,11 +22,7 @@ _MANY = 3
     needs=(ConnectFailed, RendezvousTimeout, ProxyInTheWay),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=SEEN_BY_OTHER_RANKS,
 )
 def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
     """A rank could not connect to another, or not all ranks met in time.

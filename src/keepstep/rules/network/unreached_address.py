@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import count
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.network import ConnectFailed
 from keepstep.model.facts.paths import AddressChosen, AddressTried
@@ -18,13 +18,7 @@ from keepstep.model.rule import rule
     id="NET120",
     cause=Cause.NETWORK_WRONG_INTERFACE,
     needs=(AddressChosen,),
-    explains=(
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.USER_CODE_EXCEPTION,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.USER_CODE_EXCEPTION),
 )
 def unreached_address(seen: EvidenceSet) -> Iterator[Found]:
     """A host gives its peers an address of an interface that does not lead to them.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.config import WorldSeen
@@ -21,12 +21,7 @@ from keepstep.rules.network._peers import host_only, loopback, virtual
     id="NET006",
     cause=Cause.NETWORK_WRONG_INTERFACE,
     needs=(InterfaceMissing, InterfaceUsed, ConnectFailed),
-    explains=(
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
     """The selected network interface does not exist, or does not lead to the other hosts.

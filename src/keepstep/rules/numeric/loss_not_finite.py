@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.guard import BatchOdd, LossNotFinite
 from keepstep.model.facts.training import NonFinite
@@ -21,14 +21,7 @@ LASTING = 10
     id="NUM202",
     cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
     needs=(LossNotFinite,),
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.USER_CODE_EXCEPTION,
-        Cause.NUMERIC_PLATEAU,
-        Cause.SYNC_REPLICA_DESYNC,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.NUMERIC_PLATEAU, Cause.SYNC_REPLICA_DESYNC),
 )
 def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     """The loss became NaN or infinite; the guard saw when, and on which rank first.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import LossNotFinite
@@ -54,13 +54,7 @@ _Readings = dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]]
     id="NUM001",
     cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
     needs=(NonFinite, StepSeen),
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.USER_CODE_EXCEPTION,
-        Cause.NUMERIC_PLATEAU,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.NUMERIC_PLATEAU),
 )
 def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
     """The loss or the gradients became NaN or infinite.

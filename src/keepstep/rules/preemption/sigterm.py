@@ -13,13 +13,7 @@ from keepstep.model.facts.data import LabelOutOfRange
 from keepstep.model.facts.guard import RankEnded
 from keepstep.model.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
 from keepstep.model.facts.platform import DeviceFault, MachineFault, Preempted
-from keepstep.model.facts.process import (
-    ExceptionRaised,
-    FatalSignal,
-    NativeAbort,
-    ProcessExited,
-    TerminationRequested,
-)
+from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
 from keepstep.model.facts.resource import DeviceMemoryExhausted, HostAllocationFailed, OomKilled
 from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
 from keepstep.model.facts.training import Phase, PhaseSeen, StreamEnded
@@ -35,22 +29,10 @@ LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
 _ENDING = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
 _FAILURES: tuple[type[Fact], ...] = (
-    FatalSignal,
-    NativeAbort,
-    DeviceMemoryExhausted,
-    HostAllocationFailed,
-    OomKilled,
-    CollectiveTimeout,
-    CollectiveMismatch,
-    RanksMissing,
-    RendezvousTimeout,
-    DeviceFault,
-    MachineFault,
-    LabelOutOfRange,
-    ConnectFailed,
-    PeerLost,
-    NotScheduled,
-)
+    FatalSignal, NativeAbort, DeviceMemoryExhausted, HostAllocationFailed, OomKilled, CollectiveTimeout,
+    CollectiveMismatch, RanksMissing, RendezvousTimeout, DeviceFault, MachineFault, LabelOutOfRange, ConnectFailed,
+    PeerLost, NotScheduled,
+)  # fmt: skip
 _FIXES = (
     Fix(
         do="ask the scheduler why it ended the job",

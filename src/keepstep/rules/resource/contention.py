@@ -46,8 +46,7 @@ def contention(seen: EvidenceSet) -> Iterator[Found]:
             ),
             Fix(do="check the compute mode; it should be Default", command="nvidia-smi -q -d COMPUTE"),
             Fix(
-                do="bind each process to its own device",
-                command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+                do="bind each process to its own device", command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
             ),
         ),
     )

@@ -66,10 +66,7 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
                 command="torch.multiprocessing.set_sharing_strategy('file_system')",
             )
             if files
-            else Fix(
-                do="start fewer threads per process",
-                command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1",
-            ),
+            else Fix(do="start fewer threads per process", command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"),
             Fix(do="use fewer loader workers"),
         ),
     )

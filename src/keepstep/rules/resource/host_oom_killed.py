@@ -32,14 +32,12 @@ from keepstep.rules.asking.process_endings import (
 
 _FIXES = (
     Fix(
-        do="confirm it in the kernel log of the node",
-        command="dmesg -T | grep -iE 'oom|out of memory|killed process'",
+        do="confirm it in the kernel log of the node", command="dmesg -T | grep -iE 'oom|out of memory|killed process'"
     ),
     Fix(do="check the memory limit of the container or job", command="cat /sys/fs/cgroup/memory.max"),
     Fix(do="use fewer loader workers and less prefetching, and memory-map data instead of copying it"),
     Fix(
-        do="request more memory (`--mem` in Slurm, `resources.limits.memory` in Kubernetes)",
-        safety=Safety.NEEDS_OWNER,
+        do="request more memory (`--mem` in Slurm, `resources.limits.memory` in Kubernetes)", safety=Safety.NEEDS_OWNER
     ),
 )
 

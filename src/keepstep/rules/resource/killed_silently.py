@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.process import ProcessExited
 from keepstep.model.finding import Confidence, Fix, Found, Standing
@@ -19,12 +19,7 @@ from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_ar
     needs=(ProcessExited,),
     standing=Standing.SYMPTOM,
     confidence=Confidence.HYPOTHESIS,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.UNKNOWN_NOT_ESTABLISHED,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
 def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     """SIGKILL ended a process without a message, and there are signs that host memory was short.

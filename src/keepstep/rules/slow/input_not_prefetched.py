@@ -12,10 +12,7 @@ from keepstep.model.finding import Fix, Found, Severity
 from keepstep.model.rule import rule
 from keepstep.rules.asking.pipeline_stages import has
 
-PREFETCHED_BY = {
-    "tf.data": "dataset.prefetch(tf.data.AUTOTUNE)",
-    "PyTorch": "DataLoader(..., num_workers=2)",
-}
+PREFETCHED_BY = {"tf.data": "dataset.prefetch(tf.data.AUTOTUNE)", "PyTorch": "DataLoader(..., num_workers=2)"}
 
 
 @rule(id="SLO061", cause=Cause.SLOW_INPUT_BOUND, needs=(PipelineSeen,))

@@ -12,7 +12,7 @@ from keepstep.model.facts.guard import CollectivesIssued, RankDoing
 from keepstep.model.facts.process import StackDump
 from keepstep.signals.collective_history import SCRIPTS
 from keepstep.signals.waits import awaits_others, waits_in
-from keepstep.story.wait_graph import GroupRecords, Origins, Reached, origins
+from keepstep.story.wait_graph import CollectiveReach, GroupRecords, Origins, origins
 
 Noted = Evidence[CollectivesIssued]
 
@@ -44,7 +44,9 @@ def _by_guards(seen: EvidenceSet) -> Awaited | None:
                 GroupRecords(f"{fact.group} {fact.members}", frozenset(fact.members), axis=fact.axis),
             )
             group.by_rank[rank] = {
-                number: Reached.COMPLETED if fact.done is not None and number <= fact.done else Reached.SCHEDULED
+                number: CollectiveReach.COMPLETED
+                if fact.done is not None and number <= fact.done
+                else CollectiveReach.SCHEDULED
                 for number, *_ in fact.issued
             }
     found = origins(groups.values(), notes, _waiting(seen, notes))
@@ -95,8 +97,8 @@ def _waiting(seen: EvidenceSet, notes: Mapping[int, Mapping[str, Noted]]) -> set
 def by_steps(doing: Mapping[int, Evidence[RankDoing]]) -> tuple[int, ...]:
     """By black boxes that count only steps: a rank in a step is in a collective with the number of that step."""
     reached = {
-        rank: {each.fact.steps: Reached.COMPLETED}
-        | ({each.fact.steps + 1: Reached.SCHEDULED} if each.fact.phase == "compute" else {})
+        rank: {each.fact.steps: CollectiveReach.COMPLETED}
+        | ({each.fact.steps + 1: CollectiveReach.SCHEDULED} if each.fact.phase == "compute" else {})
         for rank, each in doing.items()
     }
     found = origins([GroupRecords("steps", frozenset(reached), reached)])

@@ -27,7 +27,7 @@ _OF_GROUPS = lazy_pattern(
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """Where one rank was. ``waited``: it ended there because others did not come, so it was in a collective."""
 
     rank: int
@@ -98,17 +98,17 @@ class Place:
         return " at ".join(part for part in (name, line) if part) or "an unknown place"
 
 
-def places(seen: EvidenceSet) -> dict[int, Place]:
+def places(seen: EvidenceSet) -> dict[int, RankPlace]:
     """By rank; empty where a rank crashed or failed with an exception of its own, which then is the reason."""
     return seen.once(_places)
 
 
-def _places(seen: EvidenceSet) -> dict[int, Place]:
+def _places(seen: EvidenceSet) -> dict[int, RankPlace]:
     crashed = any(e.fact.signal != "SIGABRT" for e in seen.all(FatalSignal))
     if crashed or any(seen.all(kind) for kind in (ProcessSeen, CoreDump)):
         return {}
     timed = [e for e in seen.all(CollectiveTimeout) if not seen.survived(e) and _has_limit(e.fact)]
-    found: dict[int, Place] = {}
+    found: dict[int, RankPlace] = {}
     lost = [e for e in seen.all(PeerLost) if e.fact.final and not seen.survived(e)] if timed else []
     for failed in (*timed, *lost):
         for raised in seen.raised_around(failed):
@@ -123,7 +123,9 @@ def _places(seen: EvidenceSet) -> dict[int, Place]:
             continue
         if rank in aborted and rank not in limits:
             return {}
-        found[rank] = Place(rank, process.shown, process.shown.fact.frames, wait, waited=False, limited=rank in limited)
+        found[rank] = RankPlace(
+            rank, process.shown, process.shown.fact.frames, wait, waited=False, limited=rank in limited
+        )
     for raised in _of_their_own(seen):
         rank = raised.who
         if rank is None or rank in found:
@@ -153,11 +155,11 @@ def _of_their_own(seen: EvidenceSet) -> Iterator[Evidence[ExceptionRaised]]:
             yield raised
 
 
-def _of_exception(rank: int, raised: Evidence[ExceptionRaised], *, waited: bool) -> Place:
+def _of_exception(rank: int, raised: Evidence[ExceptionRaised], *, waited: bool) -> RankPlace:
     frames = tuple(reversed(raised.fact.frames))
-    return Place(rank, raised, frames, waits_in(frames), waited)
+    return RankPlace(rank, raised, frames, waits_in(frames), waited)
 
 
-def listing(sides: Iterable[list[Place]]) -> str:
+def listing(sides: Iterable[list[RankPlace]]) -> str:
     """``ranks 0-6 in all_gather at evaluate.py:40, rank 7 in all_reduce at train.py:88``."""
     return ", ".join(f"{wording.ranks(p.rank for p in side)} in {side[0].where}" for side in sides)

@@ -11,13 +11,13 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective
 from keepstep.model.identity import everyone
 from keepstep.signals.stacks import place
-from keepstep.story.wait_graph import GroupRecords, Reached
+from keepstep.story.wait_graph import CollectiveReach, GroupRecords
 
 Entry = Evidence[RecordedCollective]
 
 
 @dataclass
-class Group:
+class RecordedGroup:
     """The recorded collectives of one process group, by rank and sequence number."""
 
     name: str
@@ -42,16 +42,16 @@ class Group:
         return entries[max(entries)]
 
 
-def groups(seen: EvidenceSet) -> list[Group]:
+def groups(seen: EvidenceSet) -> list[RecordedGroup]:
     """The process groups; the same name with other members is another group."""
-    found: dict[object, Group] = {}
+    found: dict[object, RecordedGroup] = {}
     for each in seen.all(RecordedCollective):
         rank = each.who
         if rank is None:
             continue
         fact = each.fact
         key = (fact.group, fact.members, fact.between)
-        group = found.setdefault(key, Group(fact.group, fact.members, fact.between, own_name=fact.own_name))
+        group = found.setdefault(key, RecordedGroup(fact.group, fact.members, fact.between, own_name=fact.own_name))
         group.by_rank[rank][fact.seq] = each
     _add_missing(list(found.values()), recorded(seen), seen.world_size or 0)
     return list(found.values())
@@ -68,13 +68,13 @@ def unreadable(seen: EvidenceSet) -> set[int]:
     return {rank for each in seen.all(DumpUnreadable) if (rank := each.who) is not None} - recorded(seen)
 
 
-def _add_missing(found: Iterable[Group], here: set[int], world: int) -> None:
+def _add_missing(found: Iterable[RecordedGroup], here: set[int], world: int) -> None:
     """Ranks without a dump join the groups that lack just as many, where no dump lists the members (gloo).
 
     All groups along one axis of a mesh have the same size, and the group of all ranks has them all.
     """
     missing = set(everyone(max(world, max(here, default=-1) + 1))) - here
-    alike: dict[str, list[Group]] = defaultdict(list)
+    alike: dict[str, list[RecordedGroup]] = defaultdict(list)
     for group in found:
         if not group.members:
             alike[group.kind or group.name].append(group)
@@ -87,16 +87,16 @@ def _add_missing(found: Iterable[Group], here: set[int], world: int) -> None:
                 group.members = tuple(sorted({*group.by_rank, *missing}))
 
 
-def records(group: Group) -> GroupRecords:
+def records(group: RecordedGroup) -> GroupRecords:
     """For the wait-for graph."""
     reached = {
-        rank: {number: _REACHED.get(entry.fact.state, Reached.SCHEDULED) for number, entry in entries.items()}
+        rank: {number: _REACHED.get(entry.fact.state, CollectiveReach.SCHEDULED) for number, entry in entries.items()}
         for rank, entries in group.by_rank.items()
     }
     return GroupRecords(group.key, frozenset(group.members), reached, axis="" if group.between else group.kind)
 
 
-_REACHED = {"completed": Reached.COMPLETED, "started": Reached.STARTED}
+_REACHED = {"completed": CollectiveReach.COMPLETED, "started": CollectiveReach.STARTED}
 
 
 def is_pending(entry: Entry) -> bool:

@@ -10,7 +10,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, ContractBroken, RankStopped
 from keepstep.signals import collective_history
-from keepstep.signals.collective_history import SCRIPTS, Issued, Mismatch
+from keepstep.signals.collective_history import SCRIPTS, Mismatch, TrailEntry
 from keepstep.signals.contracts import Difference, Subject
 
 Told = tuple[Mismatch, tuple[Evidence[Fact], ...]]
@@ -109,5 +109,5 @@ def _last(seen: EvidenceSet, group: str, until: float = math.inf) -> dict[int, E
     return found
 
 
-def _trail(e: Evidence[CollectivesIssued]) -> tuple[Issued, ...]:
-    return tuple(Issued(*each) for each in e.fact.issued)
+def _trail(e: Evidence[CollectivesIssued]) -> tuple[TrailEntry, ...]:
+    return tuple(TrailEntry(*each) for each in e.fact.issued)

@@ -14,7 +14,7 @@ from keepstep.model.facts.process import ExceptionRaised, Frame
 from keepstep.model.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
 from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.signals.stacks import innermost_user
-from keepstep.story.wait_graph import GroupRecords, Reached, origins
+from keepstep.story.wait_graph import CollectiveReach, GroupRecords, origins
 
 NEAR = 4
 """The most lines between a watchdog's message and the status that belongs to it."""
@@ -106,7 +106,7 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ranks that all waits lead to, through all groups, by what watchdogs print; and those that came."""
     groups: dict[str | None, GroupRecords] = {}
 
-    def of(group: str | None, rank: int) -> dict[int, Reached]:
+    def of(group: str | None, rank: int) -> dict[int, CollectiveReach]:
         axis = (group or "").partition(":")[2]
         return groups.setdefault(group, GroupRecords(str(group), axis=axis)).by_rank.setdefault(rank, {})
 
@@ -119,13 +119,13 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
             last = fact.last_enqueued
             done = last if fact.last_completed is None else fact.last_completed
             first = done + 1 if done >= 0 else min(1, last)  # numbers begin with 1, in old versions with 0
-            records.update({first: Reached.SCHEDULED, last: Reached.SCHEDULED} if last > done else {})
-            records.update({done: Reached.COMPLETED} if done >= 0 else {})
+            records.update({first: CollectiveReach.SCHEDULED, last: CollectiveReach.SCHEDULED} if last > done else {})
+            records.update({done: CollectiveReach.COMPLETED} if done >= 0 else {})
     for rank, events in waiting(seen).items():
         for timed in events:
             group, number = group_of(seen, timed), timed.fact.seq
             if group is not None and number is not None and not (records := of(group, rank)):
-                records[number] = Reached.SCHEDULED
+                records[number] = CollectiveReach.SCHEDULED
     found = origins(groups.values())
     began = (found.astray,) if found.astray is not None else found.sources
     return tuple(source.rank for source in began), tuple(sorted({r for g in groups.values() for r in _came(g)}))
@@ -135,7 +135,7 @@ def _came(group: GroupRecords) -> Iterator[int]:
     """The ranks that have reached the first collective that any rank of the group waits in."""
     first = min((n for rank in group.by_rank if (n := group.first_pending(rank)) is not None), default=None)
     if first is not None:
-        yield from (rank for rank in group.by_rank if group.reached(rank, first) is not Reached.MISSING)
+        yield from (rank for rank in group.by_rank if group.reached(rank, first) is not CollectiveReach.MISSING)
 
 
 def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ...]:

@@ -11,8 +11,18 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.sync import RecordedCollective, SendsUnrecorded
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.sync._recorded import Entry, Group, called, groups, is_pending, recorded, records, unreadable, words
-from keepstep.story.wait_graph import Collective, Source, Stuck, origins
+from keepstep.rules.sync._recorded import (
+    Entry,
+    RecordedGroup,
+    called,
+    groups,
+    is_pending,
+    recorded,
+    records,
+    unreadable,
+    words,
+)
+from keepstep.story.wait_graph import Collective, Stuck, WaitSource, origins
 
 MOST_SHOWN = 8
 
@@ -69,16 +79,16 @@ def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
             yield _unfinished(group, stuck)
 
 
-def _by_place(sources: Iterable[Source]) -> Iterator[tuple[Collective, list[Source]]]:
+def _by_place(sources: Iterable[WaitSource]) -> Iterator[tuple[Collective, list[WaitSource]]]:
     """One finding for the ranks that are missing in the same collective in the same way."""
-    places: dict[tuple[Collective, str], list[Source]] = {}
+    places: dict[tuple[Collective, str], list[WaitSource]] = {}
     for source in sources:
         places.setdefault((source.at, source.how), []).append(source)
     for (at, _), found in places.items():
         yield at, found
 
 
-def _waited(group: Group, number: int, sources: list[Source]) -> tuple[list[int], Entry]:
+def _waited(group: RecordedGroup, number: int, sources: list[WaitSource]) -> tuple[list[int], Entry]:
     """The ranks that wait in this collective, and the record of the first of them."""
     missing = {source.rank for source in sources}
     ahead = [r for r, entries in sorted(group.by_rank.items()) if number in entries and r not in missing]
@@ -86,7 +96,7 @@ def _waited(group: Group, number: int, sources: list[Source]) -> tuple[list[int]
     return ahead, group.by_rank[ahead[0]][number]
 
 
-def _behind(group: Group, number: int, sources: list[Source], unsure: bool) -> Found:
+def _behind(group: RecordedGroup, number: int, sources: list[WaitSource], unsure: bool) -> Found:
     guilty = [source.rank for source in sources]
     ahead, waited = _waited(group, number, sources)
     last = [group.last(rank) for rank in guilty if group.by_rank.get(rank)]
@@ -118,7 +128,7 @@ def _behind(group: Group, number: int, sources: list[Source], unsure: bool) -> F
     )
 
 
-def _went_on(found: list[Group], group: Group, source: Source) -> Found:
+def _went_on(found: list[RecordedGroup], group: RecordedGroup, source: WaitSource) -> Found:
     """A rank left out a collective, and waits in a later one of another group."""
     rank, number = source.rank, source.at.number
     ahead, waited = _waited(group, number, [source])
@@ -144,7 +154,7 @@ def _unrecorded(guilty: list[int]) -> str:
     return f"{wording.ranks(guilty)} {'has' if len(guilty) == 1 else 'have'} no record of it"
 
 
-def _absent(group: Group, number: int, sources: list[Source], unread: set[int]) -> Found:
+def _absent(group: RecordedGroup, number: int, sources: list[WaitSource], unread: set[int]) -> Found:
     absent = [source.rank for source in sources]
     without = "left a dump that cannot be read" if unread.issuperset(absent) else "left no dump"
     ahead, waited = _waited(group, number, sources)
@@ -163,7 +173,7 @@ def _absent(group: Group, number: int, sources: list[Source], unread: set[int]) 
     )
 
 
-def _circle(found: list[Group], ranks: tuple[int, ...]) -> Found:
+def _circle(found: list[RecordedGroup], ranks: tuple[int, ...]) -> Found:
     pending = [group.last(r) for group in found for r in ranks if r in group.by_rank and is_pending(group.last(r))]
     return Found(
         title=f"{wording.ranks(ranks)} wait for each other in collectives of different groups",
@@ -177,7 +187,7 @@ def _circle(found: list[Group], ranks: tuple[int, ...]) -> Found:
     )
 
 
-def _unfinished(group: Group, stuck: Stuck) -> Found:
+def _unfinished(group: RecordedGroup, stuck: Stuck) -> Found:
     entries = [group.by_rank[rank][stuck.at.number] for rank in stuck.unfinished]
     who = wording.ranks(stuck.unfinished)
     return Found(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.guard import CollectivesIssued, ContractBroken
 from keepstep.model.finding import RUN_FOLDER, Fix, Found
@@ -20,14 +20,7 @@ from keepstep.signals.collective_history import Mismatch
     id="SYN206",
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
     needs=(ContractBroken, CollectivesIssued),
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.USER_CODE_EXCEPTION,
-        Cause.DATA_SHAPE_MISMATCH,
-        Cause.FRAMEWORK_BUG_SEGFAULT,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.DATA_SHAPE_MISMATCH, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
 def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
     """A rank issued a collective that the others did not, or one with a different size or type.

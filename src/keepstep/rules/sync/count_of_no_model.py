@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.sync import ModelsDiffer
 from keepstep.model.finding import Confidence, Fix, Found
@@ -19,11 +19,7 @@ from keepstep.rules.sync._counts import of_no_model
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
     needs=(ModelsDiffer,),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-    ),
+    explains=SEEN_BY_OTHER_RANKS,
 )
 def count_of_no_model(seen: EvidenceSet) -> Iterator[Found]:
     """The wrapper compared parameter counts, and read another collective's data as a count.

@@ -11,7 +11,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.sync import CollectiveTimeout
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
-from keepstep.rules.sync._places import Place, listing, places
+from keepstep.rules.sync._places import RankPlace, listing, places
 from keepstep.rules.sync._waiting import was
 
 MOST_SHOWN = 8
@@ -65,8 +65,8 @@ def elsewhere(seen: EvidenceSet) -> Iterator[Found]:
         )
 
 
-def _together(away: list[Place]) -> list[list[Place]]:
-    found: dict[object, list[Place]] = {}
+def _together(away: list[RankPlace]) -> list[list[RankPlace]]:
+    found: dict[object, list[RankPlace]] = {}
     for each in sorted(away, key=lambda p: p.rank):
         found.setdefault(each.line, []).append(each)
     return list(found.values())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, RankEnded
@@ -31,12 +31,7 @@ SEEN_LATER_S = 2.0
     needs=(RankEnded, ProcessExited, StreamEnded),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def finished_first(seen: EvidenceSet) -> Iterator[Found]:
     """A rank finished normally while the others still needed it.
@@ -87,7 +82,7 @@ def finished_first(seen: EvidenceSet) -> Iterator[Found]:
         fixes=(
             Fix(
                 do="let all ranks take the same number of steps: look for batches that one rank skips, "
-                "and for data that does not divide evenly",
+                "and for data that does not divide evenly"
             ),
             Fix(
                 do="if a rank must skip or stop, let all ranks decide together",

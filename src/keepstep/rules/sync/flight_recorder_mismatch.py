@@ -7,46 +7,22 @@ from collections import Counter
 from collections.abc import Iterator
 
 from keepstep.base import wording
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.sync import RecordedCollective
 from keepstep.model.finding import Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.sync._recorded import Entry, Group, groups, is_pending, words
+from keepstep.rules.sync._recorded import Entry, RecordedGroup, groups, is_pending, words
 
-_SIZES_MAY_DIFFER = (
-    "all_to_all",
-    "alltoall",
-    "gather",
-    "scatter",
-    "all_gather_v",
-    "reduce_scatter_v",
-    "split",
-    "barrier",
-    "new_window",
+_SIZES_MAY_DIFFER = tuple(
+    "all_to_all alltoall gather scatter all_gather_v reduce_scatter_v split barrier new_window".split()
 )
-_SIZES_MUST_AGREE = (
-    "all_reduce",
-    "allreduce",
-    "broadcast",
-    "all_gather",
-    "_all_gather_base",
-    "reduce_scatter",
-    "_reduce_scatter_base",
-    "reduce",
+_SIZES_MUST_AGREE = tuple(
+    "all_reduce allreduce broadcast all_gather _all_gather_base reduce_scatter _reduce_scatter_base reduce".split()
 )
 
 
-@rule(
-    id="SYN053",
-    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
-    needs=(RecordedCollective,),
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-    ),
-)
+@rule(id="SYN053", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(RecordedCollective,), explains=SEEN_BY_OTHER_RANKS)
 def flight_recorder_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """The flight recorder shows that ranks ran different collectives at the same point of one group.
 
@@ -97,7 +73,7 @@ def _operation(name: str) -> str:
     return name.rpartition(":")[2].strip()
 
 
-def _found(group: Group, sequence: int, here: dict[int, Entry], difference: str) -> Found:
+def _found(group: RecordedGroup, sequence: int, here: dict[int, Entry], difference: str) -> Found:
     def kind(entry: Entry) -> str:
         if difference == "operation":
             return _operation(entry.fact.op)

@@ -14,7 +14,7 @@ from keepstep.model.facts.network import ConnectFailed, PeerAwaited, RendezvousT
 from keepstep.model.finding import Confidence, Fix, Found, Standing
 from keepstep.model.rule import rule
 from keepstep.rules.asking.late_arrivals import came_too_late, gave_up
-from keepstep.rules.asking.timelines import AT, Late, late
+from keepstep.rules.asking.timelines import AT, LateAtEnd, late
 from keepstep.rules.sync._waiting import was
 
 MOST = 2
@@ -99,7 +99,7 @@ def _came_after(seen: EvidenceSet, failed: list[Evidence[Fact]], waiting: set[in
     )
 
 
-def _fixes(busy: list[Late]) -> tuple[Fix, ...]:
+def _fixes(busy: list[LateAtEnd]) -> tuple[Fix, ...]:
     work = "that work" if busy[0].doing.startswith(f"{AT} ") else busy[0].doing
     first = Fix(do=f"finish {work} before the ranks meet: in the image, in a step of its own, or on every host")
     return (first, *_MORE_TIME)

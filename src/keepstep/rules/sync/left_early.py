@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.network import PeerLost
 from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
@@ -21,12 +21,7 @@ from keepstep.model.rule import rule
     needs=(PhaseSeen,),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.DATA_SHARDING_UNEVEN_OR_EMPTY),
 )
 def left_early(seen: EvidenceSet) -> Iterator[Found]:
     """One rank decided on its own to stop, while the others continued to the next collective.

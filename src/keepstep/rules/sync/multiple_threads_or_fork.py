@@ -54,8 +54,7 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
     interrupted: tuple[Evidence[Fact], ...] = _interrupted(seen)
     fixes = (
         Fix(
-            do="start child processes with spawn",
-            command="torch.multiprocessing.set_start_method('spawn', force=True)",
+            do="start child processes with spawn", command="torch.multiprocessing.set_start_method('spawn', force=True)"
         ),
         Fix(
             do="do not use the device in data loader workers; to confirm, run without workers",

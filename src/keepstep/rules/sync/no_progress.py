@@ -22,11 +22,7 @@ from keepstep.story.rank_endings import clearly_after
     needs=(NoProgress,),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.PREEMPTION_SIGTERM,
-        Cause.UNKNOWN_NOT_ESTABLISHED,
-    ),
+    explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.PREEMPTION_SIGTERM, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
 def no_progress(seen: EvidenceSet) -> Iterator[Found]:
     """The run made no progress, and a watchdog around it ended it.

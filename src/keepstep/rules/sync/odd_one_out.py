@@ -13,7 +13,7 @@ from keepstep.model.facts.process import ProcessSeen
 from keepstep.model.finding import Confidence, Fix, Found, Safety
 from keepstep.model.identity import everyone
 from keepstep.model.rule import rule
-from keepstep.rules.asking.live_jobs import Seen, jobs, names, split, stands_still
+from keepstep.rules.asking.live_jobs import LiveProcess, jobs, names, split, stands_still
 from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync._waiting import was
 from keepstep.signals.stacks import innermost_user, place
@@ -21,10 +21,7 @@ from keepstep.signals.waits import WaitKind, waits_in
 
 
 @rule(
-    id="SYN051",
-    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    needs=(ProcessSeen,),
-    confidence=Confidence.SUPPORTED,
+    id="SYN051", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED
 )
 def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
     """In a live job that hangs, most ranks wait in a collective and one is stuck somewhere else.
@@ -70,13 +67,13 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
             yield from _all_wait(job)
 
 
-def _launches(each: Seen, job: list[Seen]) -> bool:
+def _launches(each: LiveProcess, job: list[LiveProcess]) -> bool:
     """Whether it only waits for children, and has no rank or shares its rank with another process."""
     alike = [other for other in job if other.rank == each.rank]
     return each.wait is not None and each.wait.kind is WaitKind.CHILDREN and (each.rank is None or len(alike) > 1)
 
 
-def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
+def _stopped(stopped: list[LiveProcess], others: list[LiveProcess]) -> Iterator[Found]:
     traced = all(each.process.fact.state == "t" for each in stopped)
     how = "by a debugger or tracer" if traced else "by a signal (SIGSTOP)"
     pids = " ".join(str(each.process.fact.pid) for each in stopped)
@@ -96,8 +93,8 @@ def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
     )
 
 
-def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
-    groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
+def _odd(odd: list[LiveProcess], waiting: list[LiveProcess]) -> Iterator[Found]:
+    groups: dict[tuple[object, ...], list[LiveProcess]] = defaultdict(list)
     for each in odd:
         groups[each.signature].append(each)
     for group in sorted(groups.values(), key=len)[:3]:
@@ -122,7 +119,7 @@ def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
         )
 
 
-def _alone(waiting: list[Seen], others: list[Seen]) -> Iterator[Found]:
+def _alone(waiting: list[LiveProcess], others: list[LiveProcess]) -> Iterator[Found]:
     """A few ranks wait in a collective of their own, while the devices of most are in another one."""
     first = waiting[0]
     yield Found(
@@ -137,7 +134,7 @@ def _alone(waiting: list[Seen], others: list[Seen]) -> Iterator[Found]:
     )
 
 
-def _worker_at(first: Seen) -> str:
+def _worker_at(first: LiveProcess) -> str:
     """Where a loader worker is in the user's own code."""
     for helper in first.helpers:
         line = innermost_user(helper.fact.frames)
@@ -152,7 +149,7 @@ def _worker_at(first: Seen) -> str:
     return ""
 
 
-def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
+def _in_the_kernel(odd: list[LiveProcess]) -> Iterator[Found]:
     """No rank waits in a collective, but a process cannot be woken up."""
     stuck = [each for each in odd if each.process.fact.state == "D"]
     if stuck:
@@ -165,7 +162,7 @@ def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
         )
 
 
-def _all_wait(job: list[Seen]) -> Iterator[Found]:
+def _all_wait(job: list[LiveProcess]) -> Iterator[Found]:
     """Every rank here waits for others: one left early, or is missing."""
     leaving = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.LEAVING]
     staying = [each for each in job if each not in leaving]
@@ -210,7 +207,7 @@ def _all_wait(job: list[Seen]) -> Iterator[Found]:
     )
 
 
-def _what(waiting: list[Seen]) -> str:
+def _what(waiting: list[LiveProcess]) -> str:
     known = dict.fromkeys(each.wait.name for each in waiting if each.wait is not None)
     return wording.listing(list(known)[:2]) or "a collective"
 
@@ -226,7 +223,7 @@ _ADVICE = {
 }
 
 
-def _fixes(first: Seen) -> tuple[Fix, ...]:
+def _fixes(first: LiveProcess) -> tuple[Fix, ...]:
     advice = _ADVICE.get(first.wait.kind) if first.wait is not None else None
     if first.process.fact.state == "D":
         advice = "look at the storage or mount behind it (NFS, FUSE, disk), and at the kernel log"

@@ -15,12 +15,7 @@ from keepstep.rules.sync._waiting import differing
 from keepstep.signals.contracts import Subject
 
 
-@rule(
-    id="SYN203",
-    cause=Cause.SYNC_REPLICA_DESYNC,
-    needs=(ContractBroken, ContractStated),
-    severity=Severity.WARNING,
-)
+@rule(id="SYN203", cause=Cause.SYNC_REPLICA_DESYNC, needs=(ContractBroken, ContractStated), severity=Severity.WARNING)
 def optimizers_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks train with different optimizers or settings, so their weights drift apart.
 

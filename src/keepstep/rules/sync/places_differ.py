@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.process import ExceptionRaised, StackDump
 from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.sync._places import Place, listing, places
+from keepstep.rules.sync._places import RankPlace, listing, places
 from keepstep.rules.sync._waiting import group_of, others
 
 MOST_SIDES = 3
@@ -23,12 +23,7 @@ MOST_SHOWN = 8
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
     needs=(ExceptionRaised, StackDump),
     confidence=Confidence.SUPPORTED,
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.FRAMEWORK_BUG_SEGFAULT,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
 def places_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Every rank waited in a collective until its time limit, and they were not in the same one.
@@ -80,16 +75,16 @@ def places_differ(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _sides(here: dict[int, Place]) -> list[list[Place]]:
+def _sides(here: dict[int, RankPlace]) -> list[list[RankPlace]]:
     """The ranks at each place, the most first. The ends of one broadcast are one place, wherever they are called."""
-    found: dict[object, list[Place]] = {}
+    found: dict[object, list[RankPlace]] = {}
     for rank in sorted(here):
         at = here[rank]
         found.setdefault(at.op if at.rooted else (at.op, at.line), []).append(at)
     return sorted(found.values(), key=len, reverse=True)
 
 
-def _certain(seen: EvidenceSet, sides: list[list[Place]]) -> bool:
+def _certain(seen: EvidenceSet, sides: list[list[RankPlace]]) -> bool:
     """Whether nobody can have left one of these before the others came, and all ranks take part in each."""
     first = [side[0] for side in sides]
     if any(p.rooted or p.of_a_part or p.in_program or p.user is None for p in first):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.guard import ContractBroken, ContractStated
 from keepstep.model.finding import RUN_FOLDER, Fix, Found, Severity
@@ -20,14 +20,7 @@ from keepstep.signals.contracts import Subject
     id="SYN201",
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
     needs=(ContractBroken, ContractStated),
-    explains=(
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.USER_CODE_EXCEPTION,
-        Cause.DATA_SHAPE_MISMATCH,
-        Cause.FRAMEWORK_BUG_SEGFAULT,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.DATA_SHAPE_MISMATCH, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
 def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks are about to run different programs or models.

@@ -13,7 +13,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.process import ProcessSeen
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.asking.live_jobs import Seen, jobs, names, stands_still
+from keepstep.rules.asking.live_jobs import LiveProcess, jobs, names, stands_still
 from keepstep.rules.sync._awaited import by_guards
 from keepstep.signals.waits import WaitKind
 
@@ -46,7 +46,7 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
     for job in jobs(seen):
         if len(job) < 2 or not (_all_in_collectives(job) or _some_by_their_device(job)):
             continue
-        groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
+        groups: dict[tuple[object, ...], list[LiveProcess]] = defaultdict(list)
         for each in job:
             wait, lines = each.signature
             # ranks at one line of the program are in the same collective, seen at different depths
@@ -74,7 +74,7 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
         )
 
 
-def _odd(sides: list[list[Seen]]) -> tuple[int, ...] | None:
+def _odd(sides: list[list[LiveProcess]]) -> tuple[int, ...] | None:
     """The smaller of two sides, where both may be in collectives of the same ranks; none if unknown, None: all of them.
 
     On a mesh, ranks rightly are in collectives of several groups, and stacks do not show which group a rank is in.
@@ -87,12 +87,12 @@ def _odd(sides: list[list[Seen]]) -> tuple[int, ...] | None:
     return tuple(each.rank for each in few if each.rank is not None) if len(few) < len(many) else None
 
 
-def _all_in_collectives(job: list[Seen]) -> bool:
+def _all_in_collectives(job: list[LiveProcess]) -> bool:
     """Whether every rank is in a collective, and none moved."""
     return stands_still(job) and all(each.wait is not None and each.wait.kind is WaitKind.COLLECTIVE for each in job)
 
 
-def _some_by_their_device(job: list[Seen]) -> bool:
+def _some_by_their_device(job: list[LiveProcess]) -> bool:
     """The same where compiled programs run the collectives.
 
     There the main thread only waits for a result, and wakes now and then. We looked at the threads behind it in one

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import RankEnded
@@ -25,11 +25,7 @@ LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "
     needs=(ProcessExited, CoreDump),
     standing=Standing.SYMPTOM,
     confidence=Confidence.HYPOTHESIS,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    ),
+    explains=SEEN_BY_OTHER_RANKS,
 )
 def killed_from_outside(seen: EvidenceSet) -> Iterator[Found]:
     """A process was killed from outside, and no evidence shows by whom.

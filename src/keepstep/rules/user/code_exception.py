@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.wording import called, ranks, shorten
-from keepstep.model.cause import Cause
+from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.facts.training import StepSeen
@@ -33,13 +33,7 @@ OF_THE_SYSTEM = frozenset(
     cause=Cause.USER_CODE_EXCEPTION,
     needs=(ExceptionRaised,),
     standing=Standing.EXCEPTION,
-    explains=(
-        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-        Cause.NETWORK_TIMEOUT_SLOW,
-        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-        Cause.WORKER_PARAMETER_SERVER_LOST,
-        Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
-    ),
+    explains=(*SEEN_BY_OTHER_RANKS, Cause.WORKER_PARAMETER_SERVER_LOST, Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH),
 )
 def code_exception(seen: EvidenceSet) -> Iterator[Found]:
     """The program raised an exception for a reason of its own, and exited.

@@ -59,10 +59,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
         ranks=_ended(seen, found) or _at_its_address(seen, found),
         fixes=(
             Fix(do="read in the parameter server's own log why it exited"),
-            Fix(
-                do="resume from the last checkpoint, and give the server more memory",
-                safety=Safety.NEEDS_OWNER,
-            ),
+            Fix(do="resume from the last checkpoint, and give the server more memory", safety=Safety.NEEDS_OWNER),
         ),
     )
 

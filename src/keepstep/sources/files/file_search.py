@@ -19,68 +19,18 @@ from keepstep.base.safe_files import open_regular
 from keepstep.base.wording import count
 from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.sources.files import inside_given
-from keepstep.sources.files.left_files import GAPS, SNIFF, FileKind, Left, kind_of
+from keepstep.sources.files.left_files import GAPS, SNIFF, FileKind, LeftFile, kind_of
 
 MOST_FILES = 20_000
 MOST_NAMED = 5
 """How many of the files left out are named."""
 
 _NOT_LOGS = frozenset(
-    [
-        ".py",
-        ".pyc",
-        ".pyi",
-        ".so",
-        ".a",
-        ".o",
-        ".c",
-        ".cc",
-        ".cpp",
-        ".h",
-        ".cu",
-        ".js",
-        ".css",
-        ".html",
-        ".md",
-        ".rst",
-        ".ipynb",
-        ".pt",
-        ".pth",
-        ".bin",
-        ".ckpt",
-        ".safetensors",
-        ".npy",
-        ".npz",
-        ".npz",
-        ".h5",
-        ".hdf5",
-        ".keras",
-        ".pb",
-        ".tflite",
-        ".onnx",
-        ".parquet",
-        ".arrow",
-        ".feather",
-        ".tfrecord",
-        ".tfrecords",
-        ".jpg",
-        ".jpeg",
-        ".png",
-        ".gif",
-        ".webp",
-        ".mp4",
-        ".wav",
-        ".whl",
-        ".tar",
-        ".zip",
-        ".jar",
-        ".sqlite",
-        ".db",
-        ".lock",
-        ".toml",
-        ".cfg",
-        ".ini",
-    ]
+    """
+    .py .pyc .pyi .so .a .o .c .cc .cpp .h .cu .js .css .html .md .rst .ipynb .pt .pth .bin .ckpt .safetensors .npy
+    .npz .npz .h5 .hdf5 .keras .pb .tflite .onnx .parquet .arrow .feather .tfrecord .tfrecords .jpg .jpeg .png .gif
+    .webp .mp4 .wav .whl .tar .zip .jar .sqlite .db .lock .toml .cfg .ini
+    """.split()
 )
 _NOT_FOLDERS = frozenset(
     {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", "site-packages"}
@@ -91,7 +41,7 @@ _NOT_FOLDERS = frozenset(
 class FoundFiles:
     """The result of a search."""
 
-    files: list[Left] = field(default_factory=list)
+    files: list[LeftFile] = field(default_factory=list)
     coverage: list[Coverage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
@@ -102,7 +52,7 @@ def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
     ``follow``: also what links lead to outside the paths.
     """
     found = FoundFiles()
-    search = _Search(found, [os.path.realpath(path) for path in paths], follow)
+    search = _FileSearch(found, [os.path.realpath(path) for path in paths], follow)
     for path in paths:
         try:
             info = path.stat()
@@ -130,10 +80,10 @@ def _add_pipe(path: Path, found: FoundFiles) -> None:
     except OSError as error:
         found.coverage.append(_unavailable(path.name, error))
         return
-    found.files.append(Left(None, path.name, FileKind.LOG, len(data), None, data))
+    found.files.append(LeftFile(None, path.name, FileKind.LOG, len(data), None, data))
 
 
-class _Search:
+class _FileSearch:
     """One walk through everything that was given. It stays inside, and records what it left out."""
 
     def __init__(self, found: FoundFiles, roots: list[str], follow: bool) -> None:
@@ -289,7 +239,7 @@ class _Search:
         same = (
             key if kind is not FileKind.BLACK_BOX else None
         )  # a copy may replace the link; its reader checks the format
-        found.files.append(Left(path, name, kind, info.st_size, info.st_mtime, same=same))
+        found.files.append(LeftFile(path, name, kind, info.st_size, info.st_mtime, same=same))
         return True
 
     def _may_read(self, place: str, device: int, name: str) -> bool:

@@ -11,26 +11,10 @@ from pathlib import Path
 
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 KERNEL_FILE_SYSTEMS = frozenset(
-    [
-        "proc",
-        "sysfs",
-        "devtmpfs",
-        "devpts",
-        "cgroup",
-        "cgroup2",
-        "debugfs",
-        "tracefs",
-        "securityfs",
-        "pstore",
-        "bpf",
-        "configfs",
-        "efivarfs",
-        "mqueue",
-        "fusectl",
-        "binfmt_misc",
-        "nsfs",
-        "selinuxfs",
-    ]
+    """
+    proc sysfs devtmpfs devpts cgroup cgroup2 debugfs tracefs securityfs pstore bpf configfs efivarfs mqueue fusectl
+    binfmt_misc nsfs selinuxfs
+    """.split()
 )
 
 

@@ -39,7 +39,7 @@ class FileKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RunNode:
     """One host of a run on several: its folder in the attempt's, and what is known about it."""
 
     number: int
@@ -59,7 +59,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftFile:
     """One file that a run left behind. ``name`` is its name in reports."""
 
     path: Path | None
@@ -71,7 +71,7 @@ class Left:
     """For what has already been read: standard input, a client's answer."""
     same: tuple[int, int] | None = None
     """Device and inode: a file that has replaced it since it was found is not read."""
-    node: Node | None = None
+    node: RunNode | None = None
     """The host that it is from, in a run on several."""
 
     def open(self) -> BinaryIO:
@@ -123,7 +123,7 @@ class Chunks:
     ``problem`` is set when it ended too soon, ``stopped`` when it unpacks to more than is read of one file.
     """
 
-    def __init__(self, left: Left, begin: int = 0, end: int | None = None) -> None:
+    def __init__(self, left: LeftFile, begin: int = 0, end: int | None = None) -> None:
         self._left = left
         self._begin = begin
         self._end = end
@@ -169,7 +169,7 @@ def _sliced(data: bytes) -> Iterator[bytes]:
         yield data[start : start + CHUNK]
 
 
-def read_standard_input() -> Left:
+def read_standard_input() -> LeftFile:
     """All of standard input, bounded."""
     data = sys.stdin.buffer.read(2 << 30)
-    return Left(None, "stdin", FileKind.LOG, len(data), None, data)
+    return LeftFile(None, "stdin", FileKind.LOG, len(data), None, data)

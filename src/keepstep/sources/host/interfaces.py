@@ -12,15 +12,11 @@ from pathlib import Path
 
 INTERFACES = Path("/sys/class/net")
 MOST_INTERFACES = 64
-ERRORS = (
-    "rx_errors",
-    "tx_errors",
-    "rx_crc_errors",
-    "rx_frame_errors",
-    "rx_fifo_errors",
-    "rx_missed_errors",
-    "tx_carrier_errors",
-    "tx_fifo_errors",
+ERRORS = tuple(
+    """
+    rx_errors tx_errors rx_crc_errors rx_frame_errors rx_fifo_errors rx_missed_errors tx_carrier_errors
+    tx_fifo_errors
+    """.split()
 )
 """``rx_errors`` and ``tx_errors`` are the sums; the others are kinds of error."""
 

@@ -28,14 +28,14 @@ def read_kernel_log(since: float | None, until: float | None) -> tuple[Lines, li
     for read in (_from_kmsg, _from_journal, _from_dmesg):
         try:
             lines = read(since, until)
-        except _Refused as error:
+        except _LogRefused as error:
             why.append(str(error))
             continue
         return lines, [Coverage(what=_WHAT, state=CoverageState.CHECKED)]
     return [], [Coverage(what=_WHAT, state=CoverageState.UNAVAILABLE, why="; ".join(why))]
 
 
-class _Refused(Exception):
+class _LogRefused(Exception):
     """This way to the log is closed."""
 
 
@@ -51,11 +51,11 @@ def parse_record(record: str, booted: float) -> tuple[float, str] | None:
 def _from_kmsg(since: float | None, until: float | None) -> Lines:
     booted = time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
     if until is not None and until < booted:
-        raise _Refused("the host was booted after the run")
+        raise _LogRefused("the host was booted after the run")
     try:
         descriptor = os.open(_KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise _Refused(f"{_KMSG}: {(error.strerror or 'closed').lower()}") from None
+        raise _LogRefused(f"{_KMSG}: {(error.strerror or 'closed').lower()}") from None
     lines: Lines = []
     oldest_us = int((since - booted) * 1e6) if since is not None else 0
     try:
@@ -67,7 +67,7 @@ def _from_kmsg(since: float | None, until: float | None) -> Lines:
             except BrokenPipeError:  # records were overwritten while we read
                 continue
             except OSError as error:
-                raise _Refused(f"{_KMSG}: {(error.strerror or 'closed').lower()}") from None
+                raise _LogRefused(f"{_KMSG}: {(error.strerror or 'closed').lower()}") from None
             if not record:
                 break
             if _is_before(record, oldest_us):
@@ -96,7 +96,7 @@ def _from_journal(since: float | None, until: float | None) -> Lines:
         if match and _inside(float(match[1]), since, until):
             lines.append((float(match[1]), match[2]))
     if not lines:
-        raise _Refused("journalctl has no kernel messages from that time")
+        raise _LogRefused("journalctl has no kernel messages from that time")
     return lines
 
 
@@ -116,19 +116,19 @@ def _from_dmesg(since: float | None, until: float | None) -> Lines:
 def _output(command: list[str]) -> list[str]:
     name = command[0]
     if shutil.which(name) is None:
-        raise _Refused(f"{name} is not installed")
+        raise _LogRefused(f"{name} is not installed")
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL, env=environment
         )
     except subprocess.TimeoutExpired:
-        raise _Refused(f"{name} did not finish") from None
+        raise _LogRefused(f"{name} did not finish") from None
     except OSError as error:
-        raise _Refused(f"{name}: {(error.strerror or 'failed').lower()}") from None
+        raise _LogRefused(f"{name}: {(error.strerror or 'failed').lower()}") from None
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise _Refused(words[-1][:120] if words else f"{name} ended with status {done.returncode}")
+        raise _LogRefused(words[-1][:120] if words else f"{name} ended with status {done.returncode}")
     return done.stdout.decode("utf-8", "replace").splitlines()[:MOST_LINES]
 
 

@@ -16,7 +16,7 @@ from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.proc_stat import read_stat
 from keepstep.model.evidence import Coverage, CoverageState
-from keepstep.parse.scan.lines.rank_variables import Member, member
+from keepstep.parse.scan.lines.rank_variables import JobMember, member
 
 _PROC = Path("/proc")
 _MAPPED = lazy_pattern(
@@ -55,7 +55,7 @@ class Training:
     parent: int
     command: str
     started: float
-    member: Member | None
+    member: JobMember | None
     job: str
     """The same for all processes of one job: what their variables share, else their session."""
 

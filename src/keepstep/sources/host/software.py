@@ -15,19 +15,7 @@ from pathlib import Path
 from keepstep.base.launchers import JAX, TF_CONFIG
 from keepstep.base.lazy_pattern import lazy_pattern
 
-FRAMEWORKS = (
-    "tensorflow",
-    "torch",
-    "jax",
-    "jaxlib",
-    "keras",
-    "tf_keras",
-    "horovod",
-    "deepspeed",
-    "ray",
-    "libtpu",
-    "torch_xla",
-)
+FRAMEWORKS = tuple("tensorflow torch jax jaxlib keras tf_keras horovod deepspeed ray libtpu torch_xla".split())
 INSTRUCTION_SETS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
 VARIABLES = lazy_pattern(
     r"^(?:LD_LIBRARY_PATH|LD_PRELOAD|XLA_FLAGS|XLA_\w+|NCCL_\w+|TF_\w+|JAX_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES)\w+|"

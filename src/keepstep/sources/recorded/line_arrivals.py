@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from keepstep.base import foreign_json
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
-from keepstep.sources.files.left_files import Left
+from keepstep.sources.files.left_files import LeftFile
 
 NAME, SCHEMA = "arrivals.json", "keepstep.arrivals/1"
 CHUNK, MOST_BYTES = 1 << 20, 16 << 20
@@ -34,7 +34,7 @@ class Arrivals:
 
 
 def with_arrivals(
-    evidence: Sequence[Evidence[Fact]], marks: Iterable[Left], logs: Sequence[Left]
+    evidence: Sequence[Evidence[Fact]], marks: Iterable[LeftFile], logs: Sequence[LeftFile]
 ) -> list[Evidence[Fact]]:
     """The evidence from logs, with its line's arrival time if the line itself gives none."""
     known = {name: arrivals for left in marks for name, arrivals in _read(left, logs).items()}
@@ -48,7 +48,7 @@ def with_arrivals(
     ]
 
 
-def _read(left: Left, logs: Sequence[Left]) -> dict[str, Arrivals]:
+def _read(left: LeftFile, logs: Sequence[LeftFile]) -> dict[str, Arrivals]:
     found: dict[str, Arrivals] = {}
     if left.path is None:
         return found
@@ -74,7 +74,7 @@ def _mark(offset: object, at: object) -> tuple[int, float]:
     return offset, float(at)  # type: ignore[arg-type]
 
 
-def _lines_before(log: Left, offsets: list[int]) -> tuple[int, ...]:
+def _lines_before(log: LeftFile, offsets: list[int]) -> tuple[int, ...]:
     """How many lines are complete before each of the rising offsets."""
     counts, lines, place = [], 0, 0
     with log.open() as stream:

@@ -14,8 +14,8 @@ from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.resource import MemoryLow, MemoryRose
 from keepstep.model.identity import Rank
-from keepstep.signals.memory_growth import Reading, rises
-from keepstep.sources.files.left_files import Left
+from keepstep.signals.memory_growth import MemoryReading, rises
+from keepstep.sources.files.left_files import LeftFile
 
 SCHEMA = "keepstep.metrics/1"
 MOST_BYTES = 64 << 20
@@ -23,7 +23,7 @@ LOW = 0.05
 """Share of the memory: with less left, the kernel begins to kill."""
 
 
-def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def read_metrics(files: Iterable[LeftFile]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """The ranks whose memory rose, for each file."""
     found: list[Evidence[Fact]] = []
     coverage: list[Coverage] = []
@@ -36,7 +36,7 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
                 Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")
             )
             continue
-        series: defaultdict[int, list[Reading]] = defaultdict(list)
+        series: defaultdict[int, list[MemoryReading]] = defaultdict(list)
         free: int | None = None
         damaged = 0
         last: tuple[float, int, int] | None = None
@@ -67,11 +67,13 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
     return found, coverage
 
 
-def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
+def readings_of(measured: Mapping[str, Any]) -> dict[int, MemoryReading]:
     """The readings in one line, of the ranks whose steps are known."""
     at = _number(measured["at"])
     return {
-        int(name): Reading(at, each["steps"], each["own"], epoch if _is_count(epoch := each.get("epoch")) else None)
+        int(name): MemoryReading(
+            at, each["steps"], each["own"], epoch if _is_count(epoch := each.get("epoch")) else None
+        )
         for name, each in measured["ranks"].items()
         if whole(name) is not None and _is_count(each.get("steps")) and _is_count(each.get("own"))
     }
@@ -87,7 +89,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def rose(series: Mapping[int, Sequence[Reading]], source: str, free: int | None) -> list[Evidence[Fact]]:
+def rose(series: Mapping[int, Sequence[MemoryReading]], source: str, free: int | None) -> list[Evidence[Fact]]:
     """Every rank whose memory rises, as evidence."""
     found: list[Evidence[Fact]] = []
     for rank, rise in rises(series).items():

@@ -21,7 +21,7 @@ from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.rank_places import RanksOnHost
 from keepstep.model.identity import MOST_RANKS, HostPid, Rank
-from keepstep.sources.files.left_files import Left, Node
+from keepstep.sources.files.left_files import LeftFile, RunNode
 
 NODE, NODE_SCHEMA = "node.json", "keepstep.node/1"
 LIVING, LIVING_SCHEMA = "living.json", "keepstep.living/1"
@@ -34,7 +34,7 @@ _RANK = re.compile(r"(?:guard/)?rank(\d{1,7})[-.]")
 _PIDS = ("pid", "sent_by")
 
 
-def with_nodes(files: Sequence[Left]) -> list[Left]:
+def with_nodes(files: Sequence[LeftFile]) -> list[LeftFile]:
     """The files, each with the host it is from. Files with a rank in their name keep it, others get their folder's."""
     folders = {folder: None for left in files if (folder := _folder(left)) is not None}
     said = {folder: _read(folder) for folder in folders}
@@ -59,7 +59,7 @@ def with_nodes(files: Sequence[Left]) -> list[Left]:
     ]
 
 
-def on_hosts(evidence: Iterable[Evidence[Fact]], files: Iterable[Left]) -> list[Evidence[Fact]]:
+def on_hosts(evidence: Iterable[Evidence[Fact]], files: Iterable[LeftFile]) -> list[Evidence[Fact]]:
     """Evidence from files, placed on the hosts that the files are from."""
     nodes = {left.name: left.node for left in files if left.node is not None}
     if not nodes:
@@ -67,7 +67,7 @@ def on_hosts(evidence: Iterable[Evidence[Fact]], files: Iterable[Left]) -> list[
     return [on_host(each, node) if (node := nodes.get(each.origin.source)) is not None else each for each in evidence]
 
 
-def on_host(each: Evidence[Fact], node: Node) -> Evidence[Fact]:
+def on_host(each: Evidence[Fact], node: RunNode) -> Evidence[Fact]:
     """With its host, its process numbers as those of the host, and its time by the leader's clock."""
     numbers = {
         name: HostPid(value, node.host) for name in _PIDS if type(value := getattr(each.fact, name, None)) is int
@@ -81,7 +81,7 @@ def on_host(each: Evidence[Fact], node: Node) -> Evidence[Fact]:
     )
 
 
-def who_is_where(files: Iterable[Left]) -> list[Evidence[Fact]]:
+def who_is_where(files: Iterable[LeftFile]) -> list[Evidence[Fact]]:
     """The hosts of the run, and their ranks."""
     nodes = {left.node.number: left.node for left in files if left.node is not None}
     return [
@@ -94,7 +94,7 @@ def who_is_where(files: Iterable[Left]) -> list[Evidence[Fact]]:
     ]
 
 
-def _folder(left: Left) -> Path | None:
+def _folder(left: LeftFile) -> Path | None:
     """The folder of the host that a file may be from."""
     if left.path is None:
         return None
@@ -104,7 +104,7 @@ def _folder(left: Left) -> Path | None:
     return None
 
 
-def _named(left: Left, nodes: Mapping[Path, Node]) -> Left:
+def _named(left: LeftFile, nodes: Mapping[Path, RunNode]) -> LeftFile:
     folder = _folder(left)
     node = nodes.get(folder) if folder is not None else None
     if node is None or left.path is None or folder is None:
@@ -113,7 +113,7 @@ def _named(left: Left, nodes: Mapping[Path, Node]) -> Left:
     return replace(left, node=node, name=name if _RANK.match(name) else f"{folder.name}/{name}")
 
 
-def _read(folder: Path) -> Node | None:
+def _read(folder: Path) -> RunNode | None:
     """What the leader says about a host; None if it says nothing that can be read."""
     found, number = _json(folder / NODE), _FOLDER.fullmatch(folder.name)
     if found is None or number is None or not isinstance(found.get("host"), str):
@@ -123,7 +123,7 @@ def _read(folder: Path) -> Node | None:
     pids, now = said.get("pids"), said.get("now_ns")
     if not isinstance(pids, list) or type(now) is not int:
         pids, now = None, 0
-    return Node(
+    return RunNode(
         number=int(number[1]),
         host=found["host"][:LONGEST_HOST] or f"node {number[1]}",
         ahead_s=float(ahead) if type(ahead) in (int, float) and abs(ahead) < 1e9 else 0.0,  # type: ignore[arg-type]

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 
 MOST_OPEN = 4096
 """Descriptors looked at per process."""
 
 
-def left_by(pids: Iterable[int]) -> list[Left]:
+def left_by(pids: Iterable[int]) -> list[LeftFile]:
     """Boxes and notes of these processes; nothing for one without a guard, or of another user."""
     found: dict[Path, FileKind] = {}
     for pid in pids:
@@ -26,7 +26,7 @@ def left_by(pids: Iterable[int]) -> list[Left]:
                 notes = path.with_name(f"{name[1:].removesuffix('.exit')}.notes.jsonl")
                 if notes.is_file():
                     found[notes] = FileKind.NOTES
-    return [Left(path, path.name, kind) for path, kind in found.items()]
+    return [LeftFile(path, path.name, kind) for path, kind in found.items()]
 
 
 def _open_files(pid: int) -> Iterator[Path]:

@@ -28,8 +28,8 @@ from keepstep.model.facts.guard import (
 from keepstep.model.identity import HostPid, Rank
 from keepstep.signals import blackbox, collective_history
 from keepstep.signals.blackbox import BlackBox, Doing, Kind
-from keepstep.signals.pace import Late, input_and_step, late_by_durations, late_ranks
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.signals.pace import LateRank, input_and_step, late_by_durations, late_ranks
+from keepstep.sources.files.left_files import FileKind, LeftFile
 from keepstep.sources.recorded.node_folders import on_host
 
 MOST_NOTES = 32 << 20
@@ -40,7 +40,7 @@ EARLIER_S = 60.0
 
 @dataclass(frozen=True)
 class _Read:
-    left: Left
+    left: LeftFile
     box: BlackBox
     did: Doing | None
     alive: bool
@@ -66,7 +66,7 @@ class _Read:
         return self.box.wall(self.box.records[-1].at) if self.box.records else self.began
 
 
-def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def read_own(files: Iterable[LeftFile]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """The newest run's boxes and notes as evidence, and what they could not show."""
     files = list(files)
     boxes, coverage = [], []
@@ -104,7 +104,7 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
     return items, coverage
 
 
-def _open(left: Left) -> _Read:
+def _open(left: LeftFile) -> _Read:
     with left.open() as stream:
         box = blackbox.read(stream.read(blackbox.MOST_BYTES))
     did, node = blackbox.doing(tuple(reversed(box.records))), left.node
@@ -323,7 +323,7 @@ def _late(boxes: list[_Read]) -> list[Evidence[Fact]]:
     return [_lateness(ranked[each.rank], each) for each in late]
 
 
-def _lateness(read: _Read, late: Late) -> Evidence[Fact]:
+def _lateness(read: _Read, late: LateRank) -> Evidence[Fact]:
     fact = RankLate(
         phase=late.phase.name.lower(),
         seconds=late.seconds,
@@ -338,7 +338,7 @@ def _lateness(read: _Read, late: Late) -> Evidence[Fact]:
     return Evidence(fact=fact, origin=origin, rank=Rank(index=late.rank), at=read.ended, quote=late.words)
 
 
-def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def _notes(left: LeftFile) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """The readable lines; one that was half written when its process died is skipped."""
     try:
         with left.open() as stream:

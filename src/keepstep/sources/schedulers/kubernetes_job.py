@@ -20,23 +20,18 @@ from keepstep.model.facts.platform import MachineFault, Preempted
 from keepstep.model.facts.process import ProcessExited
 from keepstep.model.facts.resource import DiskFull, OomKilled
 from keepstep.model.identity import Rank
-from keepstep.sources.files.left_files import Left
+from keepstep.sources.files.left_files import LeftFile
 from keepstep.sources.schedulers.kubernetes_ranks import ranks_of
 from keepstep.sources.schedulers.scheduler_answer import Answer, Ask, JobLeft, as_log, ask_client
 
 Pod = Mapping[str, Any]
 
-JOB_LABELS = (
-    "job-name",
-    "batch.kubernetes.io/job-name",
-    "training.kubeflow.org/job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "leaderworkerset.sigs.k8s.io/name",
-    "volcano.sh/job-name",
-    "ray.io/cluster",
-    "ray.io/originated-from-cr-name",
-    "pytorch-job-name",
-    "tf-job-name",
+JOB_LABELS = tuple(
+    """
+    job-name batch.kubernetes.io/job-name training.kubeflow.org/job-name jobset.sigs.k8s.io/jobset-name
+    leaderworkerset.sigs.k8s.io/name volcano.sh/job-name ray.io/cluster ray.io/originated-from-cr-name
+    pytorch-job-name tf-job-name
+    """.split()
 )
 _NAME = lazy_pattern(r"(?:(?P<namespace>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)/)?(?P<job>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)")
 _SIDECARS = {"istio-proxy", "linkerd-proxy", "vault-agent", "fluent-bit", "cloud-sql-proxy", "gke-gcsfuse-sidecar"}
@@ -66,7 +61,7 @@ def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
     except _NOT_UNDERSTOOD:
         ranks = {}
     coverage = [Coverage(what=f"{len(pods)} pods (kubectl)", state=CoverageState.CHECKED)]
-    texts: list[Left] = []
+    texts: list[LeftFile] = []
     evidence: list[Evidence[Fact]] = []
     for pod in pods[:MOST_PODS]:
         rank = ranks.get(_pod_name(pod))
@@ -82,10 +77,7 @@ def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
             coverage.append(Coverage(what=f"pod {_pod_name(pod)}", state=CoverageState.UNAVAILABLE, why=why))
     events, said = _events(pods, where, ask)
     return JobLeft(
-        name=f"kubernetes job {name}",
-        texts=(*texts, *events),
-        evidence=tuple(evidence),
-        coverage=(*coverage, said),
+        name=f"kubernetes job {name}", texts=(*texts, *events), evidence=tuple(evidence), coverage=(*coverage, said)
     )
 
 
@@ -216,7 +208,7 @@ def _not_started(pod: Pod) -> Iterator[Coverage]:
 
 def _logs(
     pod: Pod, container: Mapping[str, Any], rank: int | None, where: list[str], ask: Ask
-) -> tuple[list[Left], list[Coverage]]:
+) -> tuple[list[LeftFile], list[Coverage]]:
     """The log of one container, and of the one before it if it was restarted."""
     name, inside = _pod_name(pod), str(container.get("name"))
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
@@ -233,7 +225,7 @@ def _logs(
     return texts, blind
 
 
-def _events(pods: Sequence[Pod], where: list[str], ask: Ask) -> tuple[list[Left], Coverage]:
+def _events(pods: Sequence[Pod], where: list[str], ask: Ask) -> tuple[list[LeftFile], Coverage]:
     """The warnings that the cluster recorded about these pods, one per line, oldest first."""
     answer = ask(["kubectl", "get", "events", *where, "--field-selector", "type=Warning", "-o", "json"])
     ours = {_pod_name(pod) for pod in pods}

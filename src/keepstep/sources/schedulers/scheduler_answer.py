@@ -15,7 +15,7 @@ from pathlib import Path
 
 from keepstep.model.evidence import Coverage, Evidence
 from keepstep.model.facts.base import Fact
-from keepstep.sources.files.left_files import FileKind, Left
+from keepstep.sources.files.left_files import FileKind, LeftFile
 
 TIME_LIMIT_S = 60.0
 LARGEST_ANSWER = 256 << 20
@@ -51,7 +51,7 @@ class JobLeft:
 
     name: str
     paths: tuple[Path, ...] = ()
-    texts: tuple[Left, ...] = ()
+    texts: tuple[LeftFile, ...] = ()
     evidence: tuple[Evidence[Fact], ...] = ()
     coverage: tuple[Coverage, ...] = ()
 
@@ -69,6 +69,6 @@ def ask_client(command: Sequence[str], limit_s: float = TIME_LIMIT_S) -> Answer:
     return Answer(done.returncode, done.stdout[-LARGEST_ANSWER:], done.stderr.decode(errors="replace"))
 
 
-def as_log(name: str, content: bytes) -> Left:
+def as_log(name: str, content: bytes) -> LeftFile:
     """A text that a client printed, as one of the logs."""
-    return Left(None, name, FileKind.LOG, len(content), None, content)
+    return LeftFile(None, name, FileKind.LOG, len(content), None, content)

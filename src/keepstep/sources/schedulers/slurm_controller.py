@@ -48,10 +48,7 @@ def parse_job(text: str) -> JobNow | None:
     batch = re.search(r" BatchHost=(\S+)", line) if re.search(r" BatchFlag=1\b", line) else None
     told = nodes[1] if nodes and nodes[1] != "(null)" else ""
     return JobNow(
-        state=state[1],
-        nodes=told,
-        restarts=int(restarts[1]) if restarts else 0,
-        batch_host=batch[1] if batch else None,
+        state=state[1], nodes=told, restarts=int(restarts[1]) if restarts else 0, batch_host=batch[1] if batch else None
     )
 
 

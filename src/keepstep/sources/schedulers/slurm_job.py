@@ -41,7 +41,7 @@ _NOBODY = 65534
 
 
 @dataclass(slots=True)
-class _Job:
+class _SlurmJob:
     """One job, array task or component, merged from both clients."""
 
     id: str
@@ -97,7 +97,7 @@ def read_slurm_job(job: str, ask: Ask = ask_client) -> JobLeft:
 # -- what the clients print ---------------------------------------------------------------------------------------
 
 
-def _controller_jobs(text: str) -> list[_Job]:
+def _controller_jobs(text: str) -> list[_SlurmJob]:
     """``scontrol show job -o``: one job per line, ``Key=value`` with blanks in some values."""
     jobs = []
     for line in text.splitlines():
@@ -109,13 +109,13 @@ def _controller_jobs(text: str) -> list[_Job]:
         if "JobId" in said:
             array, task = said.get("ArrayJobId"), said.get("ArrayTaskId", "")
             name = f"{array}_{task}" if array and task.isdecimal() else said["JobId"]
-            jobs.append(_Job(id=name, state=said.get("JobState", ""), said=said, source="scontrol"))
+            jobs.append(_SlurmJob(id=name, state=said.get("JobState", ""), said=said, source="scontrol"))
     return jobs
 
 
-def _accounting_jobs(text: str) -> list[_Job]:
+def _accounting_jobs(text: str) -> list[_SlurmJob]:
     """``sacct --parsable2``: a line for the job, then one per step, named ``JOB.STEP``."""
-    jobs: dict[str, _Job] = {}
+    jobs: dict[str, _SlurmJob] = {}
     for line in text.splitlines():
         values = line.split("|", len(_COLUMNS) - 1)
         if len(values) < len(_COLUMNS):
@@ -123,13 +123,13 @@ def _accounting_jobs(text: str) -> list[_Job]:
         said = dict(zip(_COLUMNS, values, strict=True))
         name, _, step = said["JobID"].partition(".")
         if not step:
-            jobs[name] = _Job(id=name, state=said["State"].split(" ")[0], said=said)
+            jobs[name] = _SlurmJob(id=name, state=said["State"].split(" ")[0], said=said)
         elif name in jobs:
             jobs[name].steps.append(said)
     return list(jobs.values())
 
 
-def _merged(controller: list[_Job], accounting: list[_Job]) -> list[_Job]:
+def _merged(controller: list[_SlurmJob], accounting: list[_SlurmJob]) -> list[_SlurmJob]:
     """One entry per job: state and steps from accounting if it knows the job, files from the controller."""
     known = {one.id: one for one in controller}
     for one in accounting:
@@ -160,7 +160,7 @@ def _told(value: str | None) -> str | None:
 # -- how it ended ---------------------------------------------------------------------------------------------------
 
 
-def _evidence(one: _Job) -> Iterator[Evidence[Fact]]:
+def _evidence(one: _SlurmJob) -> Iterator[Evidence[Fact]]:
     """The facts in the states and exit codes of a job and its steps, each with its quote."""
     yield from _as_evidence(one, _job_facts(one), one.said)
     if one.state in _ENDED_FROM_OUTSIDE or one.state in _UNFINISHED:
@@ -170,7 +170,7 @@ def _evidence(one: _Job) -> Iterator[Evidence[Fact]]:
             yield from _as_evidence(one, _step_facts(step, one), step)
 
 
-def _as_evidence(one: _Job, facts: Iterator[Fact], said: dict[str, str]) -> Iterator[Evidence[Fact]]:
+def _as_evidence(one: _SlurmJob, facts: Iterator[Fact], said: dict[str, str]) -> Iterator[Evidence[Fact]]:
     name = said.get("JobID") or one.id
     state = "State" if "State" in said else "JobState"
     keys = (state, "ExitCode", "DerivedExitCode", "Reason", "NodeList")
@@ -179,7 +179,7 @@ def _as_evidence(one: _Job, facts: Iterator[Fact], said: dict[str, str]) -> Iter
         yield Evidence(fact=fact, origin=Origin(source=one.source, stream=name), quote=f"job {name}: {' '.join(words)}")
 
 
-def _job_facts(one: _Job) -> Iterator[Fact]:
+def _job_facts(one: _SlurmJob) -> Iterator[Fact]:
     said, nodes = one.said, one.nodes
     if one.state == "OUT_OF_MEMORY":
         yield OomKilled(by="Slurm", limit=_told(said.get("ReqMem")))
@@ -200,7 +200,7 @@ def _job_facts(one: _Job) -> Iterator[Fact]:
         yield _exit(said, nodes)
 
 
-def _step_facts(step: dict[str, str], one: _Job) -> Iterator[Fact]:
+def _step_facts(step: dict[str, str], one: _SlurmJob) -> Iterator[Fact]:
     if step["State"].startswith("OUT_OF_MEMORY"):
         yield OomKilled(by="Slurm", limit=_told(one.said.get("ReqMem")))
         return
@@ -230,7 +230,7 @@ def _pair(text: str | None) -> tuple[int, int]:
 # -- where its output is -------------------------------------------------------------------------------------------
 
 
-def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
+def _files(one: _SlurmJob) -> tuple[list[Path], list[Coverage]]:
     """The files of one job that exist, and those that should."""
     folder = Path(one.said.get("WorkDir") or ".")
     named = {stream: path for stream in ("StdOut", "StdErr") if (path := _told(one.said.get(stream)))}
@@ -262,7 +262,7 @@ def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
     return [path for path in theirs if path not in foreign], missing
 
 
-def _may_be_of(path: Path, one: _Job) -> bool:
+def _may_be_of(path: Path, one: _SlurmJob) -> bool:
     """Whether a file can be the job's: another user's job may name any of our files as its output, or link to it."""
     match = re.search(r"\((\d{1,10})\)", one.said.get("UserId", ""))
     if match is None or int(match[1]) == os.geteuid() or str(path) == os.devnull:
@@ -274,7 +274,7 @@ def _may_be_of(path: Path, one: _Job) -> bool:
     return stat.S_ISREG(info.st_mode) and info.st_uid in (int(match[1]), _NOBODY)
 
 
-def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:
+def _expanded(pattern: str, one: _SlurmJob, folder: Path) -> list[Path]:
     """The files that Slurm's pattern (``%x-%j.out``) stands for; parts that differ by task match anything."""
     if pattern == "/dev/null":
         return [Path(pattern)]
@@ -298,7 +298,7 @@ def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:
         return []
 
 
-def _beside(folder: Path, one: _Job) -> Iterator[Path]:
+def _beside(folder: Path, one: _SlurmJob) -> Iterator[Path]:
     """Other files of the same job: named after it (``srun -o log_%j_%t``), or cores, written while it ran."""
     began, ended = _time(one, "Start", "StartTime"), _time(one, "End", "EndTime")
     try:
@@ -321,7 +321,7 @@ def _beside(folder: Path, one: _Job) -> Iterator[Path]:
             yield path
 
 
-def _is_named_after(name: str, one: _Job) -> bool:
+def _is_named_after(name: str, one: _SlurmJob) -> bool:
     """Whether a file's name holds the job's number; a short number must come first: elsewhere it may mean anything."""
     array, _, task = one.id.partition("_")
     numbers = re.findall(r"\d+", name)
@@ -331,7 +331,7 @@ def _is_named_after(name: str, one: _Job) -> bool:
     return False
 
 
-def _time(one: _Job, *keys: str) -> float | None:
+def _time(one: _SlurmJob, *keys: str) -> float | None:
     """Slurm prints local time without a zone."""
     for key in keys:
         try:

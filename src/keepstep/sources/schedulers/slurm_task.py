@@ -25,7 +25,7 @@ KEPT = ("SLURM_CONF", "SLURM_JWT")
 """Of Slurm's variables: the others say how this step was started, and srun would take them for options."""
 
 
-class Task(Enum):
+class TaskState(Enum):
     """What is known about it."""
 
     UNKNOWN = "unknown"
@@ -44,7 +44,7 @@ def look(
     ports: Collection[int],
     env: Mapping[str, str] = os.environ,
     ask: AskWithin = ask_client,
-) -> Task:
+) -> TaskState:
     """What became of the task of ``step`` (as in ``12.0``) on ``node``, which listens on one of ``ports`` if it lives.
 
     ``note``: a file on that node that the task makes when it begins to lead, and removes when it ends by itself.
@@ -54,22 +54,22 @@ def look(
     srun = ["srun", f"--jobid={job}", "--overlap", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--mem=0"]
     srun += ["--gres=none", "--mpi=none", "--immediate=5", "--input=none", "--quiet", "--export=PATH,SLURM_CONF"]
     answer = ask(["env", *without, *srun, "sh", "-c", SCRIPT, "sh", step, str(note)], LIMIT_S)
-    return read(answer.text, step, ports) if answer.status == 0 else Task.UNKNOWN
+    return read(answer.text, step, ports) if answer.status == 0 else TaskState.UNKNOWN
 
 
-def read(text: str, step: str, ports: Collection[int]) -> Task:
+def read(text: str, step: str, ports: Collection[int]) -> TaskState:
     """The same, from what the node has answered. Whatever is not understood proves nothing."""
     found = re.fullmatch(r"pids\n(.*)sockets\n(.*)note\n(there|absent)\nend\n", text, re.S)
     if found is None:
-        return Task.UNKNOWN
+        return TaskState.UNKNOWN
     pids, sockets, note = found.groups()
     job, _, number = step.partition(".")
     if re.search(rf"^\d+ +{re.escape(job)} +{re.escape(number)} ", pids, re.M) or _listening(sockets) & {*ports}:
-        return Task.LIVES
+        return TaskState.LIVES
     others = [line for line in pids.splitlines() if not line.startswith(f"StepId={step} does not exist")]
     if [line.split() for line in others] != [HEADER] or "local_address" not in sockets:
-        return Task.UNKNOWN
-    return Task.KILLED if note == "there" else Task.ENDED
+        return TaskState.UNKNOWN
+    return TaskState.KILLED if note == "there" else TaskState.ENDED
 
 
 def _listening(sockets: str) -> set[int]:

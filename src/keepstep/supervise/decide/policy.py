@@ -7,6 +7,7 @@ The supervisor prints ``Decision.words`` before it does anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from keepstep.base.wording import count, duration
 from keepstep.model.cause import Cause
@@ -15,7 +16,6 @@ from keepstep.supervise.decide.attempt_history import NEVER_RAN, budget_used, is
 from keepstep.supervise.decide.cause_recurs import EVERYWHERE
 from keepstep.supervise.decide.decision import Action, Decision, Settings
 from keepstep.supervise.decide.hang_patience import LONG_S, backoff_s, wait_for
-from keepstep.supervise.decide.lost_work import Lost, lost_by_restart
 from keepstep.supervise.decide.remedy import Remedy, RemedyMode
 from keepstep.supervise.decide.situation import Happened, Situation
 
@@ -155,3 +155,44 @@ def _advice(cause: Finding | None, declined: Sequence[Remedy]) -> tuple[Fix, ...
     known = {each.do for each in told}
     told += [fix for fix in (cause.fixes if cause is not None else ()) if fix.do not in known]
     return tuple(told[:MOST_ADVICE])
+
+
+# --- What a restart does to the work so far, by what was seen of checkpoints. Pure.
+
+WORTH_A_WORD_S = 60.0
+"""Losing less work than this is not worth mentioning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a restart does to the work so far."""
+
+    words: str | None = None
+    work_s: float = 0.0
+    overwrites: bool = False
+    """There are checkpoints, and this script was seen not to load them."""
+
+    def forbids(self, most_s: float | None, *, hangs: bool) -> bool:
+        """Whether it is too much to do unasked. What a crash has already lost, a restart does not lose."""
+        return most_s is not None and self.work_s > most_s and (self.overwrites or hangs)
+
+
+def lost_by_restart(now: Situation, before: Sequence[Situation]) -> Lost:
+    """By what was seen of checkpoints; nothing if no guard could see them."""
+    work = now.work_s
+    if work is None or now.saved is None or now.resumed or any(each.resumed for each in before):
+        return Lost()
+    work = max([work, *(each.work_s or 0.0 for each in before)])
+    if any(each.saved for each in before) and now.steps:
+        words = (
+            "this script was restarted beside its own checkpoints and loaded none: "
+            "a restart begins at the first step and may overwrite them"
+        )
+        return Lost(words, work, overwrites=True)
+    if not now.saved:
+        words = f"no checkpoint was saved: a restart begins at the first step and loses {duration(work)} of training"
+        return Lost(words if work > WORTH_A_WORD_S else None, work)
+    if work <= WORTH_A_WORD_S:
+        return Lost()
+    words = "it is unknown whether this script resumes: it saved checkpoints, but was not seen to load any"
+    return Lost(f"{words}; if it does not, the restart begins at the first step")

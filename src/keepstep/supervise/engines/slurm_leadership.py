@@ -23,7 +23,7 @@ from keepstep.sources.host.this_host import resolve
 from keepstep.sources.schedulers import slurm_controller
 from keepstep.sources.schedulers.slurm_controller import JobNow
 from keepstep.sources.schedulers.slurm_nodes import addresses_of
-from keepstep.sources.schedulers.slurm_task import Task
+from keepstep.sources.schedulers.slurm_task import TaskState
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.lease import SILENT_S
 from keepstep.supervise.nodes.connection.dial import connect
@@ -63,7 +63,7 @@ class SlurmOffice:
     secret: Secret
     ports: tuple[int, ...]
     ask: Callable[[str], JobNow | str] = slurm_controller.job_now
-    look: Callable[[str], Task] = lambda host: Task.UNKNOWN
+    look: Callable[[str], TaskState] = lambda host: TaskState.UNKNOWN
     """What became of this step's task on a host."""
     begin: Callable[[], None] = lambda: None
     """Called before this agent leads or follows: lets the others see later whether it was killed."""
@@ -161,12 +161,12 @@ class SlurmOffice:
         """Nobody leads on hosts that Slurm counts and that answer: see what became of the agents there."""
         for host in self.counted[: self.counted.index(self.host)]:
             task = self.look(host)
-            if task is Task.KILLED:
+            if task is TaskState.KILLED:
                 self._killed.add(host)
                 continue
-            if task is Task.ENDED:
+            if task is TaskState.ENDED:
                 self.out, self.words = True, f"; the agent on {host} has ended, and the run with it"
-            elif task is Task.LIVES:
+            elif task is TaskState.LIVES:
                 self.words = f"; Slurm still counts on {host}, where a task of this step lives"
             return
         self.elected = self.leads() is True

@@ -14,12 +14,7 @@ class Interrupts:
     """What the user or a scheduler asked for during the run."""
 
     def __init__(
-        self,
-        say: Callable[[str], None],
-        grace_s: float,
-        *,
-        program: str | None = None,
-        preempted: int | None = None,
+        self, say: Callable[[str], None], grace_s: float, *, program: str | None = None, preempted: int | None = None
     ) -> None:
         """``program``: the user's own, which gets Ctrl-C as the terminal would have sent it.
 

@@ -19,7 +19,7 @@ from keepstep.base.proc_stat import ProcStat, family
 from keepstep.base.safe_files import append
 from keepstep.model.evidence import EvidenceSet
 from keepstep.signals.blackbox import Doing
-from keepstep.signals.memory_growth import Reading
+from keepstep.signals.memory_growth import MemoryReading
 from keepstep.sources.host import capacity
 from keepstep.sources.recorded.memory_series import SCHEMA, readings_of, rose
 from keepstep.supervise.watch.hang_detector import Sign
@@ -39,7 +39,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 class Rising:
     """Memory that rises from step to step is reported during the run, once for each rank. Nothing is ended for it."""
 
-    _series: dict[int, list[Reading]] = field(default_factory=dict)
+    _series: dict[int, list[MemoryReading]] = field(default_factory=dict)
     _left: int | None = None
     _due: float = 0.0
     _told: set[int] = field(default_factory=set)

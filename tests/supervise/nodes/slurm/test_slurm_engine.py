@@ -13,7 +13,7 @@ import pytest
 
 from keepstep.errors import UserError
 from keepstep.sources.schedulers.slurm_controller import JobNow
-from keepstep.sources.schedulers.slurm_task import Task
+from keepstep.sources.schedulers.slurm_task import TaskState
 from keepstep.supervise.engines import slurm
 from keepstep.supervise.engines.choose import engine_of, station_of
 from keepstep.supervise.engines.nodes_asked_for import Wanted
@@ -193,18 +193,18 @@ def test_an_agent_that_cannot_reach_its_leader_asks_slurm_and_follows() -> None:
 @pytest.mark.parametrize(
     ("host", "tasks", "elected", "out"),
     [
-        ("node-2", {"node-1": Task.KILLED}, True, False),
-        ("node-2", {"node-1": Task.LIVES}, False, False),
-        ("node-2", {"node-1": Task.UNKNOWN}, False, False),
-        ("node-2", {"node-1": Task.ENDED}, False, True),
-        ("node-3", {"node-1": Task.KILLED, "node-2": Task.LIVES}, False, False),
-        ("node-3", {"node-1": Task.KILLED, "node-2": Task.UNKNOWN}, False, False),
-        ("node-3", {"node-1": Task.KILLED, "node-2": Task.KILLED}, True, False),
-        ("node-3", {"node-1": Task.LIVES, "node-2": Task.KILLED}, False, False),
+        ("node-2", {"node-1": TaskState.KILLED}, True, False),
+        ("node-2", {"node-1": TaskState.LIVES}, False, False),
+        ("node-2", {"node-1": TaskState.UNKNOWN}, False, False),
+        ("node-2", {"node-1": TaskState.ENDED}, False, True),
+        ("node-3", {"node-1": TaskState.KILLED, "node-2": TaskState.LIVES}, False, False),
+        ("node-3", {"node-1": TaskState.KILLED, "node-2": TaskState.UNKNOWN}, False, False),
+        ("node-3", {"node-1": TaskState.KILLED, "node-2": TaskState.KILLED}, True, False),
+        ("node-3", {"node-1": TaskState.LIVES, "node-2": TaskState.KILLED}, False, False),
     ],
 )
 def test_a_leader_that_was_killed_is_passed_over_and_nobody_else(
-    host: str, tasks: dict[str, Task], elected: bool, out: bool
+    host: str, tasks: dict[str, TaskState], elected: bool, out: bool
 ) -> None:
     found = office(host, ALL)
     found.look = tasks.__getitem__

@@ -7,13 +7,7 @@ from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.parse.formats.data.safetensors_header import (
-    LARGEST,
-    NotSafetensors,
-    Tensor,
-    read_tensors,
-    wrong_places,
-)
+from keepstep.parse.formats.data.safetensors_header import LARGEST, NotSafetensors, Tensor, read_tensors, wrong_places
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1", "I8": "i1"}
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from keepstep.guard.adapters.jax import checkpoints, execution_hook, input, world
 from keepstep.guard.adapters.jax.execution_hook import PART
 from keepstep.guard.adapters.jax.executions import Runs
-from keepstep.guard.adapters.jax.idle_devices import Idle
 from keepstep.guard.adapters.jax.lockstep import Lockstep
-from keepstep.guard.adapters.jax.program_contracts import Programs
+from keepstep.guard.adapters.jax.program_contracts import JaxPrograms
 from keepstep.guard.adapters.jax.recompiles import Recompiles
-from keepstep.guard.adapters.jax.trains_apart import Apart
+from keepstep.guard.adapters.jax.trains_apart import Apart, Idle
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.guard.transport import interface
 
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
 OWN_NAMES = ("_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
-OPTIONS = (
-    "jax_cpu_collectives_implementation",
-    "jax_default_matmul_precision",
-    "jax_enable_x64",
-    "jax_default_prng_impl",
-    "jax_threefry_partitionable",
+OPTIONS = tuple(
+    """
+    jax_cpu_collectives_implementation jax_default_matmul_precision jax_enable_x64 jax_default_prng_impl
+    jax_threefry_partitionable
+    """.split()
 )
 
 
@@ -69,12 +67,12 @@ def _pin_interface() -> None:
     library.make_gloo_tcp_collectives = make_gloo_tcp_collectives
 
 
-def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple[Runs, Programs]:
+def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple[Runs, JaxPrograms]:
     from jax._src import compiler
     from jax._src.interpreters import pxla
 
     replicated: Any = pxla.ExecuteReplicated
-    programs = Programs(session, Recompiles(session), lockstep, _own_names(module))
+    programs = JaxPrograms(session, Recompiles(session), lockstep, _own_names(module))
     runs = Runs(session, programs, _world)
     session.pulse.every(0.2, "ranks out of step", lockstep.look)
     session.pulse.every(0.5, "results of JAX's steps", runs.results.look)

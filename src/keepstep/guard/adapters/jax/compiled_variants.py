@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.lockstep import Side
-    from keepstep.guard.adapters.jax.program_contracts import Program
+    from keepstep.guard.adapters.jax.program_contracts import JaxProgram
 
 MOST = 256
 """The most programs of one function that are distinguished."""
@@ -26,7 +26,7 @@ class Function:
 
     __slots__ = ("carries", "internal", "name", "number", "runs", "since", "spans", "turn")
 
-    def __init__(self, name: str, number: int, program: Program) -> None:
+    def __init__(self, name: str, number: int, program: JaxProgram) -> None:
         self.name, self.number = name, number
         self.spans, self.carries, self.internal = program.spans, program.carries, program.internal
         self.runs = 0

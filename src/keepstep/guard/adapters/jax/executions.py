@@ -24,7 +24,7 @@ from keepstep.signals.blackbox import Kind, Phase
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.batch_hashes import Made
-    from keepstep.guard.adapters.jax.program_contracts import Program, Programs
+    from keepstep.guard.adapters.jax.program_contracts import JaxProgram, JaxPrograms
     from keepstep.guard.protocols import Adapts
 
 _PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
@@ -43,7 +43,7 @@ ALONE = 20
 class Runs:
     """All executions of this process, and which function's are the steps."""
 
-    def __init__(self, session: Adapts, programs: Programs, world: Callable[[], int]) -> None:
+    def __init__(self, session: Adapts, programs: JaxPrograms, world: Callable[[], int]) -> None:
         self._session, self._programs, self._world = session, programs, world
         self._by_name: dict[tuple[str, bool, bool], Function] = {}
         self._by_function: dict[int, tuple[Any, Kin]] = {}
@@ -209,7 +209,7 @@ class Runs:
 
     # --- which of them are steps
 
-    def _function(self, name: str, program: Program) -> Function:
+    def _function(self, name: str, program: JaxProgram) -> Function:
         key = (name, program.spans, program.carries > 0)
         function = self._by_name.get(key)
         if function is None:

@@ -21,7 +21,7 @@ from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.executions import Runs
-    from keepstep.guard.adapters.jax.program_contracts import Program, Programs
+    from keepstep.guard.adapters.jax.program_contracts import JaxProgram, JaxPrograms
     from keepstep.guard.protocols import Adapts
 
 PART, HASHES = "JAX's input", "hashes of JAX's batches"
@@ -44,7 +44,7 @@ Takes = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """Where the data are among the arguments of a function."""
 
 
-class _Part:
+class _BatchPart:
     """A part of a batch: what it is on this process, and its values if they are on the host."""
 
     __slots__ = ("data", "dtype", "shape")
@@ -63,7 +63,7 @@ class Feed:
     def __init__(self, session: Adapts, tree_leaves: Callable[[Any], list[Any]]) -> None:
         self._session, self._leaves = session, tree_leaves
         self.made = Made(session, tree_leaves)
-        self._wanted: list[tuple[str, _Part]] = []
+        self._wanted: list[tuple[str, _BatchPart]] = []
         """The batch as the step takes it: names, local shapes and dtypes."""
         self._compared = False
         self._told_finite = False
@@ -164,7 +164,7 @@ class Feed:
         began = time.monotonic_ns()
         parts = {}
         for leaf, (name, known) in zip(batch, self._wanted, strict=True):
-            parts[name] = _Part(tuple(leaf.shape), _as_taken(str(leaf.dtype), known.dtype), leaf)
+            parts[name] = _BatchPart(tuple(leaf.shape), _as_taken(str(leaf.dtype), known.dtype), leaf)
         self._session.see_batch(parts)
         self._due = began + (time.monotonic_ns() - began) * LOOK_EVERY
 
@@ -219,18 +219,18 @@ class Feed:
 
     # --- before a step runs with shapes that are new
 
-    def before_step(self, program: Program, args: tuple[Any, ...]) -> None:
+    def before_step(self, program: JaxProgram, args: tuple[Any, ...]) -> None:
         """The batch of a step: all that goes in and is not carried on."""
         carried = program.module.carried
         given = [args[number] for number in program.kept if number < len(args)]
         if not len(given) == len(carried) == len(program.arguments):
             return
-        parts: list[tuple[str, _Part]] = []
+        parts: list[tuple[str, _BatchPart]] = []
         for number, value in enumerate(given):
             sizes: Any = getattr(value, "shape", None)
             if not carried[number] and sizes and hasattr(value, "dtype") and len(parts) < MOST_LEAVES:
                 shape = _local_shape(value, program.shardings[number])
-                parts.append((program.arguments[number][0], _Part(shape, str(value.dtype))))
+                parts.append((program.arguments[number][0], _BatchPart(shape, str(value.dtype))))
         self._wanted = parts
         if parts and not self._session.by_hand:
             self._session.see_batch(dict(parts))
@@ -238,14 +238,14 @@ class Feed:
                 self._compared = True
                 self._session.compare(Subject.BATCH, self._stated(parts, program))
 
-    def _stated(self, parts: list[tuple[str, _Part]], program: Program) -> dict[str, str]:
+    def _stated(self, parts: list[tuple[str, _BatchPart]], program: JaxProgram) -> dict[str, str]:
         """Rows per device: processes may have different numbers of devices."""
         own = sum(1 for device in program.devices if device.process_index == self._session.who.rank) or 1
         stated = {name: f"{part.dtype}{list(part.shape[1:])}" for name, part in parts}
         return stated | {"rows": f"{parts[0][1].shape[0] / own:g} a device"}
 
 
-def watch(session: Adapts, module: Any, programs: Programs, runs: Runs) -> None:
+def watch(session: Adapts, module: Any, programs: JaxPrograms, runs: Runs) -> None:
     """Hook the functions that make arrays out of the host's data."""
     feed = Feed(session, module.tree_util.tree_leaves)
     session.values = _values
@@ -301,7 +301,7 @@ def _as_taken(dtype: str, known: str) -> str:
     return known if dtype.replace("64", "32").replace("complex128", "complex64") == known else dtype
 
 
-def _alike(leaf: Any, part: _Part) -> bool:
+def _alike(leaf: Any, part: _BatchPart) -> bool:
     """Whether an array may be this part of a batch: same shape but for the rows. Another dtype is reported."""
     shape = getattr(leaf, "shape", None)
     return shape == part.shape or (
@@ -320,7 +320,7 @@ def _local_shape(value: Any, sharding: Any) -> tuple[int, ...]:
 
 def _values(thing: Any) -> tuple[float, float, bool] | None:
     """Least, largest, all finite; only of numpy's arrays of plain numbers."""
-    numpy, thing = sys.modules.get("numpy"), getattr(thing, "data", None) if isinstance(thing, _Part) else thing
+    numpy, thing = sys.modules.get("numpy"), getattr(thing, "data", None) if isinstance(thing, _BatchPart) else thing
     if numpy is None or type(thing) is not numpy.ndarray or thing.size == 0 or thing.dtype.kind not in "fiub":
         return None
     finite = thing.dtype.kind != "f" or bool(numpy.isfinite(thing).all())

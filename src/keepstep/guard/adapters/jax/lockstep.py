@@ -60,7 +60,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ContractWord:
     """At which place a rank states a contract (0: it does not know), and the mark of its program."""
 
     place: int
@@ -108,7 +108,7 @@ class Lockstep:
         session.agree(Subject.PROGRAM, {"next program": side.title})
         session.agree(f"{Subject.PROGRAM} {side.name}", side.stated)
         if self.sure:
-            self.sure = all(words.get(number, Word(place)).place == place for words in self._heard().values())
+            self.sure = all(words.get(number, ContractWord(place)).place == place for words in self._heard().values())
 
     def look(self) -> None:
         """Called by the guard's thread: is a rank about to run something other than what this one ran?"""
@@ -200,12 +200,12 @@ class Lockstep:
                 "PeerSilent", fields, f"no answer from rank {who} on program #{number} in {waited_s:.0f} s"
             )
 
-    def _heard(self) -> dict[int, dict[int, Word]]:
+    def _heard(self) -> dict[int, dict[int, ContractWord]]:
         """What every other rank said about its last contracts, by number."""
-        found: dict[int, dict[int, Word]] = {}
+        found: dict[int, dict[int, ContractWord]] = {}
         for rank, text in self._session.heard(TOPIC).items():
             words = [
                 [int(part) for part in word.split(":")] for word in text.split() if word.replace(":", "").isdecimal()
             ]
-            found[rank] = {word[0]: Word(*word[1:3]) for word in words if len(word) == 3}
+            found[rank] = {word[0]: ContractWord(*word[1:3]) for word in words if len(word) == 3}
         return found

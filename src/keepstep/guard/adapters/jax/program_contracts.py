@@ -30,7 +30,7 @@ LARGE_CONSTANT = 64
 
 
 @dataclass
-class Program:
+class JaxProgram:
     """A compiled program that is about to run for the first time."""
 
     name: str
@@ -53,7 +53,7 @@ class Program:
     lowered: dict[str, str] | None = None
 
 
-class Programs:
+class JaxPrograms:
     """Looks at every program once, and states the contract of those that span processes and hold collectives."""
 
     def __init__(self, session: Adapts, recompiles: Recompiles, lockstep: Lockstep, own_names: frozenset[str]) -> None:
@@ -66,7 +66,7 @@ class Programs:
         self.process = 0
         self.used: set[int] = set()
         """The devices that any of the user's programs ran on; JAX's own comparisons run on all."""
-        self.before_step: Callable[[Program, tuple[Any, ...]], None] = lambda program, args: None
+        self.before_step: Callable[[JaxProgram, tuple[Any, ...]], None] = lambda program, args: None
         """Sees the batch of a program that trains."""
 
     # --- where programs are compiled
@@ -100,9 +100,9 @@ class Programs:
 
     # --- before a program runs for the first time
 
-    def look(self, executable: Any, args: tuple[Any, ...]) -> Program:
+    def look(self, executable: Any, args: tuple[Any, ...]) -> JaxProgram:
         """What a program's text says."""
-        program = Program(words.plain_name(str(executable.name)))
+        program = JaxProgram(words.plain_name(str(executable.name)))
         program.internal = program.name in self._own_names
         program.shardings = list(executable.in_handler.in_shardings)
         program.devices = _devices([*program.shardings, *executable.out_handler.out_shardings])
@@ -130,7 +130,7 @@ class Programs:
             program.lowered = {"the whole text": "not compared, it calls back into Python"}
         return program
 
-    def about_to_run(self, program: Program, args: tuple[Any, ...], *, is_training: bool) -> Side | None:
+    def about_to_run(self, program: JaxProgram, args: tuple[Any, ...], *, is_training: bool) -> Side | None:
         """Raises OutOfStep if the processes are about to run different programs. Returns what all of them must run."""
         side = None
         if not program.internal:
@@ -141,7 +141,7 @@ class Programs:
             self.before_step(program, args)
         return side
 
-    def _agree(self, program: Program) -> Side | None:
+    def _agree(self, program: JaxProgram) -> Side | None:
         session, who = self._session, _among(program.processes, self._session.who.world)
         stated = words.stated(program.module, program.arguments, program.devices, internal=program.internal)
         key = words.digest([program.name, who, *stated, *stated.values()])

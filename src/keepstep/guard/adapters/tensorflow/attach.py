@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import atexit
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.tensorflow import (
     batches_in_graph,
-    checkpoints,
     input,
     keras,
     non_finite,
     traced_functions,
     trains_apart,
-    transport,
     uneven_batches,
     world,
 )
-from keepstep.guard.adapters.tensorflow.tensorflow_state import State, inside
+from keepstep.guard.adapters.tensorflow.tensorflow_state import TensorFlowState, first, inside, replace
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
+from keepstep.guard.record.named_pauses import in_phase
+from keepstep.guard.transport import collectives
+from keepstep.signals.blackbox import Phase
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
@@ -32,25 +34,51 @@ if TYPE_CHECKING:
 
 def attach(session: Adapts, module: Any) -> None:
     """Hook into TensorFlow, which has just been imported."""
-    state = State(session, module)
+    state = TensorFlowState(session, module)
     session.data_parallel.append(state.is_data_parallel)
     with session.part("tensorflow context"):
         state.executing_eagerly = inside("eager.context").executing_eagerly
-    for name, part in (
-        ("worlds", world),
-        ("communication", transport),
-        ("programs", traced_functions),
-        ("input", input),
-        ("checkpoints", checkpoints),
-        ("shares", uneven_batches),
-        ("exchanges", trains_apart),
-        ("finite values", non_finite),
-        ("drawn batches", batches_in_graph),
+    for name, hook in (
+        ("worlds", world.attach),
+        ("communication", _hook_communication),
+        ("programs", traced_functions.attach),
+        ("input", input.attach),
+        ("checkpoints", _hook_checkpoints),
+        ("shares", uneven_batches.attach),
+        ("exchanges", trains_apart.attach),
+        ("finite values", non_finite.attach),
+        ("drawn batches", batches_in_graph.attach),
     ):
         with session.part(f"tensorflow {name}"):
-            part.attach(state)
+            hook(state)
     with session.part("tensorflow's tracebacks"):
         leave_out_own_frames(inside("util.traceback_utils"))
     with session.part("keras"):
         keras.attach(session, state)
     atexit.register(session.guarded("last words", functools.partial(uneven_batches.last_words, state)))
+
+
+def _hook_checkpoints(state: TensorFlowState) -> None:
+    """Saving and restoring: a pause that is not a hang."""
+    session, saving = state.session, in_phase(state.session, int(Phase.CHECKPOINT))
+    owner = getattr(first("checkpoint.checkpoint", "training.tracking.util"), "Checkpoint", None)
+    for name in ("save", "write", "read", "restore"):
+        replace(session, "checkpoints", owner, name, saving)
+    replace(session, "saved models", first("saved_model.save"), "save_and_return_nodes", saving)
+    replace(session, "saved models", first("saved_model.load"), "load_partial", saving)
+
+
+def _hook_communication(state: TensorFlowState) -> None:
+    """Ring in place of NCCL in the communication options, where the supervisor asks for it (`--remedy all`)."""
+    options = first("distribute.collective_util")
+    kinds: Any = getattr(options, "CommunicationImplementation", None)
+
+    def made(original: Any) -> Callable[..., Any]:
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            if collectives() == "ring":
+                self.implementation = kinds.RING
+
+        return init
+
+    replace(state.session, "communication options", getattr(options, "Options", None), "__init__", made)

@@ -12,7 +12,7 @@ from keepstep.guard.batches.batch_hashes import Fed
 from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.tensorflow.tensorflow_state import State
+    from keepstep.guard.adapters.tensorflow.tensorflow_state import TensorFlowState
 
 Places = tuple[tuple[int, str, tuple[int | None, ...] | None], ...]
 """Which of the flat inputs are data: place, dtype, and the shape that the function was traced for."""
@@ -25,7 +25,7 @@ GLANCE_EVERY = 500
 NO_DATA = ("resource", "variant", "string")
 
 
-class _Part:
+class _BatchTensor:
     """One tensor of a batch as the batch checks expect it. Kept, and filled again at each step."""
 
     __slots__ = ("dtype", "shape", "tensor")
@@ -38,14 +38,14 @@ class _Part:
 class FunctionBatches:
     """The batches of all functions with one name: training and fine-tuning may take different ones."""
 
-    def __init__(self, state: State, *, first: bool) -> None:
+    def __init__(self, state: TensorFlowState, *, first: bool) -> None:
         self._state, session = state, state.session
         self._batches = session.batches if first else Batches(session)
         if not first:  # what the user declared holds for all
             self._batches.labels, self._batches.dtypes = session.batches.labels, session.batches.dtypes
         self._shapes: list[tuple[int | None, ...]] = []
         self._places: Places = ()
-        self._parts: tuple[_Part, ...] = ()
+        self._parts: tuple[_BatchTensor, ...] = ()
         self._count = 0
         self._fed = Fed(session) if first else None
         self._stated = self._told_finite = False
@@ -72,7 +72,7 @@ class FunctionBatches:
         tensors = [flat[place] for place, _, _ in places]
         if not same:
             self._parts = tuple(
-                _Part(dtype, self._open(dtype, shape, traced))
+                _BatchTensor(dtype, self._open(dtype, shape, traced))
                 for (_, dtype, traced), shape in zip(places, shapes, strict=True)
             )
             self._shapes, self._places = shapes, places

@@ -14,7 +14,7 @@ from typing import Any
 
 from keepstep.guard.adapters.tensorflow.graphs import OWN_NAME, read_graph
 from keepstep.guard.adapters.tensorflow.non_finite import as_drawn, chosen_by_compiler, draws_batches
-from keepstep.guard.adapters.tensorflow.tensorflow_state import State, inside
+from keepstep.guard.adapters.tensorflow.tensorflow_state import TensorFlowState, inside
 from keepstep.guard.batches.batch_hashes import Fed
 from keepstep.signals.contracts import UNKNOWN, Subject
 from keepstep.signals.same_batches import FIRST
@@ -32,7 +32,7 @@ STEP, START = 6364136223846793005, 1442695040888963407
 """Weights that differ from place to place."""
 
 
-def attach(state: State) -> None:
+def attach(state: TensorFlowState) -> None:
     state.drawn = Drawn(state)
     state.session.pulse.every(LOOK_S, PART, state.drawn.look)
     state.session.at_close.append(state.drawn.at_end)
@@ -41,7 +41,7 @@ def attach(state: State) -> None:
 class Drawn:
     """What is counted in the graphs of this process."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: TensorFlowState) -> None:
         self._state, self._session = state, state.session
         self._handle: Any = None
         self._fed = Fed(state.session)

@@ -22,7 +22,7 @@ class Mark:
         """How many of its batches were trained on."""
 
 
-class Shares:
+class EpochCounts:
     """Steps that all ranks take together, by epoch."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class ConfigKeys:
     def __init__(self, context: Any) -> None:
         self._context = context
         self._written: set[str] = set()
-        self._waits: dict[str, _Wait] = {}
+        self._waits: dict[str, _KeyWait] = {}
         known = inspect.signature(context.get_config_key_value).parameters
         self._can_time_out = "timeout_in_ms" in known
         self._can_delete = hasattr(context, "delete_config_key_value")
@@ -54,7 +54,7 @@ class ConfigKeys:
         if wait is None:
             if len([each for each in self._waits.values() if each.is_alive()]) >= MOST_THREADS:
                 raise RuntimeError(f"more than {MOST_THREADS} keys are waited for")
-            wait = self._waits[key] = _Wait(self._context, key)
+            wait = self._waits[key] = _KeyWait(self._context, key)
             wait.start()
         wait.join(0.02 if threading.current_thread().name != "keepstep" else 0.0)
         if wait.is_alive():
@@ -65,7 +65,7 @@ class ConfigKeys:
         return wait.value
 
 
-class _Wait(threading.Thread):
+class _KeyWait(threading.Thread):
     """Waits for a key, possibly for ever: TensorFlow releases the interpreter's lock meanwhile."""
 
     def __init__(self, context: Any, key: str) -> None:

@@ -46,7 +46,7 @@ _ONE_NUMBER = re.compile(r"\[1?\]")
 
 
 @dataclass
-class Seen:
+class GraphContent:
     """What a graph holds, including the graphs it calls."""
 
     collectives: list[str] = field(default_factory=list)
@@ -75,14 +75,14 @@ class Seen:
         return hashlib.sha256("\n".join(self.collectives).encode()).hexdigest()[:16]
 
 
-def read_graph(graph: Any, constant_value: Any) -> Seen:
+def read_graph(graph: Any, constant_value: Any) -> GraphContent:
     """Walk a graph in the order in which it was built. ``constant_value`` is TensorFlow's own."""
-    seen = Seen()
+    seen = GraphContent()
     _walk(graph, seen, constant_value, set(), 0)
     return seen
 
 
-def _walk(graph: Any, seen: Seen, constant_value: Any, within: set[str], depth: int) -> None:
+def _walk(graph: Any, seen: GraphContent, constant_value: Any, within: set[str], depth: int) -> None:
     for op in graph.get_operations():
         kind = op.type
         if kind in CALLS:
@@ -169,7 +169,7 @@ def tensor_words(dtype: Any, shape: Any) -> str:
     return f"{name}[{'...' if sizes is None else ','.join('?' if size is None else str(size) for size in sizes)}]"
 
 
-def contract(seen: Seen, name: str) -> dict[str, str]:
+def contract(seen: GraphContent, name: str) -> dict[str, str]:
     """What ranks must agree on before they run it."""
     count = len(seen.collectives)
     stated = {NEXT: f"function with {count} collective{'s' if count != 1 else ''}{REMARK}{name[:120]}"}

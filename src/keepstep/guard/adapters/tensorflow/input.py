@@ -13,7 +13,7 @@ from keepstep.guard.adapters.tensorflow import uneven_batches
 from keepstep.guard.adapters.tensorflow.counts import Mark
 from keepstep.guard.adapters.tensorflow.tensorflow_state import (
     ITERATOR,
-    State,
+    TensorFlowState,
     enter_call,
     first,
     inside,
@@ -28,7 +28,7 @@ MOST_PARTS = 64
 _SHAPES = re.compile(r"Shape of tensor \S+ \[([\d,]+)\] is not compatible with expected shape \[([\d,?]+)\]")
 
 
-def attach(state: State) -> None:
+def attach(state: TensorFlowState) -> None:
     session = state.session
     owned = getattr(inside("data.ops.iterator_ops"), "OwnedIterator", None)
     replace(session, "iterators of tf.data", owned, "__next__", lambda original: _next(state, original))
@@ -40,7 +40,7 @@ def attach(state: State) -> None:
     replace(session, "sizes of datasets", datasets, "__iter__", lambda original: _iter(state, original))
 
 
-def _refused(state: State, text: str) -> None:
+def _refused(state: TensorFlowState, text: str) -> None:
     """The pipeline itself expected batches of another shape: reported like a batch that breaks its contract."""
     found = _SHAPES.search(text)
     if found is None:
@@ -57,7 +57,7 @@ def _refused(state: State, text: str) -> None:
     state.session.note("BatchOdd", fields, f"batch after step {state.session.steps}: {found.group()}")
 
 
-def _next(state: State, original: Any) -> Callable[..., Any]:
+def _next(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     session, local, executing_eagerly, now = state.session, state.local, state.executing_eagerly, time.monotonic_ns
     look = session.guarded("dataset iterators", _look_at)
     failed = session.guarded("refused batches", functools.partial(_failed, state))
@@ -113,7 +113,7 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
     return take
 
 
-def _failed(state: State, mark: Mark | None, shared: bool, error: Exception) -> None:
+def _failed(state: TensorFlowState, mark: Mark | None, shared: bool, error: Exception) -> None:
     """There is no batch: the dataset is over, a peer is gone, or the pipeline expected another one."""
     if isinstance(error, StopIteration):
         uneven_batches.iterator_ended(state, mark)
@@ -128,7 +128,7 @@ def _is_shared(iterator: Any) -> bool:
     return strategy is not None and int(getattr(strategy.extended, "_num_workers", 1) or 1) > 1
 
 
-def _iter(state: State, original: Any) -> Callable[..., Any]:
+def _iter(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     """The dataset knows how many batches there will be; its iterator does not."""
     look = state.session.guarded("dataset iterators", _look_at)
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.errors import UserError
 from keepstep.guard.adapters.tensorflow import uneven_batches
-from keepstep.guard.adapters.tensorflow.tensorflow_state import in_phase, replace
+from keepstep.guard.adapters.tensorflow.tensorflow_state import replace
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 from keepstep.guard.import_hook import after_import
+from keepstep.guard.record.named_pauses import in_phase
 from keepstep.signals.blackbox import Phase
 from keepstep.signals.contracts import Subject
 

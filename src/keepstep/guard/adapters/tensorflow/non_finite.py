@@ -23,7 +23,7 @@ from typing import Any
 from keepstep.errors import OutOfStep
 from keepstep.guard.adapters.tensorflow.batches import MOST_LOOKED_AT, values
 from keepstep.guard.adapters.tensorflow.graphs import OWN_NAME
-from keepstep.guard.adapters.tensorflow.tensorflow_state import EVALUATION, State, inside
+from keepstep.guard.adapters.tensorflow.tensorflow_state import EVALUATION, TensorFlowState, inside
 
 PART = "finite values"
 LOOK_S = 0.5
@@ -35,7 +35,7 @@ MOST_LOOKS = 10
 """The time for other ranks to say when theirs started."""
 
 
-def attach(state: State) -> None:
+def attach(state: TensorFlowState) -> None:
     state.finite = Finite(state)
     state.session.pulse.every(LOOK_S, PART, state.finite.look)
     state.session.at_close.append(state.finite.at_end)
@@ -44,7 +44,7 @@ def attach(state: State) -> None:
 class Finite:
     """What is counted in the graphs of this process, and what was found."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: TensorFlowState) -> None:
         self._state, self._session = state, state.session
         self._handle: Any = None
         self._ran = self._bad_batches = self._bad_losses = 0
@@ -229,13 +229,13 @@ class Finite:
         state.asks_output = not self._loss_told
 
 
-def refuse(state: State) -> None:
+def refuse(state: TensorFlowState) -> None:
     """In strict mode, before the next step."""
     words, state.refusal = state.refusal, None
     raise OutOfStep(f"rank {state.session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
 
 
-def take_output(state: State, result: Any) -> None:
+def take_output(state: TensorFlowState, result: Any) -> None:
     """Keep the loss among what a step returned, for the guard's thread."""
     state.asks_output = False
     state.output = [each for each in losses(result, inside("util.nest")) if _is_floating(each)][:8]

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keepstep.guard.adapters.tensorflow.counts import Mark, Shares
+from keepstep.guard.adapters.tensorflow.counts import EpochCounts, Mark
 from keepstep.signals.blackbox import Phase
 
 if TYPE_CHECKING:
-    from keepstep.guard.protocols import Adapts, Phases
+    from keepstep.guard.protocols import Adapts
 
 INSIDE = "tensorflow.python"
 COMPUTE, EVALUATION = int(Phase.COMPUTE), int(Phase.EVALUATION)
@@ -30,7 +30,7 @@ UNSEEN_S = 120.0
 """If no step is recognised for this long, the run is reported as not covered."""
 
 
-class State:
+class TensorFlowState:
     """What the parts of this adapter share. One per process."""
 
     def __init__(self, session: Adapts, module: Any) -> None:
@@ -83,7 +83,7 @@ class State:
         self.source: Mark | None = None
         """The iterator that the last batch came from."""
         self.epochs = 0
-        self.shares = Shares()
+        self.shares = EpochCounts()
         self.executing_eagerly: Callable[[], bool] = _yes
         self.local = threading.local()
         self._began = time.monotonic()
@@ -136,23 +136,7 @@ def replace(session: Adapts, part: str, owner: Any, name: str, make: Callable[[A
     return True
 
 
-def in_phase(session: Phases, phase: int) -> Callable[[Any], Callable[..., Any]]:
-    """For :func:`replace`: the function is a phase of the training; nothing else about it changes."""
-
-    def make(original: Any) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            before = session.phase(phase)
-            try:
-                return original(*args, **kwargs)
-            finally:
-                session.phase(before)
-
-        return call
-
-    return make
-
-
-def enter_call(state: State, name: str, *, training: bool) -> None:
+def enter_call(state: TensorFlowState, name: str, *, training: bool) -> None:
     """One more call of something that all ranks do together, in one order."""
     state.calls += 1
     state.running, state.in_training = name, training
@@ -160,7 +144,7 @@ def enter_call(state: State, name: str, *, training: bool) -> None:
     state.entered_at = time.monotonic()
 
 
-def leave_call(state: State) -> None:
+def leave_call(state: TensorFlowState) -> None:
     if state.entered_at:
         state.inside_s += time.monotonic() - state.entered_at
         state.entered_at = 0.0

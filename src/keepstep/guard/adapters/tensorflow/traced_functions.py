@@ -12,12 +12,12 @@ from typing import Any
 
 from keepstep.guard.adapters.tensorflow import batches_in_graph, non_finite, uneven_batches
 from keepstep.guard.adapters.tensorflow.batches import FunctionBatches, Places, places_of
-from keepstep.guard.adapters.tensorflow.graphs import Seen, arguments, contract, read_graph
+from keepstep.guard.adapters.tensorflow.graphs import GraphContent, arguments, contract, read_graph
 from keepstep.guard.adapters.tensorflow.tensorflow_state import (
     CALL,
     COMPUTE,
     EVALUATION,
-    State,
+    TensorFlowState,
     enter_call,
     first,
     inside,
@@ -33,7 +33,7 @@ RECENT_STEPS = 10
 ATTRIBUTE = "_keepstep_plan"
 
 
-class Plan:
+class FunctionPlan:
     """One traced function, as the hot path needs it."""
 
     __slots__ = ("batches", "name", "number", "places", "shared", "step")
@@ -44,21 +44,21 @@ class Plan:
         self.name, self.number, self.step, self.shared = name, number, step, shared
         self.batches, self.places = batches, places
 
-    def __deepcopy__(self, memo: Any) -> Plan:
+    def __deepcopy__(self, memo: Any) -> FunctionPlan:
         """A copy of the function is the same plan."""
         return self
 
 
-IGNORED = Plan("", 0, step=False, shared=False, batches=None)
+IGNORED = FunctionPlan("", 0, step=False, shared=False, batches=None)
 """A function that neither trains nor talks to other ranks."""
-UNKNOWN = Plan("", 0, step=False, shared=False, batches=None)
+UNKNOWN = FunctionPlan("", 0, step=False, shared=False, batches=None)
 """The plan of no function: stands for the step before there is one."""
 
 
-class Programs:
+class TracedFunctions:
     """All traced functions of the process."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: TensorFlowState) -> None:
         self.state, self.session = state, state.session
         self.agreed: set[tuple[str, str]] = set()
         self.batches: dict[str, FunctionBatches] = {}
@@ -69,13 +69,13 @@ class Programs:
         self.lock = threading.RLock()
         self.meet = self.session.guarded("programs", self._meet)
 
-    def plan_of(self, concrete: Any, args: tuple[Any, ...]) -> Plan:
+    def plan_of(self, concrete: Any, args: tuple[Any, ...]) -> FunctionPlan:
         """What a function is, at its first execution; all ranks agree on it. Raises OutOfStep if they differ."""
         plan = self.meet(concrete, len(args[0]) if args else 0) or IGNORED
         vars(concrete)[ATTRIBUTE] = plan
         return plan
 
-    def _meet(self, concrete: Any, count: int) -> Plan:
+    def _meet(self, concrete: Any, count: int) -> FunctionPlan:
         state, session = self.state, self.session
         graph = concrete.graph
         seen = read_graph(graph, inside("framework.tensor_util").constant_value)
@@ -94,9 +94,9 @@ class Programs:
         if shared:
             self._agree(concrete, seen, name)
         number = session.plan(f"{name} ({len(seen.collectives)} collectives)")
-        return Plan(name, number, step=seen.trains, shared=shared, batches=batches, places=places)
+        return FunctionPlan(name, number, step=seen.trains, shared=shared, batches=batches, places=places)
 
-    def _agree(self, concrete: Any, seen: Seen, name: str) -> None:
+    def _agree(self, concrete: Any, seen: GraphContent, name: str) -> None:
         """Only what is new: a rank that traces again for another shape, with the same collectives, need not ask."""
         with self.lock:
             if (name, seen.key) in self.agreed:
@@ -159,9 +159,9 @@ class Traced:
         return f"argument {name} keeps changing: {', '.join(values[name])}"
 
 
-def attach(state: State) -> None:
+def attach(state: TensorFlowState) -> None:
     session = state.session
-    programs = Programs(state)
+    programs = TracedFunctions(state)
     module = first(
         "eager.polymorphic_function.concrete_function",
         "eager.polymorphic_function.monomorphic_function",
@@ -177,7 +177,7 @@ def attach(state: State) -> None:
     replace(session, "the coordinator's steps", coordinators, "schedule", lambda original: _scheduled(state, original))
 
 
-def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
+def _executed(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
     """Around every execution of a traced function. If it is no plan, one attribute is looked at.
 
     Kept in one function where possible: a training step has emptied the caches, and each further call costs
@@ -187,7 +187,7 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
     local, executing_eagerly = state.local, state.executing_eagerly
     now = time.monotonic_ns
 
-    def lean_call(self: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def lean_call(self: Any, plan: FunctionPlan, args: Any, kwargs: Any) -> Any:
         """A lean step: only that it was taken is written down."""
         local.inside = True
         session.phase_now = COMPUTE
@@ -283,7 +283,7 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
     return call_flat
 
 
-def _catch_up(programs: Programs) -> None:
+def _catch_up(programs: TracedFunctions) -> None:
     """A lean step takes long: the plan that it is in."""
     if programs.state.entered_at and programs.state.running == programs.step.name:
         programs.session.write(_PLAN, programs.step.number, 1)
@@ -297,7 +297,7 @@ def _fail(session: Any, error: Exception) -> None:
     session.failed("steps", error)
 
 
-def _traced(programs: Programs, original: Any) -> Callable[..., Any]:
+def _traced(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
     """Tracing is a phase of its own; branches and loops are traced inside it."""
     session, local = programs.session, programs.state.local
 
@@ -317,7 +317,7 @@ def _traced(programs: Programs, original: Any) -> Callable[..., Any]:
     return trace
 
 
-def _run(state: State, original: Any) -> Callable[..., Any]:
+def _run(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     """Called eagerly, `strategy.run` is a step; in a graph it shows whose collectives the graph has."""
     session = state.session
     mark = session.guarded("strategies of graphs", _mark)
@@ -369,7 +369,7 @@ def _spans(graph: Any) -> bool:
     return bool(getattr(graph, "_keepstep_spans", False)) or not getattr(graph, "_keepstep_local", False)
 
 
-def _scheduled(state: State, original: Any) -> Callable[..., Any]:
+def _scheduled(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     """With parameter servers, steps count when the coordinator hands them over."""
     session = state.session
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keepstep.guard.adapters.tensorflow.tensorflow_state import State, first, replace
+from keepstep.guard.adapters.tensorflow.tensorflow_state import TensorFlowState, first, replace
 
 SOON = 50
 """After this many steps, workers that exchange gradients have done so."""
@@ -19,7 +19,7 @@ FEWEST = 20
 LOOK_S = 0.5
 
 
-def attach(state: State) -> None:
+def attach(state: TensorFlowState) -> None:
     launcher = getattr(first("distribute.cross_device_utils"), "CollectiveReplicaLauncher", None)
     for name in ("all_reduce", "all_gather"):
         replace(state.session, "exchanges of strategies", launcher, name, lambda original: _exchanged(state, original))
@@ -27,7 +27,7 @@ def attach(state: State) -> None:
     state.session.at_close.append(lambda: look(state, FEWEST))
 
 
-def _exchanged(state: State, original: Any) -> Callable[..., Any]:
+def _exchanged(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     """In a loop without any `tf.function`, collectives show only here. (Those of graphs are read in the graph.)"""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -41,7 +41,7 @@ def _exchanged(state: State, original: Any) -> Callable[..., Any]:
     return call
 
 
-def look(state: State, steps: int) -> None:
+def look(state: TensorFlowState, steps: int) -> None:
     """From the guard's thread, and when the process ends."""
     session = state.session
     if not state.formed or state.world < 2 or state.coordinated or state.alone_by_design or session.steps < steps:

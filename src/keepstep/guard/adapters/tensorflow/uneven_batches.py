@@ -13,7 +13,8 @@ import time
 from typing import Any
 
 from keepstep.guard.adapters.tensorflow.counts import Mark
-from keepstep.guard.adapters.tensorflow.tensorflow_state import CALL, ITERATOR, NEXT, State
+from keepstep.guard.adapters.tensorflow.tensorflow_state import CALL, ITERATOR, NEXT, TensorFlowState
+from keepstep.guard.exchange import key_of
 from keepstep.signals.blackbox import Kind
 from keepstep.signals.contracts import REMARK, UNKNOWN, Subject
 
@@ -24,22 +25,22 @@ PEERS_AT_ONCE = 8
 _EPOCH = int(Kind.EPOCH)
 
 
-def attach(state: State) -> None:
-    from keepstep.guard.adapters.tensorflow.pace import Pace
+def attach(state: TensorFlowState) -> None:
+    from keepstep.guard.adapters.tensorflow.pace import TensorFlowPace
 
-    pace = Pace()
+    pace = TensorFlowPace(state)
     state.session.pulse.every(LOOK_S, "shares of the data", lambda: look(state))
     state.session.pulse.every(LOOK_S, "pace", lambda: keep_pace(state, pace))
 
 
-def first_batch(state: State, mark: Mark, shared: bool) -> None:
+def first_batch(state: TensorFlowState, mark: Mark, shared: bool) -> None:
     """The first batch of an iterator is trained on. Ranks that train on it together compare how many there are."""
     shares = state.shares
     if shared and shares.steps == 0 and "length" not in shares.told:
         compare_lengths(state, mark.batches)
 
 
-def compare_lengths(state: State, batches: int | None) -> None:
+def compare_lengths(state: TensorFlowState, batches: int | None) -> None:
     """How many batches an epoch will have, if that is known; -1: it has no end."""
     state.shares.told.add("length")
     length = {None: UNKNOWN, -1: "without end"}.get(batches, str(batches))
@@ -47,19 +48,19 @@ def compare_lengths(state: State, batches: int | None) -> None:
     state.session.compare(Subject.BATCHES, {"batches of the dataset": length})
 
 
-def iterator_ended(state: State, mark: Mark | None) -> None:
+def iterator_ended(state: TensorFlowState, mark: Mark | None) -> None:
     """A dataset is over; where it was trained on, so is the epoch."""
     if mark is not None and mark.trained > 0:
         epoch_ended(state)
 
 
-def epoch_ended(state: State) -> None:
+def epoch_ended(state: TensorFlowState) -> None:
     state.shares.end_epoch()
     state.epochs += 1
     state.session.write(_EPOCH, state.epochs, -1)
 
 
-def left_by(state: State, shared: bool, error: BaseException) -> None:
+def left_by(state: TensorFlowState, shared: bool, error: BaseException) -> None:
     """A program ended with an exception: the end of the data, or a peer that is gone."""
     with contextlib.suppress(Exception):
         if type(error).__name__ in ("OutOfRangeError", "StopIteration"):
@@ -68,7 +69,7 @@ def left_by(state: State, shared: bool, error: BaseException) -> None:
             _look_for_leavers(state)
 
 
-def look(state: State) -> None:
+def look(state: TensorFlowState) -> None:
     """From the guard's thread."""
     if state.world < 2 or state.coordinated or state.session.exchange is None:
         return
@@ -83,17 +84,17 @@ def look(state: State) -> None:
         state.session.uncovered("shares of the data", f"{type(error).__name__}: {str(error)[:200]}")
 
 
-def keep_pace(state: State, pace: Any) -> None:
+def keep_pace(state: TensorFlowState, pace: Any) -> None:
     """From the guard's thread."""
     if state.world < 2 or state.coordinated or state.session.exchange is None:
         return
     try:
-        pace.turn(state)
+        pace.turn()
     except Exception as error:
         state.session.uncovered("pace", f"{type(error).__name__}: {str(error)[:200]}")
 
 
-def last_words(state: State) -> None:
+def last_words(state: TensorFlowState) -> None:
     """This rank ends in good order, after this many steps."""
     failed = getattr(sys, "last_value", None) is not None
     if state.world < 2 or state.coordinated or failed or state.session.exchange is None or not state.shares.steps:
@@ -104,11 +105,11 @@ def last_words(state: State) -> None:
         state.session.exchange.put(_key(state, "left", state.session.who.rank), words)
 
 
-def _key(state: State, topic: str, rank: int | None) -> str:
-    return f"keepstep/{state.session.who.attempt}/{topic}/r{rank}"
+def _key(state: TensorFlowState, topic: str, rank: int | None) -> str:
+    return key_of(state.session.who, topic, rank)
 
 
-def _tell_epochs(state: State) -> None:
+def _tell_epochs(state: TensorFlowState) -> None:
     shares, session = state.shares, state.session
     assert session.exchange is not None
     while shares.told_epochs < len(shares.ended):
@@ -117,7 +118,7 @@ def _tell_epochs(state: State) -> None:
         session.exchange.put(_key(state, f"epoch/{number}", session.who.rank), str(shares.ended[number]))
 
 
-def _peers(state: State) -> list[int]:
+def _peers(state: TensorFlowState) -> list[int]:
     """Rank 0 hears the others, a few at a time; the others hear rank 0."""
     if state.session.who.rank != 0:
         return [0]
@@ -125,7 +126,7 @@ def _peers(state: State) -> list[int]:
     return sorted({1 + (begin + number) % (world - 1) for number in range(min(PEERS_AT_ONCE, world - 1))})
 
 
-def _hear_epochs(state: State) -> None:
+def _hear_epochs(state: TensorFlowState) -> None:
     """A peer whose epoch had fewer batches than this rank's."""
     shares, session = state.shares, state.session
     assert session.exchange is not None
@@ -148,7 +149,7 @@ def _hear_epochs(state: State) -> None:
         _tell(state, f"batches of epoch {number + 1}", peer, theirs, mine)
 
 
-def _look_for_leavers(state: State) -> None:
+def _look_for_leavers(state: TensorFlowState) -> None:
     """A peer that left before calling the shared program that this rank is in."""
     exchange = state.session.exchange
     if exchange is None or state.world < 2:
@@ -163,7 +164,7 @@ def _look_for_leavers(state: State) -> None:
             _tell(state, f"shared calls before it left, now {state.running}", peer, int(calls), state.calls)
 
 
-def _look_for_others(state: State) -> None:
+def _look_for_others(state: TensorFlowState) -> None:
     """A peer that is about to run something new at the place in the order where this rank is in a known program."""
     session, call, running = state.session, state.calls, state.running
     if len(state.callers) > 1:
@@ -178,7 +179,7 @@ def _look_for_others(state: State) -> None:
             return
 
 
-def _tell(state: State, what: str, peer: int, theirs: int, mine: int) -> None:
+def _tell(state: TensorFlowState, what: str, peer: int, theirs: int, mine: int) -> None:
     if (what, peer) in state.shares.told:
         return
     state.shares.told.add((what, peer))

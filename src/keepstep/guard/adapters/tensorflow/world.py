@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
-from keepstep.guard.adapters.tensorflow.tensorflow_state import CALL, NEXT, State, first, inside, replace
+from keepstep.guard.adapters.tensorflow.tensorflow_state import CALL, NEXT, TensorFlowState, first, inside, replace
 from keepstep.guard.agree.arrivals import LOOPBACK, rendezvous
 from keepstep.signals.contracts import REMARK, Subject
 
 
-def attach(state: State) -> None:
+def attach(state: TensorFlowState) -> None:
     session = state.session
     multi = first("distribute.collective_all_reduce_strategy")
     extended = getattr(multi, "CollectiveAllReduceExtended", None)
@@ -36,7 +36,7 @@ def attach(state: State) -> None:
     replace(session, "servers", server, "__init__", lambda original: _server_started(state, original))
 
 
-def _strategy_made(state: State, original: Any) -> Callable[..., Any]:
+def _strategy_made(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     told = state.session.guarded("multi-worker strategies", _tell_strategy)
 
     place = state.session.guarded("start-up words", _meeting_place)
@@ -68,7 +68,7 @@ def _meeting_place(
     return len(workers), int(index or 0) + (role == "worker" and len(tasks.get("chief", ()))), workers[0], here
 
 
-def _tell_strategy(state: State, extended: Any) -> None:
+def _tell_strategy(state: TensorFlowState, extended: Any) -> None:
     size, index = int(extended._num_workers), int(extended._id_in_cluster)
     if getattr(extended, "_task_type", None) == "evaluator":
         state.alone_by_design = True
@@ -91,7 +91,7 @@ def _tell_strategy(state: State, extended: Any) -> None:
     session.compare(Subject.OPTIONS, _options(options) | {"devices of a worker": str(extended._num_devices_per_worker)})
 
 
-def _versions(state: State) -> dict[str, str]:
+def _versions(state: TensorFlowState) -> dict[str, str]:
     found = {"tensorflow": state.version, "python": platform.python_version()}
     for name in ("tf_keras", "keras", "numpy"):
         version = getattr(sys.modules.get(name), "__version__", None)
@@ -108,7 +108,7 @@ def _options(options: Any) -> dict[str, str]:
     return words
 
 
-def _variable_made(state: State, original: Any) -> Callable[..., Any]:
+def _variable_made(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     """After a variable's initial value is computed and before its broadcast, all ranks agree on what it is."""
     session = state.session
     counted = session.guarded("variables of strategies", _agree_on)
@@ -129,7 +129,7 @@ def _variable_made(state: State, original: Any) -> Callable[..., Any]:
     return creator
 
 
-def _agree_on(state: State, value: Any, name: Any, dtype: Any) -> None:
+def _agree_on(state: TensorFlowState, value: Any, name: Any, dtype: Any) -> None:
     if not state.executing_eagerly():
         return  # part of a graph, and reported with it
     value = getattr(value, "wrapped_value", value)
@@ -143,7 +143,7 @@ def _agree_on(state: State, value: Any, name: Any, dtype: Any) -> None:
     state.session.agree(Subject.PROGRAM, {NEXT: words, CALL: f"next{REMARK}{state.calls + 1}"})
 
 
-def _servers_joined(state: State, original: Any) -> Callable[..., Any]:
+def _servers_joined(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     told = state.session.guarded("parameter server strategies", _tell_servers)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -153,7 +153,7 @@ def _servers_joined(state: State, original: Any) -> Callable[..., Any]:
     return init
 
 
-def _tell_servers(state: State, resolver: Any) -> None:
+def _tell_servers(state: TensorFlowState, resolver: Any) -> None:
     """Only the coordinator runs the program: there is a world, but no rank to agree with."""
     spec = resolver.cluster_spec()
     size = sum(spec.num_tasks(job) for job in spec.jobs)
@@ -161,7 +161,7 @@ def _tell_servers(state: State, resolver: Any) -> None:
     state.session.world_formed(size, None, "tensorflow")
 
 
-def _server_started(state: State, original: Any) -> Callable[..., Any]:
+def _server_started(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     told = state.session.guarded("servers", _serves)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -171,7 +171,7 @@ def _server_started(state: State, original: Any) -> Callable[..., Any]:
     return init
 
 
-def _serves(state: State) -> None:
+def _serves(state: TensorFlowState) -> None:
     """The coordinator trains; this process is ended from outside. (In a notebook the coordinator may run servers.)"""
     session = state.session
     if session.who.role in ("worker", "ps"):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from keepstep.guard.adapters.torch import checkpoints, collectives, compiling, losses, models, steps, world
 from keepstep.guard.adapters.torch.loaders import Loaders
-from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.import_hook import after_import
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
-Part = Callable[[Torch, ModuleType], None]
+Part = Callable[[TorchState, ModuleType], None]
 
 PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.optim.optimizer", "optimizer steps", steps.hook_optimizers),
@@ -39,7 +39,7 @@ PARTS: tuple[tuple[str, str, Part], ...] = (
 
 def attach(session: Adapts, module: ModuleType) -> None:
     """Hook everything that is imported, and the rest as soon as it is."""
-    state = Torch(session, module)
+    state = TorchState(session, module)
     state.loaders = Loaders(state)
     session.values = state.values
     session.data_parallel.append(state.is_data_parallel)
@@ -53,7 +53,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
         state.find_world()  # `keepstep.guard.attach()` may be called after the world was formed
 
 
-def _hook(state: Torch, parts: list[tuple[str, Part]], module: ModuleType) -> None:
+def _hook(state: TorchState, parts: list[tuple[str, Part]], module: ModuleType) -> None:
     for part, hook in parts:
         with state.session.part(part):
             hook(state, module)

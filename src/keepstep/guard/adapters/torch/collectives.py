@@ -15,8 +15,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from keepstep.guard.adapters.torch import progress_watch
-from keepstep.guard.adapters.torch.issued_collective import Form, Issued, Shaped
-from keepstep.guard.adapters.torch.torch_state import Torch, replace
+from keepstep.guard.adapters.torch.issued_collective import Form, IssuedCollective, Shaped
+from keepstep.guard.adapters.torch.torch_state import TorchState, replace
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.signals.blackbox import Kind
 from keepstep.signals.collective_history import MOST_FILES, place
@@ -56,7 +56,7 @@ FORMS = {
 class Collectives:
     """The last ones of each group."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state = state
         self._recent = state.issued
         self._counts: dict[str, int] = {}
@@ -66,7 +66,9 @@ class Collectives:
         self._files: dict[str, int] = {}
         """The number of each file of the script; negative: torch's own, or of an installed package."""
 
-    def begin(self, operation: str, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Issued | None:
+    def begin(
+        self, operation: str, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> IssuedCollective | None:
         state = self._state
         given = len(args)
         group = kwargs.get("group") if given <= form.group else args[form.group]
@@ -95,7 +97,7 @@ class Collectives:
             shaped = self._new(key, form, tensor)
         number = self._counts[name] = self._counts.get(name, 0) + 1
         file, code, lineno = self._site()
-        issued = Issued(shaped, number, state.sequence(group) + 1, code, lineno)
+        issued = IssuedCollective(shaped, number, state.sequence(group) + 1, code, lineno)
         self._recent[name].append(issued)
         write = state.session.write
         write(_COLLECTIVE | place(file, lineno) << 32, issued.sequence, shaped.packed)
@@ -143,16 +145,16 @@ class Collectives:
             self._shaped[key] = shaped
         return shaped
 
-    def end(self, issued: Issued) -> None:
+    def end(self, issued: IssuedCollective) -> None:
         issued.running = False
         if issued.shaped.plan:
             self._state.session.write(_PLAN, issued.shaped.plan, 0)
 
-    def failed(self, issued: Issued) -> None:
+    def failed(self, issued: IssuedCollective) -> None:
         issued.failed = True
 
 
-def hook(state: Torch, c10d: ModuleType) -> None:
+def hook(state: TorchState, c10d: ModuleType) -> None:
     """Every function of torch.distributed that moves tensors between all members of a group."""
     collectives = Collectives(state)
     modules = [c10d, state.torch.distributed]
@@ -161,7 +163,7 @@ def hook(state: Torch, c10d: ModuleType) -> None:
             replace(modules, name, _watched(state, collectives, name, form, getattr(c10d, name)))
 
 
-def _watched(state: Torch, collectives: Collectives, name: str, form: Form, original: Any) -> Any:
+def _watched(state: TorchState, collectives: Collectives, name: str, form: Form, original: Any) -> Any:
     session, is_compiling, inside = state.session, state.is_compiling, collectives.inside
     begin = session.guarded("collectives", collectives.begin)
     end = session.guarded("collectives", collectives.end)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from keepstep.signals import collective_history as trails
-from keepstep.signals.collective_history import Issued, Mismatch
+from keepstep.signals.collective_history import Mismatch, TrailEntry, values_by_rank
 
 BACKWARD = "backward"
 FORWARD = "forward"
@@ -37,7 +37,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Word:
+class RankWord:
     """What one rank says about itself."""
 
     still_s: float = 0.0
@@ -55,21 +55,23 @@ class Word:
     batches: int | None = None
     turns: int = 0
     """How many batches it was handed."""
-    trails: Mapping[str, tuple[Issued, ...]] = field(default_factory=dict)
+    trails: Mapping[str, tuple[TrailEntry, ...]] = field(default_factory=dict)
     """By group, every collective that torch's flight recorder holds; empty where there is none."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Word:
+    def from_dict(cls, found: dict[str, Any]) -> RankWord:
         ops = {group: tuple(Op(**each) for each in many) for group, many in found.pop("ops", {}).items()}
         ends = tuple((int(step), int(number)) for step, number in found.pop("ends", ()))
-        issued = {group: tuple(Issued(*each) for each in many) for group, many in found.pop("trails", {}).items()}
+        issued = {group: tuple(TrailEntry(*each) for each in many) for group, many in found.pop("trails", {}).items()}
         return cls(ops=ops, ends=ends, trails=issued, **found)
 
 
-def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], default: bool = True) -> Mismatch | None:
+def mismatch(
+    words: Mapping[int, RankWord], group: str, members: tuple[int, ...], default: bool = True
+) -> Mismatch | None:
     """The first proven mismatch among the members that have reported; None: there is none, or it is not proven."""
     spoken = {rank: words[rank] for rank in members if rank in words}
     if len(spoken) < 2:
@@ -81,7 +83,7 @@ def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], de
     return found or (_other_counts(spoken, group) if default else None)
 
 
-def _by_trails(words: Mapping[int, Word], group: str) -> Mismatch | None:
+def _by_trails(words: Mapping[int, RankWord], group: str) -> Mismatch | None:
     """By torch's own record of all that was issued. A rank that is in the collective in question says where."""
     found = trails.mismatch({rank: word.trails[group] for rank, word in words.items() if group in word.trails}, group)
     if found is None:
@@ -95,7 +97,7 @@ def _by_trails(words: Mapping[int, Word], group: str) -> Mismatch | None:
     return replace(found, places=tuple(sorted(places.items())))
 
 
-def _undecided(found: Mismatch, words: Mapping[int, Word], members: tuple[int, ...]) -> bool:
+def _undecided(found: Mismatch, words: Mapping[int, RankWord], members: tuple[int, ...]) -> bool:
     """Whether a rank that has not said its side yet may decide who deviated. It is not waited for long."""
     told = [rank for _, ranks in found.values for rank in ranks]
     if found.odd or len(told) == len(members):
@@ -103,7 +105,7 @@ def _undecided(found: Mismatch, words: Mapping[int, Word], members: tuple[int, .
     return min(words[rank].still_s for rank in told) < DECIDED_AFTER_S
 
 
-def _other_operation(words: Mapping[int, Word], group: str) -> Mismatch | None:
+def _other_operation(words: Mapping[int, RankWord], group: str) -> Mismatch | None:
     """The same number, equally far behind the one before, but another operation, type or size.
 
     Both counts must agree: messages between two ranks raise the group's count, and compiled code issues collectives
@@ -120,7 +122,7 @@ def _other_operation(words: Mapping[int, Word], group: str) -> Mismatch | None:
         failed = any(op.failed for op in ops.values())
         if len({op.key for op in ops.values()}) > 1 or (failed and len({op.words for op in ops.values()}) > 1):
             sequence = max(op.sequence for op in ops.values())
-            return Mismatch(sequence, _what(ops), _values({rank: op.words for rank, op in ops.items()}), group)
+            return Mismatch(sequence, _what(ops), values_by_rank({rank: op.words for rank, op in ops.items()}), group)
     return None
 
 
@@ -134,7 +136,7 @@ def _what(ops: Mapping[int, Op]) -> str:
     return "shape" if len({op.words.partition("[")[2].partition("]")[0] for op in ops.values()}) > 1 else "reduction"
 
 
-def _python_against_below(words: Mapping[int, Word], group: str) -> Mismatch | None:
+def _python_against_below(words: Mapping[int, RankWord], group: str) -> Mismatch | None:
     """A rank waits in the script's collective whose number, on other ranks, belongs to one of DDP's own."""
     waiting = {
         rank: op
@@ -157,19 +159,19 @@ def _python_against_below(words: Mapping[int, Word], group: str) -> Mismatch | N
         ]
         if below:
             alike = {other: each.words for other, each in waiting.items() if each.sequence == op.sequence}
-            values = _values(alike | {other: BELOW[words[other].doing] for other in below})
+            values = values_by_rank(alike | {other: BELOW[words[other].doing] for other in below})
             places = tuple((each, words[each].line) for each in sorted((*alike, *below)) if words[each].line)
             return Mismatch(op.sequence, "operation", values, group, tuple(sorted(alike)), places)
     return None
 
 
-def _last_before(word: Word, group: str, number: int) -> tuple[int, int] | None:
+def _last_before(word: RankWord, group: str, number: int) -> tuple[int, int] | None:
     """The script's last collective before the one of that number, by both counts."""
     earlier = [(op.number, op.sequence) for op in word.ops.get(group, ()) if op.number < number]
     return max(earlier) if earlier else (0, 0) if number == 1 or not word.ops.get(group) else None
 
 
-def _other_counts(words: Mapping[int, Word], group: str) -> Mismatch | None:
+def _other_counts(words: Mapping[int, RankWord], group: str) -> Mismatch | None:
     """Equal counts at the end of one step but not of a later one, while no rank makes progress."""
     if not all(word.idle and word.still_s > 0.25 for word in words.values()):
         return None
@@ -181,14 +183,6 @@ def _other_counts(words: Mapping[int, Word], group: str) -> Mismatch | None:
     for step in common:
         if step > alike[0] and len({each[step] for each in ends.values()}) > 1:
             counts = {rank: each[step] for rank, each in ends.items()}
-            values = _values({rank: str(number) for rank, number in counts.items()})
+            values = values_by_rank({rank: str(number) for rank, number in counts.items()})
             return Mismatch(max(counts.values()), f"collectives issued by the end of step {step}", values, group)
     return None
-
-
-def _values(by_rank: Mapping[int, str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    found: dict[str, list[int]] = {}
-    for rank in sorted(by_rank):
-        found.setdefault(by_rank[rank], []).append(rank)
-    ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[1][0]))
-    return tuple((value, tuple(ranks)) for value, ranks in ordered)

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.signals.blackbox import Phase
 
 _COMPILE = int(Phase.COMPILE)
@@ -29,7 +29,7 @@ _COMPARED = lazy_pattern(
 )
 
 
-def hook(state: Torch, module: ModuleType) -> None:
+def hook(state: TorchState, module: ModuleType) -> None:
     """Uses torch's own callbacks; the guard's thread reads from torch's records what was compiled and why."""
     compiling = Compiling(state)
     handler: Any = module.callback_handler
@@ -41,7 +41,7 @@ def hook(state: Torch, module: ModuleType) -> None:
 class Compiling:
     """Counts compilations by function."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self._before: int | None = None
         self._at: deque[int] = deque(maxlen=64)

@@ -54,7 +54,7 @@ class Shaped:
         return f"{self.operation} {self.dtype}x{self.elements} {self.reduction}"
 
 
-class Issued:
+class IssuedCollective:
     """One collective. Holds no tensor."""
 
     __slots__ = ("code", "failed", "last", "lineno", "number", "running", "sequence", "shaped")

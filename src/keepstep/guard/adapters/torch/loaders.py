@@ -14,17 +14,12 @@ from keepstep.signals.blackbox import Kind
 from keepstep.signals.contracts import UNKNOWN
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.adapters.torch.torch_state import TorchState
     from keepstep.guard.protocols import BatchChecks
 
 _EPOCH = int(Kind.EPOCH)
-SAMPLERS = (
-    "SequentialSampler",
-    "RandomSampler",
-    "DistributedSampler",
-    "SubsetRandomSampler",
-    "WeightedRandomSampler",
-    "BatchSampler",
+SAMPLERS = tuple(
+    "SequentialSampler RandomSampler DistributedSampler SubsetRandomSampler WeightedRandomSampler BatchSampler".split()
 )
 """torch's own: asking for their length has no side effect."""
 SIGNED = 8
@@ -40,7 +35,7 @@ WITHOUT_STEPS = 16
 class Loaders:
     """Batches that are followed by an optimizer's step are trained on; datasets are distinguished by identity alone."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self.turns = 0
         """How many batches have been handed out, with gradients on."""

@@ -11,16 +11,16 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.errors import OutOfStep
-from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.adapters.torch.torch_state import TorchState
 
 LASTING = 10
 """This many losses in a row are more than a single bad batch."""
 MOST_TOLD = 5
 
 
-def hook(state: Torch, module: ModuleType) -> None:
+def hook(state: TorchState, module: ModuleType) -> None:
     """`Tensor.backward` and every trainer end up in `torch.autograd.backward`."""
-    losses = Losses(state)
+    losses = LossWatch(state)
     original: Any = module.__dict__["backward"]
     look, is_traced = state.session.guarded("losses", losses.look), state.is_traced
 
@@ -30,16 +30,16 @@ def hook(state: Torch, module: ModuleType) -> None:
             look(tensors)
         return original(tensors, *args, **kwargs)
 
-    wrappers: tuple[Any, ...] = (backward, look, Losses.look)
+    wrappers: tuple[Any, ...] = (backward, look, LossWatch.look)
     state.never_compiled += [each.__code__ for each in wrappers]
     module.__dict__["backward"] = backward
     state.session.at_close.append(losses.leave)
 
 
-class Losses:
+class LossWatch:
     """Counts losses in a row that are not finite."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self._tensor = state.torch.Tensor
         self._first = 0

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.agree.contract import PATIENCE_S
 from keepstep.signals.contracts import Subject
 
@@ -24,17 +24,17 @@ FSDP_SETTINGS = ("sharding_strategy", "sync_module_states")
 _depth = threading.local()
 
 
-def hook_ddp(state: Torch, module: ModuleType) -> None:
+def hook_ddp(state: TorchState, module: ModuleType) -> None:
     """DistributedDataParallel compares shapes with a collective of its own, but says less."""
     _hook_class(state, module.DistributedDataParallel, "DDP models", DDP_SETTINGS)
 
 
-def hook_fsdp(state: Torch, module: ModuleType) -> None:
+def hook_fsdp(state: TorchState, module: ModuleType) -> None:
     """FullyShardedDataParallel wraps from the outside in: only the outermost module states."""
     _hook_class(state, module.FullyShardedDataParallel, "FSDP models", FSDP_SETTINGS)
 
 
-def _hook_class(state: Torch, kind: Any, part: str, settings: tuple[str, ...]) -> None:
+def _hook_class(state: TorchState, kind: Any, part: str, settings: tuple[str, ...]) -> None:
     original = kind.__init__
     signature = inspect.signature(original)
 
@@ -71,7 +71,7 @@ def _hook_class(state: Torch, kind: Any, part: str, settings: tuple[str, ...]) -
     kind.__init__ = __init__
 
 
-def hook_fully_shard(state: Torch, module: ModuleType) -> None:
+def hook_fully_shard(state: TorchState, module: ModuleType) -> None:
     """`fully_shard` has no collective before the first forward, where the root module is known."""
     kind: Any = module.FSDPState
     original = kind._lazy_init
@@ -97,7 +97,7 @@ def hook_fully_shard(state: Torch, module: ModuleType) -> None:
     kind._lazy_init = _lazy_init
 
 
-def hook_meshes(state: Torch, module: ModuleType) -> None:
+def hook_meshes(state: TorchState, module: ModuleType) -> None:
     """Device meshes: with several axes it is not known which ranks are meant to be fed different data."""
     kind: Any = module.DeviceMesh
     original = kind.__init__
@@ -116,7 +116,7 @@ def hook_meshes(state: Torch, module: ModuleType) -> None:
     kind.__init__ = __init__
 
 
-def _agree(state: Torch, stated: dict[str, str], ranks: tuple[int, ...]) -> None:
+def _agree(state: TorchState, stated: dict[str, str], ranks: tuple[int, ...]) -> None:
     everyone = len(ranks) == state.world
     subject = Subject.MODEL if everyone else f"{Subject.MODEL} of ranks {', '.join(map(str, ranks[:16]))}"
     patience = max(
@@ -125,7 +125,7 @@ def _agree(state: Torch, stated: dict[str, str], ranks: tuple[int, ...]) -> None
     state.session.agree(subject, stated, ranks=() if everyone else ranks, patience=patience)
 
 
-def _remember(state: Torch, model: Any, ranks: tuple[int, ...] | None) -> None:
+def _remember(state: TorchState, model: Any, ranks: tuple[int, ...] | None) -> None:
     """All ranks train these parameters together. Only their ids are kept."""
     state.wrapped = True
     if ranks is not None and len(ranks) == state.world:
@@ -134,7 +134,7 @@ def _remember(state: Torch, model: Any, ranks: tuple[int, ...] | None) -> None:
             state.shared.update(id(each) for each in model.parameters() if each.requires_grad)
 
 
-def _ranks(state: Torch, group: Any, mesh: Any) -> tuple[int, ...] | None:
+def _ranks(state: TorchState, group: Any, mesh: Any) -> tuple[int, ...] | None:
     """The ranks that take part; None: only this one, or it is not known."""
     if state.c10d is None or not state.c10d.is_initialized() or isinstance(group, tuple):
         return None
@@ -144,7 +144,7 @@ def _ranks(state: Torch, group: Any, mesh: Any) -> tuple[int, ...] | None:
     return ranks if len(ranks) > 1 else None
 
 
-def _mesh_ranks(state: Torch, mesh: Any) -> tuple[int, ...] | None:
+def _mesh_ranks(state: TorchState, mesh: Any) -> tuple[int, ...] | None:
     if mesh is None or state.closed:
         return None
     ranks = tuple(int(rank) for rank in mesh.mesh.flatten().tolist())

@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps the others waiting: each rank samples how often its training thread sleeps in a collective.
+"""How often this rank's training thread sleeps in a collective: samples of it.
 
-In synchronous training all ranks' steps take equally long and end together; only the waiting differs.
 The rank that hardly ever waits, while all others do most of the time, is the slow one.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from keepstep.base.proc_stat import read_stat
 from keepstep.guard.adapters.torch.compare_collectives import WAITS as WAITING
+from keepstep.guard.pace import Rounds, Told, merely_lacks_processors
 from keepstep.guard.record.named_pauses import STEPPING
 from keepstep.guard.record.processor_wait import crowding, is_ready
-from keepstep.signals.blackbox import Phase
-from keepstep.signals.pace import CROWDED, EXPLAINS
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.adapters.torch.torch_state import TorchState
 
-TOPIC, VERDICT = "pace", "late"
 SAMPLES = 20
 """Samples per round: about four seconds."""
 FEWEST_STEPS = 5
@@ -31,47 +26,25 @@ WAITS, HARDLY = 0.6, 0.1
 MOST_RANKS = 256
 
 
-@dataclass(frozen=True)
-class Round:
-    """What one rank saw about itself in a round."""
-
-    number: int
-    share: float
-    """The share of samples in which it waited for others."""
-    steps: int
-    step_s: float
-    phase: int = int(Phase.COMPUTE)
-    line: str = ""
-    """Where it was most often while it did not wait."""
-    ready: float = 0.0
-    """Samples without waiting in which it ran or waited for a processor."""
-    crowding: float = 0.0
-
-
-def late_rank(rounds: Mapping[int, Round], world: int) -> int | None:
+def late_rank(told: Mapping[int, Told], world: int) -> int | None:
     """The one rank for which all others wait; None: there is none, reports are missing, or its host is just crowded."""
-    if len(rounds) < world or world < 2:
+    if len(told) < world or world < 2:
         return None
-    least = min(rounds, key=lambda rank: rounds[rank].share)
-    others = [each.share for rank, each in rounds.items() if rank != least]
-    if (
-        rounds[least].share > HARDLY
-        or min(others) < WAITS
-        or min(each.steps for each in rounds.values()) < FEWEST_STEPS
-    ):
+    least = min(told, key=lambda rank: told[rank]["share"])
+    waits = all(each["share"] >= WAITS for rank, each in told.items() if rank != least)
+    if told[least]["share"] > HARDLY or not waits or min(each["steps"] for each in told.values()) < FEWEST_STEPS:
         return None
-    merely_held = rounds[least].crowding >= CROWDED and rounds[least].ready >= EXPLAINS
-    return None if merely_held else least
+    return None if merely_lacks_processors(told[least]) else least
 
 
-class Pace:
-    """Called by the watch, at every look."""
+class TorchPace(Rounds):
+    """Rounds by samples. Called by the watch, at every look."""
 
-    def __init__(self, state: Torch) -> None:
-        self._state, self._session = state, state.session
-        self._number = 0
-        self._suspect: int | None = None
-        self._told = False
+    in_a_row = 1
+
+    def __init__(self, state: TorchState) -> None:
+        super().__init__(state.session)
+        self._state = state
         self._begin(0)
 
     def _begin(self, steps: int) -> None:
@@ -81,7 +54,7 @@ class Pace:
 
     def sample(self, doing: str, line: str, usual_s: float) -> None:
         """One look at this rank."""
-        session = self._session
+        session = self._state.session
         phase = session.phase_now
         if phase not in STEPPING or not session.steps or self._state.world > MOST_RANKS:
             return
@@ -91,8 +64,19 @@ class Pace:
         else:
             self._places[phase, line] += 1
             self._ready += is_ready(self._state.native_thread)
-        if self._seen >= SAMPLES:
-            self._end_round(usual_s)
+        if self._seen < SAMPLES:
+            return
+        phase, line = max(self._places, key=self._places.__getitem__) if self._places else (STEPPING[0], "")
+        own: dict[str, Any] = {
+            "share": self._waited / self._seen,
+            "steps": session.steps - self._steps,
+            "step_s": usual_s,
+        }
+        own |= {"phase": phase, "line": line, "crowding": crowding()}
+        own |= {"ready": self._ready / max(1, self._seen - self._waited)}
+        self._begin(session.steps)
+        if self._state.store is not None and self._state.store.alive():
+            self.end_round(own, self._state.world)
 
     def _sleeps(self) -> bool:
         """Whether the training's thread sleeps right now, according to the kernel."""
@@ -100,54 +84,12 @@ class Pace:
         seen = read_stat(thread=number) if number else None
         return seen is not None and seen.state == "S"
 
-    def _end_round(self, usual_s: float) -> None:
-        state, session = self._state, self._session
-        self._number += 1
-        phase, line = max(self._places, key=self._places.__getitem__) if self._places else (STEPPING[0], "")
-        mine = Round(
-            self._number,
-            self._waited / self._seen,
-            session.steps - self._steps,
-            usual_s,
-            phase,
-            line,
-            self._ready / max(1, self._seen - self._waited),
-            crowding(),
-        )
-        self._begin(session.steps)
-        if state.store is None or not state.store.alive():
-            return
-        if state.rank() == 0:
-            self._compare(mine)
-        else:
-            session.tell_peers(TOPIC, json.dumps(asdict(mine)))
-            told = session.exchange.get(f"keepstep/{session.who.attempt}/{VERDICT}/r0") if session.exchange else None
-            if told is not None and (verdict := json.loads(told))["rank"] == state.rank():
-                self._tell(mine, float(verdict["others"]))
+    def late_rank(self, told: Mapping[int, Told], world: int) -> int | None:
+        return late_rank(told, world)
 
-    def _compare(self, mine: Round) -> None:
-        """Rank 0 names a rank that was the slow one twice in a row."""
-        rounds = {0: mine}
-        for rank, text in self._session.heard(TOPIC).items():
-            found: dict[str, Any] = json.loads(text)
-            rounds[rank] = Round(**found)
-        late = late_rank(rounds, self._state.world)
-        if late is not None and late == self._suspect:
-            others = min(each.share for rank, each in rounds.items() if rank != late)
-            if late == 0:
-                self._tell(mine, others)
-            else:
-                self._session.tell_peers(VERDICT, json.dumps({"rank": late, "others": others}))
-        self._suspect = late
-
-    def _tell(self, mine: Round, others: float) -> None:
-        if self._told:
-            return
-        self._told = True
-        seconds, usual = (1 - mine.share) * mine.step_s, (1 - others) * mine.step_s
-        fields = {"phase": Phase(mine.phase).name.lower(), "seconds": round(seconds, 4), "usual_s": round(usual, 4)}
-        fields |= {"against": "peers", "steps": mine.steps, "step_s": round(mine.step_s, 4)}
-        where = f", most often at {mine.line}" if mine.line else ""
-        words = f"keeps the others waiting: they wait {others:.0%} of the time, it {mine.share:.0%}{where}"
-        self._session.note("RankLate", fields, words)
-        self._session.say(words)
+    def words(self, late: Told, others: list[Told]) -> tuple[dict[str, Any], str]:
+        share, step_s, theirs = late["share"], late["step_s"], min(each["share"] for each in others)
+        where = f", most often at {late['line']}" if late["line"] else ""
+        fields = {"seconds": round((1 - share) * step_s, 4), "usual_s": round((1 - theirs) * step_s, 4)}
+        words = f"they wait {theirs:.0%} of the time, it {share:.0%}{where}"
+        return fields | {"step_s": round(step_s, 4)}, words

@@ -10,31 +10,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from keepstep.base.wording import called
 from keepstep.guard.adapters.torch import recorder
-from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, Word
+from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, RankWord
 from keepstep.guard.adapters.torch.recorder import Recorded
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.guard.record.thread_stack import calls
-from keepstep.signals.collective_history import Issued as Trail
+from keepstep.signals.collective_history import TrailEntry
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.issued_collective import Issued
-    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.adapters.torch.issued_collective import IssuedCollective
+    from keepstep.guard.adapters.torch.torch_state import TorchState
 
 MOST_GROUPS = 16
 MOST_OPS = 16
 READ_S = 0.4
 """Without progress for this long and two usual steps, read the flight recorder: it blocks Python for milliseconds."""
-BUFFERS = (
-    "_sync_buffers",
-    "_sync_module_buffers",
-    "_distributed_broadcast_coalesced",
-    "_sync_params_and_buffers",
-    "_sync_module_states",
+BUFFERS = tuple(
+    """
+    _sync_buffers _sync_module_buffers _distributed_broadcast_coalesced _sync_params_and_buffers _sync_module_states
+    """.split()
 )
 """DDP's functions that broadcast something other than gradients."""
 
 
-class Group(NamedTuple):
+class ProcessGroup(NamedTuple):
     members: tuple[int, ...]
     default: bool
     axis: str
@@ -44,7 +42,7 @@ class Group(NamedTuple):
 class Position:
     """Asked by the guard's thread."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self.restart()
 
@@ -57,7 +55,7 @@ class Position:
     def look(self) -> None:
         self.idle = self._is_idle()
 
-    def word(self, sequences: dict[str, int], still: float, usual: float) -> Word:
+    def word(self, sequences: dict[str, int], still: float, usual: float) -> RankWord:
         state = self._state
         doing, line = self.where()
         known = state.issued
@@ -67,7 +65,7 @@ class Position:
                 Op(each.number, each.sequence, each.shaped.key, each.shaped.words, each.running, each.failed)
                 for each in list(known[name])[-MOST_OPS:]
             )
-        return Word(
+        return RankWord(
             still_s=round(still, 2),
             idle=self.idle,
             steps=self._session.steps,
@@ -102,8 +100,8 @@ class Position:
         """Whether the training's thread waits for other ranks."""
         return self.idle and self.where()[0] in WAITS
 
-    def _with_lines(self, group: str, trail: tuple[Trail, ...]) -> tuple[Trail, ...]:
-        own: dict[int, Issued] = {}
+    def _with_lines(self, group: str, trail: tuple[TrailEntry, ...]) -> tuple[TrailEntry, ...]:
+        own: dict[int, IssuedCollective] = {}
         for each in list(self._state.issued.get(group, ())):
             own.update(dict.fromkeys(range(each.sequence, each.last + 1), each))
         return tuple(
@@ -128,14 +126,14 @@ class Position:
                     found[name] = state.sequence(group)
             return found
 
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, ProcessGroup]:
         state = self._state
         with state.lock:
             default = state.default_group()
             if state.closed or default is None:
                 return {}
             return {
-                name: Group(
+                name: ProcessGroup(
                     tuple(int(rank) for rank in state.c10d.get_process_group_ranks(group)),
                     group is default,
                     _axis(group),

@@ -7,25 +7,28 @@ The first rank of each group compares. A difference is reported within a second;
 from __future__ import annotations
 
 import json
+import mmap
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.torch import recorder
-from keepstep.guard.adapters.torch.compare_collectives import WAITS, Word, mismatch
-from keepstep.guard.adapters.torch.host_peers import in_boxes
-from keepstep.guard.adapters.torch.pace import Pace
+from keepstep.guard.adapters.torch.compare_collectives import WAITS, RankWord, mismatch
+from keepstep.guard.adapters.torch.pace import TorchPace
 from keepstep.guard.adapters.torch.position import MOST_GROUPS, Position
 from keepstep.guard.adapters.torch.trains_apart import Alone
 from keepstep.guard.record.named_pauses import STEPPING, STILL_S, enter_pause
+from keepstep.signals import blackbox
 from keepstep.signals.blackbox import Kind, Phase
-from keepstep.signals.collective_history import Mismatch
+from keepstep.signals.box_files import open_box
+from keepstep.signals.collective_history import Mismatch, unpacked
 from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.issued_collective import Issued
-    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.adapters.torch.issued_collective import IssuedCollective
+    from keepstep.guard.adapters.torch.torch_state import TorchState
+    from keepstep.guard.protocols import FormsWorld
 
 _COLLECTIVE = int(Kind.COLLECTIVE)
 TOPIC = "collective"
@@ -47,23 +50,23 @@ QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.
 """A rank in these phases keeps others waiting by design."""
 
 
-def begin(state: Torch) -> None:
+def begin(state: TorchState) -> None:
     """A world has been formed: look after its groups."""
     if state.watch is None:
-        state.watch = Watch(state)
+        state.watch = TorchWatch(state)
         state.session.pulse.every(PERIOD_S, "collectives watch", state.watch.tick)
     state.watch.restart()
 
 
-class Watch:
+class TorchWatch:
     """Called five times per second by the guard's thread; takes microseconds while the run makes progress."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self._told: set[tuple[str, int]] = set()
         self._waits_told = 0
         self._wait_told_at = -1
-        self._pace = Pace(state)
+        self._pace = TorchPace(state)
         self._alone = Alone(state)
         self._position = Position(state)
         self._trails_told = 0
@@ -127,15 +130,15 @@ class Watch:
         if self._published:
             self._published = 0.0
             if self._state.store is not None and self._state.store.alive():
-                self._say(Word(steps=mark[1]))
+                self._say(RankWord(steps=mark[1]))
 
-    def publish(self, sequences: dict[str, int], still: float) -> Word:
+    def publish(self, sequences: dict[str, int], still: float) -> RankWord:
         word = self.word(sequences, still)
         self._published = still
         self._say(word)
         return word
 
-    def _say(self, word: Word) -> None:
+    def _say(self, word: RankWord) -> None:
         topic = GROUPED if self._position.is_in_a_group_of_others() else TOPIC
         self._session.tell_peers(topic, json.dumps(word.to_dict()))
 
@@ -158,7 +161,7 @@ class Watch:
             self._tell_wait(words)
         return found
 
-    def tell(self, found: Mismatch, words: dict[int, Word]) -> None:
+    def tell(self, found: Mismatch, words: dict[int, RankWord]) -> None:
         """Once per mismatch: in the notes, and as one line."""
         if (found.group, found.sequence) in self._told or len(self._told) >= 8:
             return
@@ -186,7 +189,7 @@ class Watch:
         session.say(f"the ranks are out of step in {subject}: {found}{where}{skipped}")
         session.flush()
 
-    def _tell_batches(self, words: dict[int, Word]) -> None:
+    def _tell_batches(self, words: dict[int, RankWord]) -> None:
         """Ranks with different numbers of batches end their epochs apart. Otherwise compared at the first step."""
         if self._state.steps:
             return
@@ -202,7 +205,7 @@ class Watch:
             told = " but ".join(f"{value} on rank {', '.join(map(str, ranks[:8]))}" for value, ranks in values)
             self._session.note("ContractBroken", fields, f"batches of the epoch: {told}")
 
-    def _tell_wait(self, words: dict[int, Word]) -> None:
+    def _tell_wait(self, words: dict[int, RankWord]) -> None:
         """Which rank is elsewhere while the others wait."""
         steps = self._session.steps
         waiting = tuple(sorted(r for r, w in words.items() if w.doing in WAITS and w.idle and w.still_s >= STILL_S))
@@ -238,7 +241,7 @@ class Watch:
     def sequences(self) -> dict[str, int]:
         return self._position.sequences() or {}
 
-    def word(self, sequences: dict[str, int], still: float) -> Word:
+    def word(self, sequences: dict[str, int], still: float) -> RankWord:
         return self._position.word(sequences, still, self._usual)
 
     def tell_trails(self, sequences: dict[str, int]) -> None:
@@ -272,7 +275,7 @@ class Watch:
                 self.tell_trails(self._position.sequences() or dict.fromkeys(recorder.read(self._state), 0))
 
 
-def _skipped(words: dict[int, Word]) -> str:
+def _skipped(words: dict[int, RankWord]) -> str:
     """Whether a rank has used up its batches and took no step for some of them."""
     for rank, word in sorted(words.items()):
         if word.phase not in STEPPING and 0 < word.steps < word.turns:
@@ -280,14 +283,14 @@ def _skipped(words: dict[int, Word]) -> str:
     return ""
 
 
-def _read(text: str) -> Word | None:
+def _read(text: str) -> RankWord | None:
     try:
-        return Word.from_dict(json.loads(text))
+        return RankWord.from_dict(json.loads(text))
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
 
 
-def after_failure(state: Torch, issued: Issued) -> None:
+def after_failure(state: TorchState, issued: IssuedCollective) -> None:
     """A collective failed on this rank: look briefly whether its peers issued another one. Once."""
     watch = state.watch
     if watch is None or state.world < 2 or state.closed or state.failure_told:
@@ -307,3 +310,49 @@ def after_failure(state: Torch, issued: Issued) -> None:
         if time.monotonic() >= end:
             return
         pausing.wait(0.1)
+
+
+# --- What peers on this host were in, from their black boxes: if sizes differ, gloo ends a process silently.
+
+LOOKED_AT = 200
+MOST_BOXES = 256
+
+
+def in_boxes(session: FormsWorld, sequence: int, packed: int) -> Mismatch | None:
+    """The mismatch with a peer whose box has another collective under the same number; None: there is none."""
+    if session.folder is None or session.who.rank is None or not packed:
+        return None
+    values = {unpacked(packed): [session.who.rank]}
+    newest: dict[int, tuple[float, int]] = {}
+    for path in sorted(session.folder.glob(f"rank*-{session.who.attempt}.box"))[:MOST_BOXES]:
+        name = path.name.split("-")[0].removeprefix("rank")
+        if not name.isdecimal() or int(name) == session.who.rank:
+            continue
+        try:
+            with open_box(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                who = blackbox.identity(data)
+                found = _at(data, sequence)
+        except (OSError, ValueError):
+            continue
+        began = float(who.get("wall") or 0.0)
+        if found and began > newest.get(int(name), (0.0, 0))[0]:
+            newest[int(name)] = (began, found)
+    for rank, (_, found) in newest.items():
+        values.setdefault(unpacked(found), []).append(rank)
+    if len(values) < 2:
+        return None
+    ordered = sorted(values.items(), key=lambda item: (-len(item[1]), item[1]))
+    operations = {words.split(" ", 1)[0] for words in values}
+    types = {words.partition(",")[0] for words in values}
+    what = "operation" if len(operations) > 1 else "dtype" if len(types) > 1 else "size"
+    return Mismatch(sequence, what, tuple((words, tuple(sorted(ranks))) for words, ranks in ordered))
+
+
+def _at(data: mmap.mmap, sequence: int) -> int:
+    """What the box says about the collective with that number; 0: nothing."""
+    for seen, record in enumerate(blackbox.newest_first(data)):
+        if seen >= LOOKED_AT:
+            break
+        if record.kind == Kind.COLLECTIVE and record.value == sequence and record.extra >> 8:
+            return record.extra
+    return 0

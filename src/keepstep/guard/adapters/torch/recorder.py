@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.guard.record.thread_stack import calls
 from keepstep.signals import collective_history
-from keepstep.signals.collective_history import Issued
+from keepstep.signals.collective_history import TrailEntry
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.adapters.torch.torch_state import TorchState
 
 DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
 RECORDED = ("gloo", "nccl")
@@ -36,26 +36,26 @@ TYPES = {
 class Recorded(NamedTuple):
     """The last collectives of one group, oldest first, and the last number that has ended (None: none of them)."""
 
-    issued: tuple[Issued, ...]
+    issued: tuple[TrailEntry, ...]
     done: int | None
 
 
-class _Plain(pickle.Unpickler):
+class _PlainUnpickler(pickle.Unpickler):
     """Lists, dictionaries, strings and numbers: torch writes nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"{module}.{name} in a flight recorder's dump")
 
 
-def _entries(state: Torch) -> list[dict[str, Any]] | None:
+def _entries(state: TorchState) -> list[dict[str, Any]] | None:
     native = sys.modules.get("torch._C._distributed_c10d") or getattr(state.torch._C, "_distributed_c10d", None)
     dump: Any = next((getattr(native, name) for name in DUMPS if hasattr(native, name)), None)
     if dump is None or _captures(state.thread):
         return None
-    return list(_Plain(io.BytesIO(dump(True, False, False))).load().get("entries") or ())
+    return list(_PlainUnpickler(io.BytesIO(dump(True, False, False))).load().get("entries") or ())
 
 
-def sent(state: Torch) -> float | None:
+def sent(state: TorchState) -> float | None:
     """How many numbers this rank has put into all that is recorded; None where there is no recorder.
 
     Pipelines and experts may send little, whatever they train: sending between two ranks counts as enough.
@@ -68,7 +68,7 @@ def sent(state: Torch) -> float | None:
     return sum(int(math.prod(shape)) for each in entries for shape in (each.get("input_sizes") or ()))
 
 
-def is_kept(state: Torch) -> bool:
+def is_kept(state: TorchState) -> bool:
     """Whether exchanges are recorded at all: not by every backend, and it can be turned off. Needs a world."""
     with state.lock:
         default = state.default_group()
@@ -84,10 +84,10 @@ def is_kept(state: Torch) -> bool:
     return not issued or bool(_entries(state))
 
 
-def read(state: Torch) -> dict[str, Recorded]:
+def read(state: TorchState) -> dict[str, Recorded]:
     """By group, without groups in which ranks also send to each other."""
     entries = _entries(state) or []
-    found: dict[str, dict[int, Issued]] = {}
+    found: dict[str, dict[int, TrailEntry]] = {}
     done: dict[str, int] = {}
     between_two: set[str] = set()
     for each in entries[-MOST * 8 :]:
@@ -99,7 +99,7 @@ def read(state: Torch) -> dict[str, Recorded]:
         operation, dtype, shape = _operation(each)
         if _has_ended(each):
             done[name] = max(number, done.get(name, number))
-        one = Issued(
+        one = TrailEntry(
             number,
             collective_history.key(operation, dtype, math.prod(shape)),
             f"{operation} {dtype}{shape}" if dtype and operation != "barrier" else operation,
@@ -108,7 +108,7 @@ def read(state: Torch) -> dict[str, Recorded]:
         issued[number] = (
             one
             if before is None
-            else Issued(number, f"{before.key}+{one.key}"[:200], f"{before.words} + {one.words}"[:200])
+            else TrailEntry(number, f"{before.key}+{one.key}"[:200], f"{before.words} + {one.words}"[:200])
         )
     return {
         name: Recorded(tuple(list(issued.values())[-MOST:]), done.get(name))

@@ -9,7 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from keepstep.guard.adapters.torch.torch_state import Torch
+from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.signals.blackbox import Phase
 from keepstep.signals.contracts import UNKNOWN, Subject
 
@@ -17,24 +17,12 @@ _COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(P
 _now = time.monotonic_ns
 SIGNED_AT = 4
 """The step at which ranks compare batches: varying sizes have shown up by then."""
-SETTINGS = (
-    "lr",
-    "momentum",
-    "weight_decay",
-    "betas",
-    "eps",
-    "nesterov",
-    "dampening",
-    "alpha",
-    "amsgrad",
-    "maximize",
-    "rho",
-)
+SETTINGS = tuple("lr momentum weight_decay betas eps nesterov dampening alpha amsgrad maximize rho".split())
 
 
-def hook_optimizers(state: Torch, module: ModuleType) -> None:
+def hook_optimizers(state: TorchState, module: ModuleType) -> None:
     """Every step of every optimizer. A compiled step traces the hooks too: there they do nothing."""
-    steps = Steps(state)
+    steps = TorchSteps(state)
     session, is_compiling = state.session, state.is_traced
     before = session.guarded("optimizer steps", steps.before)
     after = session.guarded("optimizer steps", steps.after)
@@ -62,10 +50,10 @@ def hook_optimizers(state: Torch, module: ModuleType) -> None:
     module.register_optimizer_step_post_hook(keepstep_after)
 
 
-class Steps:
+class TorchSteps:
     """Which of the optimizers' steps are the training's: those of the one that leads, where there are several."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self.outer = 0
         self._turn = -1
@@ -147,7 +135,7 @@ def _settings(optimizer: Any) -> dict[str, str]:
     return found
 
 
-def hook_loaders(state: Torch, module: ModuleType) -> None:
+def hook_loaders(state: TorchState, module: ModuleType) -> None:
     """The wait for each batch, and how many an epoch has."""
     loaders = state.loaders
     session, is_grad_enabled, thread = state.session, state.torch.is_grad_enabled, threading.get_ident

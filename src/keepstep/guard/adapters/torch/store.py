@@ -21,11 +21,11 @@ LAST_ANSWER_S, CUT_OFF_S = 2.0, 1.0
 _FD = re.compile(r"SocketImpl\(fd=(\d+)")
 
 
-class Gone(ConnectionError):
+class StoreGone(ConnectionError):
     """The store's server has left."""
 
 
-class _Asked:
+class _StoreCall:
     """One call on the store, and its result once it is done."""
 
     def __init__(self, call: Callable[[Any], Any]) -> None:
@@ -45,8 +45,8 @@ class Store:
         self._store: Any = None
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
-        self._waiting: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
-        self._last: _Asked | None = None
+        self._waiting: queue.SimpleQueue[_StoreCall | None] = queue.SimpleQueue()
+        self._last: _StoreCall | None = None
         self._thread: threading.Thread | None = None
 
     def connect(self, store: Any) -> None:
@@ -99,20 +99,20 @@ class Store:
 
     def put(self, key: str, value: str) -> None:
         if not self._ask(lambda store: store.set(key, value), wait=False):
-            raise Gone("the store of torch.distributed is gone")
+            raise StoreGone("the store of torch.distributed is gone")
 
     def get(self, key: str) -> str | None:
         asked = self._ask(lambda store: store.get(key) if store.check([key]) else None, wait=True)
         if asked is None:
             if threading.current_thread().name == "keepstep":
                 return None  # the run is over, or will soon be: nothing to say about it
-            raise Gone("the store of torch.distributed is gone")
+            raise StoreGone("the store of torch.distributed is gone")
         found = asked.answer if asked.done.is_set() else None
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
-    def _ask(self, call: Callable[[Any], Any], *, wait: bool) -> _Asked | None:
+    def _ask(self, call: Callable[[Any], Any], *, wait: bool) -> _StoreCall | None:
         """Hand a call to the thread; None: the store is gone. An answer that is late is dropped."""
-        asked = _Asked(call)
+        asked = _StoreCall(call)
         with self._lock:
             if self._is_gone():
                 return None
@@ -140,7 +140,7 @@ class Store:
         return self._store is None
 
 
-def _answer(store: Any, waiting: queue.SimpleQueue[_Asked | None]) -> None:
+def _answer(store: Any, waiting: queue.SimpleQueue[_StoreCall | None]) -> None:
     """The thread: one call after another, until one fails or the world ends."""
     failed: Exception | None = None
     while (asked := waiting.get()) is not None:

@@ -12,8 +12,8 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.compare_collectives import Word
-    from keepstep.guard.adapters.torch.issued_collective import Issued
+    from keepstep.guard.adapters.torch.compare_collectives import RankWord
+    from keepstep.guard.adapters.torch.issued_collective import IssuedCollective
     from keepstep.guard.adapters.torch.store import Store
     from keepstep.guard.protocols import Adapts
     from keepstep.signals.collective_history import Mismatch
@@ -36,18 +36,18 @@ class HandsOut(Protocol):
 
 
 class Watches(Protocol):
-    """What :class:`watch.Watch` does for the groups."""
+    """What :class:`watch.TorchWatch` does for the groups."""
 
     def restart(self) -> None: ...
     def before_end(self) -> None: ...
     def sequences(self) -> dict[str, int]: ...
-    def word(self, sequences: dict[str, int], still: float) -> Word: ...
-    def publish(self, sequences: dict[str, int], still: float) -> Word: ...
+    def word(self, sequences: dict[str, int], still: float) -> RankWord: ...
+    def publish(self, sequences: dict[str, int], still: float) -> RankWord: ...
     def compare(self, sequences: dict[str, int], still: float, *, last: bool) -> bool: ...
-    def tell(self, found: Mismatch, words: dict[int, Word]) -> None: ...
+    def tell(self, found: Mismatch, words: dict[int, RankWord]) -> None: ...
 
 
-class Torch:
+class TorchState:
     """One per process. Holds no tensor, module or group, only numbers and text about them."""
 
     def __init__(self, session: Adapts, module: ModuleType) -> None:
@@ -90,7 +90,7 @@ class Torch:
         self.formations = 0
         self.loaders: HandsOut
         """Set by `attach`."""
-        self.issued: dict[str, deque[Issued]] = {}
+        self.issued: dict[str, deque[IssuedCollective]] = {}
         """The last collectives of the script, by the name of their group."""
         self.watch: Watches | None = None
         self.failure_told = False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from keepstep.guard.adapters.torch import recorder
 
 if TYPE_CHECKING:
-    from keepstep.guard.adapters.torch.torch_state import Torch
+    from keepstep.guard.adapters.torch.torch_state import TorchState
 
 TOPIC = "exchanges nothing"
 AT, UNTIL = 80, 5000
@@ -30,7 +30,7 @@ OTHER_WAYS = ("horovod", "bagua", "byteps", "mpi4py", "cupy", "ray.util.collecti
 class Alone:
     """Asked by the guard's thread at every look; takes nanoseconds until that step."""
 
-    def __init__(self, state: Torch) -> None:
+    def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self._over = False
         self._asked = False

@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.guard.adapters.torch import progress_watch
-from keepstep.guard.adapters.torch import transport as backend
 from keepstep.guard.adapters.torch.store import LONGEST_WAIT_S, Store, base_of
-from keepstep.guard.adapters.torch.torch_state import Torch, replace_everywhere
+from keepstep.guard.adapters.torch.torch_state import TorchState, replace_everywhere
 from keepstep.guard.agree.arrivals import rendezvous
+from keepstep.guard.transport import collectives
 from keepstep.signals.contracts import Subject
 
 OPTIONS = ("NCCL_", "TORCH_NCCL_", "GLOO_", "UCC_", "RCCL_")
@@ -25,7 +25,7 @@ OF_THE_HOST = re.compile(r"IFNAME|HCA|FILE|PATH|DEBUG|TOPO|DIR|NET_PLUGIN|HOSTID
 """Options that healthy hosts set differently."""
 
 
-def _own_store(state: Torch, formations: int) -> Any:
+def _own_store(state: TorchState, formations: int) -> Any:
     """A store over a separate connection; None where that is not possible."""
     store = state.c10d._get_default_store()
     if hasattr(store, "clone"):
@@ -39,7 +39,7 @@ def _own_store(state: Torch, formations: int) -> Any:
     return dist.PrefixStore(f"keepstep-{formations}", client)
 
 
-def hook(state: Torch, c10d: ModuleType) -> None:
+def hook(state: TorchState, c10d: ModuleType) -> None:
     """See every world that is formed, and its end."""
     state.c10d = c10d
     init, destroy = c10d.init_process_group, c10d.destroy_process_group
@@ -50,7 +50,7 @@ def hook(state: Torch, c10d: ModuleType) -> None:
 
     @functools.wraps(init)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = backend.asked(args, kwargs)
+        args, kwargs = _with_gloo(args, kwargs)
         with rendezvous(state.session, "torch", *(place(*args, **kwargs) or (None, None, None))):
             result = init(*args, **kwargs)
         timeout = kwargs.get("timeout", args[2] if len(args) > 2 else None)
@@ -99,7 +99,7 @@ def _meeting_place(
     return size or None, index if index >= 0 else None, at or None
 
 
-def find(state: Torch) -> None:
+def find(state: TorchState) -> None:
     """A world may have been formed before the hooks were there, or by a function that is not hooked."""
     if state.closed and state.c10d is not None and state.c10d.is_initialized():
         with state.session.part("torch world"):
@@ -107,7 +107,7 @@ def find(state: Torch) -> None:
             progress_watch.begin(state)
 
 
-def formed(state: Torch) -> None:
+def formed(state: TorchState) -> None:
     """A world was formed: who we are in it, and what all must have in common."""
     session, c10d = state.session, state.c10d
     rank, size, backend = int(c10d.get_rank()), int(c10d.get_world_size()), str(c10d.get_backend())
@@ -125,7 +125,7 @@ def formed(state: Torch) -> None:
     session.compare(Subject.OPTIONS, _options(backend))
 
 
-def _connect(state: Torch) -> bool:
+def _connect(state: TorchState) -> bool:
     if state.store is None:
         state.store = Store()
         state.session.at_close.append(state.store.leave)
@@ -139,7 +139,7 @@ def _connect(state: Torch) -> bool:
     return True
 
 
-def _before_destroy(state: Torch, group: Any) -> None:
+def _before_destroy(state: TorchState, group: Any) -> None:
     default = state.default_group()
     if group is not None and group is not default:
         return
@@ -153,7 +153,7 @@ def _before_destroy(state: Torch, group: Any) -> None:
         state.store.close()
 
 
-def _versions(state: Torch) -> dict[str, str]:
+def _versions(state: TorchState) -> dict[str, str]:
     torch = state.torch
     found = {"torch": str(torch.__version__), "python": platform.python_version()}
     found["CUDA"] = str(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
@@ -169,3 +169,19 @@ def _options(backend: str) -> dict[str, str]:
         if name.startswith(OPTIONS) and not OF_THE_HOST.search(name):
             found[name] = os.environ[name][:100]
     return found
+
+
+# --- gloo in place of NCCL, where the supervisor asks for it (`--remedy all`).
+
+OF_NCCL = ("pg_options", "device_id")
+
+
+def _with_gloo(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of ``init_process_group``, with gloo where they name NCCL or nothing."""
+    if collectives() != "gloo":
+        return args, kwargs
+    given = kwargs.get("backend", args[0] if args else None)
+    if given is not None and "nccl" not in str(given).lower():
+        return args, kwargs
+    kept = {key: value for key, value in kwargs.items() if key not in (*OF_NCCL, "backend")}
+    return ("gloo", *args[1:]), kept

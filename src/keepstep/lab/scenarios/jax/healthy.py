@@ -34,11 +34,7 @@ SCENARIOS = (
         strike_step=50,
         note="Process 1 logs a caught exception's traceback and goes on.",
     ),
-    multi(
-        "jax_healthy_late",
-        fault="late_rank",
-        note="Process 0 starts 6 s late; process 1 retries the coordinator.",
-    ),
+    multi("jax_healthy_late", fault="late_rank", note="Process 0 starts 6 s late; process 1 retries the coordinator."),
     multi(
         "jax_healthy_evaluation",
         fault="long_evaluation",

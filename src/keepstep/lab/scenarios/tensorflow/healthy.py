@@ -18,15 +18,8 @@ SCENARIOS = (
         args=("--early-stop",),
         note="tf_keras fit on two workers, which stops early by its callback.",
     ),
-    mirrored(
-        "tf_healthy_mirrored",
-        note="Keras 3 fit under MirroredStrategy on four virtual devices.",
-    ),
-    ps(
-        "tf_healthy_ps",
-        limit=45,
-        note="A clean parameter server run; worker and ps serve until they are ended.",
-    ),
+    mirrored("tf_healthy_mirrored", note="Keras 3 fit under MirroredStrategy on four virtual devices."),
+    ps("tf_healthy_ps", limit=45, note="A clean parameter server run; worker and ps serve until they are ended."),
     mwms(
         "tf_healthy_records",
         fault="saves_checkpoints",
@@ -45,11 +38,7 @@ SCENARIOS = (
         strike_step=30,
         note="An exception is caught, its traceback logged, and training goes on.",
     ),
-    mwms(
-        "tf_healthy_resume",
-        fault="good_tf_checkpoint",
-        note="Restarts from a checkpoint.",
-    ),
+    mwms("tf_healthy_resume", fault="good_tf_checkpoint", note="Restarts from a checkpoint."),
     mwms(
         "tf_healthy_late",
         fault="late_rank",

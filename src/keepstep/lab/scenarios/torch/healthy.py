@@ -39,11 +39,7 @@ SCENARIOS = (
         args=("--stop-below", "1.9"),
         note="One terminal for all ranks; rank 0 logs a caught exception and goes on; early stopping.",
     ),
-    ddp(
-        "torch_healthy_resume",
-        fault="good_checkpoint",
-        note="Resumes from a checkpoint at step 40 and finishes.",
-    ),
+    ddp("torch_healthy_resume", fault="good_checkpoint", note="Resumes from a checkpoint at step 40 and finishes."),
     fsdp(
         "torch_healthy_sharded",
         fault="good_dcp",

@@ -13,7 +13,7 @@ from keepstep.base.whole_numbers import whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class JobMember:
     """A process's place in its job. ``by``: the variable or argument that said so."""
 
     rank: int
@@ -37,13 +37,13 @@ _JOB_ARGUMENT = lazy_pattern(r"^--?(?:job[_-]name|task[_-]type)(?:=(?P<job>[a-z_
 LARGEST_RANK = 10_000_000
 
 
-def member(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> Member | None:
+def member(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> JobMember | None:
     """The process's rank, if a launcher's variables or its own arguments say so."""
     found = _by_any(environment, arguments)
     return replace(found, job=_job(environment)) if found is not None else None
 
 
-def _by_any(environment: Mapping[str, str], arguments: Sequence[str]) -> Member | None:
+def _by_any(environment: Mapping[str, str], arguments: Sequence[str]) -> JobMember | None:
     return (
         _by_variables(environment, Trust.FRAMEWORK)
         or _by_tf_config(_value(environment, TF_CONFIG.rank))
@@ -65,7 +65,7 @@ def _job(environment: Mapping[str, str]) -> str | None:
     return next((environment[name] for name in _JOBS if environment.get(name)), None)
 
 
-def _by_variables(environment: Mapping[str, str], trust: Trust) -> Member | None:
+def _by_variables(environment: Mapping[str, str], trust: Trust) -> JobMember | None:
     for launcher in LAUNCHERS:
         for name in launcher.rank if launcher.trust is trust else ():
             if (index := _number(environment.get(name))) is not None:
@@ -73,8 +73,8 @@ def _by_variables(environment: Mapping[str, str], trust: Trust) -> Member | None
     return None
 
 
-def _member(environment: Mapping[str, str], launcher: Launcher, rank: int, by: str) -> Member:
-    return Member(
+def _member(environment: Mapping[str, str], launcher: Launcher, rank: int, by: str) -> JobMember:
+    return JobMember(
         rank=rank,
         world=_number(_value(environment, launcher.size)),
         local=_number(_value(environment, launcher.local_rank)),
@@ -87,7 +87,7 @@ def _value(environment: Mapping[str, str], names: Sequence[str]) -> str | None:
     return next((environment[name] for name in names if name in environment), None)
 
 
-def _by_tf_config(text: str | None) -> Member | None:
+def _by_tf_config(text: str | None) -> JobMember | None:
     if not text or len(text) > 4 << 20:
         return None
     try:
@@ -100,10 +100,10 @@ def _by_tf_config(text: str | None) -> Member | None:
     before = ("chief", "master") if role == "worker" else ()
     rank = index + sum(sizes.get(job, 0) for job in before)
     world = sum(sizes.get(job, 0) for job in ("chief", "master", "worker")) or None
-    return Member(rank=rank, world=world, role=role, by=TF_CONFIG.name) if 0 <= rank <= LARGEST_RANK else None
+    return JobMember(rank=rank, world=world, role=role, by=TF_CONFIG.name) if 0 <= rank <= LARGEST_RANK else None
 
 
-def _by_arguments(arguments: Sequence[str]) -> Member | None:
+def _by_arguments(arguments: Sequence[str]) -> JobMember | None:
     rank: int | None = None
     role: str | None = None
     for n, argument in enumerate(arguments[:500]):
@@ -114,7 +114,7 @@ def _by_arguments(arguments: Sequence[str]) -> Member | None:
         job = _JOB_ARGUMENT.match(argument)
         if job:
             role = job["job"] or after or None
-    return Member(rank=rank, role=role, by="arguments") if rank is not None else None
+    return JobMember(rank=rank, role=role, by="arguments") if rank is not None else None
 
 
 def _number(text: str | None) -> int | None:

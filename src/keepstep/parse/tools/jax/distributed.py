@@ -154,8 +154,7 @@ SIGNATURES = (
     signature(r"(?P<name>coordinator_bind_address) should be defined", RankVariableMissing),
     signature(r"expected (?P<name>HOSTNAME) env variable to be defined", RankVariableMissing),
     signature(
-        r"Backend '(?P<what>cuda|gpu|rocm)' (?:failed to initialize|is not in the list of known backends)",
-        CudaMismatch,
+        r"Backend '(?P<what>cuda|gpu|rocm)' (?:failed to initialize|is not in the list of known backends)", CudaMismatch
     ),
     # arrays over processes
     signature(

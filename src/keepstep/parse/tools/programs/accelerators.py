@@ -92,10 +92,7 @@ SIGNATURES = (
         why="its strategy got CPU devices",
     ),
     signature(
-        r"No GPU/TPU found, falling back to CPU",
-        OnCpu,
-        framework="jax",
-        why="JAX found neither a GPU nor a TPU",
+        r"No GPU/TPU found, falling back to CPU", OnCpu, framework="jax", why="JAX found neither a GPU nor a TPU"
     ),
     signature(
         r"An? (?P<kind>(?:NVIDIA |AMD )?GPU) may be present on this machine, but a \S{1,30} jaxlib is not installed\. Falling back to cpu",
@@ -131,12 +128,7 @@ SIGNATURES = (
         present=True,
     ),
     signature(r"Process rank: -?\d+, device: cpu, n_gpu: 0", OnCpu, framework="torch", why="the trainer chose the CPU"),
-    signature(
-        r"GPU available: False, used: False",
-        OnCpu,
-        framework="torch",
-        why="the trainer found no GPU",
-    ),
+    signature(r"GPU available: False, used: False", OnCpu, framework="torch", why="the trainer found no GPU"),
     signature(
         r"\b(?:[Uu]sing|[Tt]raining on|[Rr]unning on) (?:the )?[Dd]evice[:=]? ?['\"]?(?:cpu|CPU)\b",
         OnCpu,

@@ -121,10 +121,7 @@ SIGNATURES = (
     signature(r"(?<!\w)(?:LOCAL_WORLD_SIZE|num_local_procs)[ :=]{1,3}\d", _node),
     # torchrun's agent, on how the rendezvous numbered its workers
     signature(r"^\s*(?:[IWE]\d{4} [^\n]{0,120}\] {1,8})?global_ranks=\[(?P<ranks>\d[\d, ]+)\]", _globals),
-    signature(
-        r"rdzv_configs +: \{[^\n]{0,200}?'rank': (?P<index>\d{1,5})\b",
-        NodeSeen,
-    ),
+    signature(r"rdzv_configs +: \{[^\n]{0,200}?'rank': (?P<index>\d{1,5})\b", NodeSeen),
     signature(
         r"(?:(?P<of_ranks>global_rank_mapping=defaultdict\(<class 'list'>, )|WORLD INFO DICT: )(?P<hosts>\{[^{}\n]{1,60000}\})",
         _mapping,

@@ -26,9 +26,7 @@ SIGNATURES = (
     signature(r"\bMASTER_PORT['\"]? ?[=:] ?['\"]?(?P<port>\d{4,5})\b", EndpointGiven),
     # once for each start
     signature(
-        r"Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
-        LifeBegan,
-        by="torchrun",
+        r"Setting OMP_NUM_THREADS environment variable for each process to be 1 in default", LifeBegan, by="torchrun"
     ),
     signature(r"Starting JAX distributed service on ", LifeBegan, by="JAX"),
     signature(r"Attempting to start training worker group of size \d", LifeBegan, by="Ray Train"),

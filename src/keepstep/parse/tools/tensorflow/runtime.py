@@ -170,13 +170,9 @@ SIGNATURES = (
         r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
         TaskNamed,
     ),
+    signature(r"Task (?P<rank>\d+) was not defined in job ['\"]?(?P<role>worker|tpu_worker)\b", TaskNamed),
     signature(
-        r"Task (?P<rank>\d+) was not defined in job ['\"]?(?P<role>worker|tpu_worker)\b",
-        TaskNamed,
-    ),
-    signature(
-        r"(?:from remote target|[Ff]rom) /job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
-        TaskNamed,
+        r"(?:from remote target|[Ff]rom) /job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):", TaskNamed
     ),
     # the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
     signature(

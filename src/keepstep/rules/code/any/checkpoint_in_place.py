@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall, Value
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 _RENAMES = ("os.replace", "os.rename", "shutil.move", "shutil.copy", "shutil.copyfile")
 
@@ -23,7 +23,7 @@ def _is_the_same(path: Value) -> bool:
     return plain and (path.text.isupper() or path.text.startswith("self."))
 
 
-def _pickles(known: Program, opened: Call) -> bool:
+def _pickles(known: ProjectFacts, opened: Call) -> bool:
     mode = opened.fact.argument("mode", 1)
     return (
         mode is not None
@@ -32,7 +32,7 @@ def _pickles(known: Program, opened: Call) -> bool:
     )
 
 
-def _renames(known: Program, place: Call) -> bool:
+def _renames(known: ProjectFacts, place: Call) -> bool:
     inside = known.inside(place.fact.function)
     return any(each.fact.name in _RENAMES or each.fact.method in ("rename", "replace") for each in inside)
 

@@ -11,7 +11,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code._steps import is_tried_again
 
 _COLLECTIVES = frozenset(
@@ -32,7 +32,7 @@ _COLLECTIVES = frozenset(
 _RETRY = re.compile(r"(?i)retr|attempt|tries")
 
 
-def _is_retried(known: Program, call: Call) -> bool:
+def _is_retried(known: ProjectFacts, call: Call) -> bool:
     """In a ``try`` that a loop repeats, or in a function named after retries or decorated by them."""
     function = known.functions.get(call.fact.function)
     if function is not None and any(_RETRY.search(each.rpartition(".")[2]) for each in function.fact.decorators):
@@ -44,7 +44,7 @@ def _is_retried(known: Program, call: Call) -> bool:
     return is_tried_again(call) or bool(is_inside and named)
 
 
-def _issuing(known: Program) -> Iterator[Call]:
+def _issuing(known: ProjectFacts) -> Iterator[Call]:
     """The collectives, and the calls of functions of the program that issue one."""
     issued = list(known.named(_COLLECTIVES.__contains__))
     yield from issued
@@ -52,7 +52,7 @@ def _issuing(known: Program) -> Iterator[Call]:
         yield from (each for each in known.callers(function) if each.fact.name not in _COLLECTIVES)
 
 
-def _is_repeated(known: Program, call: Call) -> bool:
+def _is_repeated(known: ProjectFacts, call: Call) -> bool:
     """Whether a handler calls what was tried."""
     handlers = blocks(call, "except")
     if not handlers:

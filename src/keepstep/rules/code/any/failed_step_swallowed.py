@@ -11,7 +11,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeCall, CodeHandler
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code._steps import is_tried_again
 from keepstep.rules.code.torch._torch import DDP, FSDP
 
@@ -32,7 +32,7 @@ _STEPS = frozenset(
 """Calls that exchange data with all ranks."""
 
 
-def _is_a_step(known: Program, call: Call, hops: int = 0) -> bool:
+def _is_a_step(known: ProjectFacts, call: Call, hops: int = 0) -> bool:
     if call.fact.name in _STEPS:
         return True
     if call.fact.target and hops:
@@ -44,7 +44,7 @@ def _is_a_step(known: Program, call: Call, hops: int = 0) -> bool:
     return DDP in source or FSDP in source or (steps and bool(known.among(call, DDP, FSDP)))
 
 
-def _ends(known: Program, handler: Evidence[CodeHandler]) -> bool:
+def _ends(known: ProjectFacts, handler: Evidence[CodeHandler]) -> bool:
     """Whether the handler ends the process, or tells the others."""
     inside = [
         each
@@ -57,7 +57,7 @@ def _ends(known: Program, handler: Evidence[CodeHandler]) -> bool:
     )
 
 
-def _suppressed(known: Program) -> Iterator[tuple[Call, Call]]:
+def _suppressed(known: ProjectFacts) -> Iterator[tuple[Call, Call]]:
     """The steps in ``with contextlib.suppress(...)``, one of each block, with the place of the block."""
     told = set()
     for each in known.calls_near("suppress"):
@@ -80,15 +80,7 @@ def _found(place: Evidence[CodeHandler] | Call, step: Call) -> Found:
     )
 
 
-@rule(
-    id="COD010",
-    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
-    needs=(
-        CodeCall,
-        CodeHandler,
-    ),
-    confidence=Confidence.SUPPORTED,
-)
+@rule(id="COD010", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall, CodeHandler), confidence=Confidence.SUPPORTED)
 def failed_step_swallowed(seen: EvidenceSet) -> Iterator[Found]:
     """An `except` around the training step lets a rank go on alone after its step failed.
 

@@ -12,7 +12,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 _HOST = ("psutil.", "resource.getrusage")
 _WORDS = ("psutil", "getrusage")
@@ -32,7 +32,7 @@ def _is_of_both(text: str) -> bool:
     return bool(_OF_DEVICE.search(text))
 
 
-def _is_returned(known: Program, call: Call) -> bool:
+def _is_returned(known: ProjectFacts, call: Call) -> bool:
     """Whether a function returns what the call measured."""
     function = known.functions.get(call.fact.function)
     return function is not None and any(made.startswith(call.fact.name) for made in function.fact.returns)
@@ -50,10 +50,7 @@ def _found(place: Evidence[Any]) -> Found:
 @rule(
     id="COD005",
     cause=Cause.RESOURCE_GPU_OOM,
-    needs=(
-        CodeCall,
-        CodeAssigned,
-    ),
+    needs=(CodeCall, CodeAssigned),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )

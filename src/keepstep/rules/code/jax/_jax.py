@@ -7,7 +7,7 @@ import ast
 from typing import Any
 
 from keepstep.model.evidence import Evidence
-from keepstep.rules.code._asking import Program
+from keepstep.rules.code._asking import ProjectFacts
 
 INIT = "jax.distributed.initialize"
 COMPILERS = ("jax.jit", "jax.pmap", "jax.experimental.pjit.pjit")
@@ -31,7 +31,7 @@ DEVICE_USES = frozenset(
 """Calls that start the backend."""
 
 
-def is_compiled_by(known: Program, place: Evidence[Any], compiler: str) -> bool:
+def is_compiled_by(known: ProjectFacts, place: Evidence[Any], compiler: str) -> bool:
     """Whether the program that a line belongs to uses this compiler, as a call or as a decorator."""
     related = known.related(place)
     return bool(known.among(place, compiler)) or any(
@@ -39,12 +39,12 @@ def is_compiled_by(known: Program, place: Evidence[Any], compiler: str) -> bool:
     )
 
 
-def has_several_processes(known: Program, place: Evidence[Any]) -> bool:
+def has_several_processes(known: ProjectFacts, place: Evidence[Any]) -> bool:
     """Whether the program that a line belongs to is one of several processes."""
     return bool(known.among(place, INIT, *MANY))
 
 
-def lines_that_decide(known: Program, place: Evidence[Any]) -> set[tuple[str, int]]:
+def lines_that_decide(known: ProjectFacts, place: Evidence[Any]) -> set[tuple[str, int]]:
     """Where the program that a line belongs to branches by process."""
     related = known.related(place)
     return {

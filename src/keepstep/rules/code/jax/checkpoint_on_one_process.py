@@ -16,13 +16,7 @@ _SOME = "orbax.checkpoint.options.MultiprocessingOptions"
 
 
 @rule(
-    id="COD308",
-    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
-    needs=(
-        CodeDiverges,
-        CodeCall,
-    ),
-    confidence=Confidence.SUPPORTED,
+    id="COD308", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall), confidence=Confidence.SUPPORTED
 )
 def checkpoint_on_one_process(seen: EvidenceSet) -> Iterator[Found]:
     """A checkpoint that all processes must save or restore is left to some of them.

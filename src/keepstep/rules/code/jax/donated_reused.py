@@ -12,7 +12,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall, CodeFunction
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.jax._jax import COMPILERS, constants
 
 _DONATED = re.compile(r"donate_arg(?:num|name)s\s*=\s*(\([^()]*\)|\[[^\[\]]*\]|\d+|'[^']*'|\"[^\"]*\")\s*[,)]")
@@ -23,7 +23,7 @@ _NO_UPDATE = re.compile(r"eval|encod|predict|infer|valid|score", re.I)
 """Names of functions that return no new state."""
 
 
-def _reused(known: Program) -> Iterator[tuple[Call, Call, str]]:
+def _reused(known: ProjectFacts) -> Iterator[tuple[Call, Call, str]]:
     """Where donated variables are read again: the place, the call that donated them, and their names."""
     found: dict[tuple[str, int], tuple[Call, Call, str]] = {}
     for call, slots in _donating(known):
@@ -35,7 +35,7 @@ def _reused(known: Program) -> Iterator[tuple[Call, Call, str]]:
     yield from found.values()
 
 
-def _donating(known: Program) -> list[tuple[Call, tuple[int | str, ...]]]:
+def _donating(known: ProjectFacts) -> list[tuple[Call, tuple[int | str, ...]]]:
     """All calls that donate arguments, with the positions and names of these."""
     found = [pair for jitted in known.calls(*COMPILERS) for pair in _calls_of_variable(known, jitted)]
     donors = {}
@@ -69,7 +69,7 @@ def _both(slots: list[int | str], parameters: tuple[str, ...]) -> tuple[int | st
     return tuple(found)
 
 
-def _calls_of_variable(known: Program, jitted: Call) -> Iterator[tuple[Call, tuple[int | str, ...]]]:
+def _calls_of_variable(known: ProjectFacts, jitted: Call) -> Iterator[tuple[Call, tuple[int | str, ...]]]:
     """The calls of what ``jax.jit(f, donate_argnums=...)`` was assigned to."""
     fact, variable = jitted.fact, jitted.fact.assigned
     values = [each.value.text for each in fact.arguments if each.name.startswith("donate_arg")]
@@ -85,7 +85,9 @@ def _calls_of_variable(known: Program, jitted: Call) -> Iterator[tuple[Call, tup
             yield call, both
 
 
-def _that_pass_on(known: Program, calls: list[tuple[Call, tuple[int | str, ...]]]) -> dict[str, tuple[int | str, ...]]:
+def _that_pass_on(
+    known: ProjectFacts, calls: list[tuple[Call, tuple[int | str, ...]]]
+) -> dict[str, tuple[int | str, ...]]:
     """The functions that donate an argument of their own, in any case."""
     found: dict[str, tuple[int | str, ...]] = {}
     for call, slots in calls:
@@ -102,7 +104,7 @@ def _that_pass_on(known: Program, calls: list[tuple[Call, tuple[int | str, ...]]
     return found
 
 
-def _is_assigned_before(known: Program, call: Call, name: str) -> bool:
+def _is_assigned_before(known: ProjectFacts, call: Call, name: str) -> bool:
     word = re.compile(rf"\b{re.escape(name)}\b")
     line = call.origin.line or 0
     earlier = [each for each in known.inside(call.fact.function) if (each.origin.line or 0) < line]
@@ -127,10 +129,7 @@ def _given(call: Call, slots: tuple[int | str, ...]) -> list[str]:
 @rule(
     id="COD307",
     cause=Cause.USER_CODE_EXCEPTION,
-    needs=(
-        CodeCall,
-        CodeFunction,
-    ),
+    needs=(CodeCall, CodeFunction),
     confidence=Confidence.SUPPORTED,
     preview=True,
 )

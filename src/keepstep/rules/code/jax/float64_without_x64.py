@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import COMPILERS
 
 _DOUBLE = ("jax.numpy.float64", "numpy.float64")
@@ -19,7 +19,7 @@ _ASKS = ("finfo", "iinfo", "dtype", "issubdtype", "result_type", "promote_types"
 """Calls that only ask about a type."""
 
 
-def _doubles(known: Program) -> Iterator[Call]:
+def _doubles(known: ProjectFacts) -> Iterator[Call]:
     enabled: set[str] = {
         each.origin.source for each in known.calls_writing("x64", "X64") if "enable_x64" in each.fact.text.lower()
     }

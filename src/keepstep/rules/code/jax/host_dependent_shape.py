@@ -13,7 +13,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall, CodeFile
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import PARTS
 
 _LAST = lazy_pattern(r"(?:==|>=)\s*\(?\s*[\w.]+(?:\(\))?\s*-\s*1\b", most=500)
@@ -46,7 +46,7 @@ def _is_by_process(fact: CodeAssigned) -> bool:
     return bool(is_last and fact.target.isidentifier() and _COUNTS.search(text))
 
 
-def _makes_global(known: Program, place: Evidence[Any]) -> bool:
+def _makes_global(known: ProjectFacts, place: Evidence[Any]) -> bool:
     """Whether arrays of the same shape are expected of all processes."""
     return bool(known.among(place, *PARTS, "jax.experimental.multihost_utils.process_allgather"))
 
@@ -59,10 +59,7 @@ def _text(place: Evidence[CodeAssigned] | Call) -> str:
 @rule(
     id="COD304",
     cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
-    needs=(
-        CodeAssigned,
-        CodeCall,
-    ),
+    needs=(CodeAssigned, CodeCall),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )

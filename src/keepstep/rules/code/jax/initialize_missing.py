@@ -10,14 +10,14 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import INIT, lines_that_decide
 
 _UTILS = "jax.experimental.multihost_utils."
 _TELLS = ("print", "info", "debug", "warning", "log", "error", "set_task_status")
 
 
-def _lonely(known: Program) -> Iterator[Call]:
+def _lonely(known: ProjectFacts) -> Iterator[Call]:
     """In each script: the first call that needs to know the other processes, if nobody introduces them."""
     for path, file in known.files.items():
         calls = sorted(known.in_path(path), key=lambda each: each.fact.order)
@@ -29,7 +29,7 @@ def _lonely(known: Program) -> Iterator[Call]:
             yield first
 
 
-def _divides(known: Program, call: Call, calls: list[Call]) -> bool:
+def _divides(known: ProjectFacts, call: Call, calls: list[Call]) -> bool:
     """Whether more than a branch or a line of output depends on the processes that there are."""
     if call.fact.name not in ("jax.process_index", "jax.process_count"):
         return call.fact.name.startswith(_UTILS)

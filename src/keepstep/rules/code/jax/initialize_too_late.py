@@ -8,10 +8,10 @@ from functools import cache
 
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import Block, CodeCall
+from keepstep.model.facts.code import CodeBlock, CodeCall
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.jax._jax import DEVICE_USES, INIT
 
 _DEEPEST = 3
@@ -19,7 +19,7 @@ _FARTHEST = 2
 """Callers of the function that initialises: what is farther away may do so under conditions of its own."""
 
 
-def _early(known: Program) -> Iterator[tuple[Call, Call]]:
+def _early(known: ProjectFacts) -> Iterator[tuple[Call, Call]]:
     """Uses of a device that come before ``initialize``, each once, with the call that comes too late."""
     starts = {each.fact.function for each in known.calls(INIT)}
     for _ in range(_FARTHEST):
@@ -44,7 +44,7 @@ def _is_alone(init: Call) -> bool:
     return number is not None and number.literal == "1"
 
 
-def _in_function(known: Program, init: Call, inits: list[Call]) -> Iterator[Call]:
+def _in_function(known: ProjectFacts, init: Call, inits: list[Call]) -> Iterator[Call]:
     """The uses above it in the same function, unless something initialises above them."""
     for use in known.inside(init.fact.function):
         if use.fact.order >= init.fact.order or any(each.fact.order <= use.fact.order for each in inits):
@@ -55,7 +55,9 @@ def _in_function(known: Program, init: Call, inits: list[Call]) -> Iterator[Call
             yield use
 
 
-def _at_import(known: Program, init: Call, starts: set[str], at_once: Callable[[str], list[Call]]) -> Iterator[Call]:
+def _at_import(
+    known: ProjectFacts, init: Call, starts: set[str], at_once: Callable[[str], list[Call]]
+) -> Iterator[Call]:
     """The uses that run before it because the file, or one that it imports, is imported."""
     path = init.origin.source
     is_inside = not init.fact.function.endswith(".<module>")
@@ -66,13 +68,13 @@ def _at_import(known: Program, init: Call, starts: set[str], at_once: Callable[[
         yield from at_once(f"{known.files[other].module}.<module>")
 
 
-def _unconditional(known: Program, function: str) -> Iterator[Call]:
+def _unconditional(known: ProjectFacts, function: str) -> Iterator[Call]:
     for use in known.inside(function):
         if not _conditions(use) and _uses_device(known, use, _DEEPEST):
             yield use
 
 
-def _uses_device(known: Program, call: Call, depth: int) -> bool:
+def _uses_device(known: ProjectFacts, call: Call, depth: int) -> bool:
     """Whether a call, or a function of the program that it calls, starts the backend in any case."""
     if call.fact.name in DEVICE_USES:
         return True
@@ -84,7 +86,7 @@ def _uses_device(known: Program, call: Call, depth: int) -> bool:
     return any(not _conditions(each) and _uses_device(known, each, depth - 1) for each in inner)
 
 
-def _conditions(call: Call) -> list[Block]:
+def _conditions(call: Call) -> list[CodeBlock]:
     return blocks(call, "if", "else", "except")
 
 
@@ -93,12 +95,7 @@ def _where(use: Call, init: Call) -> str:
     return f"line {init.origin.line}" if same else f"{init.origin.source}:{init.origin.line}"
 
 
-@rule(
-    id="COD301",
-    cause=Cause.CONFIG_TRAINS_ALONE,
-    needs=(CodeCall,),
-    confidence=Confidence.SUPPORTED,
-)
+@rule(id="COD301", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
 def initialize_too_late(seen: EvidenceSet) -> Iterator[Found]:
     """A device is used before `jax.distributed.initialize`.
 

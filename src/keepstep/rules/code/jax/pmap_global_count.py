@@ -11,7 +11,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import has_several_processes, is_compiled_by
 
 _LEADING = (
@@ -25,7 +25,7 @@ _LEADING = (
 """Where a number becomes the first axis."""
 
 
-def _leading(known: Program) -> Iterator[Call]:
+def _leading(known: ProjectFacts) -> Iterator[Call]:
     for each in (*known.calls("jax.device_count"), *known.calls("jax.devices")):
         if each.fact.name == "jax.devices" and not _counted(known, each):
             continue
@@ -38,7 +38,7 @@ def _leading(known: Program) -> Iterator[Call]:
             yield each
 
 
-def _counted(known: Program, devices: Call) -> list[str]:
+def _counted(known: ProjectFacts, devices: Call) -> list[str]:
     """How the number of devices is written: ``len(jax.devices())``, and the variable that holds it."""
     text = f"len({devices.fact.text})"
     held = [
@@ -49,7 +49,7 @@ def _counted(known: Program, devices: Call) -> list[str]:
     return [text, *held] if held else []
 
 
-def _is_axis(known: Program, count: Call, name: str) -> bool:
+def _is_axis(known: ProjectFacts, count: Call, name: str) -> bool:
     """Whether a number of that name becomes the first axis, in its file or in a function that it is given to."""
     texts = [(each, name) for each in known.in_file(count)]
     for each in known.in_file(count):
@@ -65,19 +65,14 @@ def _is_axis(known: Program, count: Call, name: str) -> bool:
     )
 
 
-def _lambdas(known: Program, function: str) -> list[Call]:
+def _lambdas(known: ProjectFacts, function: str) -> list[Call]:
     """The calls in the lambdas of a function."""
     here = known.functions_in[known.functions[function].origin.source]
     names = [each.fact.name for each in here if each.fact.name.startswith(f"{function}.<lambda")]
     return [each for name in names for each in known.inside(name)]
 
 
-@rule(
-    id="COD305",
-    cause=Cause.DATA_SHAPE_MISMATCH,
-    needs=(CodeCall,),
-    confidence=Confidence.SUPPORTED,
-)
+@rule(id="COD305", cause=Cause.DATA_SHAPE_MISMATCH, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
 def pmap_global_count(seen: EvidenceSet) -> Iterator[Found]:
     """The leading axis of what `pmap` is given has `jax.device_count()` elements.
 

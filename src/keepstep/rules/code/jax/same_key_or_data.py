@@ -10,14 +10,14 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall, Value
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import PARTS, lines_that_decide
 
 _SEEDS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.seed")
 _KEYS = ("jax.random.PRNGKey", "jax.random.key")
 
 
-def _equal(known: Program) -> Iterator[tuple[Call, Call]]:
+def _equal(known: ProjectFacts) -> Iterator[tuple[Call, Call]]:
     """The seeds that are the same on all processes, and the calls that put together what was drawn with them."""
     found: dict[tuple[str, int | None], tuple[Call, Call]] = {}
     for use in known.calls(*PARTS):
@@ -29,7 +29,7 @@ def _equal(known: Program) -> Iterator[tuple[Call, Call]]:
     yield from found.values()
 
 
-def _seeds_of(known: Program, use: Call, data: Value) -> list[Call]:
+def _seeds_of(known: ProjectFacts, use: Call, data: Value) -> list[Call]:
     """The seed that the data were drawn with, as far as this can be told."""
     if data.made.startswith("jax.random."):
         return _of(known, use.fact.function, _KEYS)
@@ -39,7 +39,7 @@ def _seeds_of(known: Program, use: Call, data: Value) -> list[Call]:
     return _of(known, use.fact.function, _SEEDS)
 
 
-def _of(known: Program, function: str, names: tuple[str, ...]) -> list[Call]:
+def _of(known: ProjectFacts, function: str, names: tuple[str, ...]) -> list[Call]:
     return [
         each
         for each in known.inside(function)
@@ -47,7 +47,7 @@ def _of(known: Program, function: str, names: tuple[str, ...]) -> list[Call]:
     ]
 
 
-def _tells_processes_apart(known: Program, use: Call) -> bool:
+def _tells_processes_apart(known: ProjectFacts, use: Call) -> bool:
     """Whether the program uses the index of the process for anything but conditions."""
     related, decided = known.related(use), lines_that_decide(known, use)
     return any(

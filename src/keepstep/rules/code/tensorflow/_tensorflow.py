@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
-from keepstep.model.facts.code import Block, CodeAssigned, CodeCall, Value
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.model.facts.code import CodeAssigned, CodeBlock, CodeCall, Value
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 MULTI = ("tensorflow.distribute.MultiWorkerMirroredStrategy",)
 TPU = ("tensorflow.distribute.TPUStrategy", "tensorflow.distribute.TPUStrategyV2")
@@ -48,7 +48,7 @@ class Distributed:
     """The TensorFlow side of a project, worked out once."""
 
     def __init__(self, seen: EvidenceSet) -> None:
-        self.known: Program = program(seen)
+        self.known: ProjectFacts = program(seen)
 
     @cached_property
     def runs(self) -> list[Call]:
@@ -240,7 +240,7 @@ def is_strategy(value: Value) -> bool:
     return bool(_STRATEGY_MADE.match(value.made) or _STRATEGY_TEXT.search(value.text))
 
 
-def is_scope(block: Block) -> bool:
+def is_scope(block: CodeBlock) -> bool:
     """Whether a ``with`` enters the scope of a strategy."""
     if block.kind != "with":
         return False
@@ -284,7 +284,7 @@ def is_seen_from(maker: str, user: str, variable: str) -> bool:
     return user == maker or user.startswith(maker + ".")
 
 
-def texts_in(known: Program, function: str) -> Iterator[str]:
+def texts_in(known: ProjectFacts, function: str) -> Iterator[str]:
     """All that is written in a function, call by call and assignment by assignment."""
     for call in known.inside(function):
         yield call.fact.text
@@ -363,7 +363,7 @@ def _is_of(tf: Distributed, fit: Call, strategies: tuple[str, ...]) -> bool:
     return all(each.fact.name in strategies for each in others)
 
 
-def _scopes_of(tf: Distributed, made: Call, hops: int = 2) -> Iterator[Block]:
+def _scopes_of(tf: Distributed, made: Call, hops: int = 2) -> Iterator[CodeBlock]:
     """The scopes around a call, in its function, in what it calls, and in the callers."""
     yield from (block for block in made.fact.within if is_scope(block))
     for inner in tf.known.inside(made.fact.target) if made.fact.target else ():

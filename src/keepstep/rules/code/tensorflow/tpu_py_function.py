@@ -13,12 +13,7 @@ from keepstep.model.rule import rule
 from keepstep.rules.code._asking import short
 from keepstep.rules.code.tensorflow._tensorflow import distributed, is_for_tpu
 
-_PYTHON = (
-    "tensorflow.py_function",
-    "tensorflow.numpy_function",
-    "tensorflow.py_func",
-    "tensorflow.compat.v1.py_func",
-)
+_PYTHON = ("tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.py_func", "tensorflow.compat.v1.py_func")
 
 
 @rule(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import re
 
-from keepstep.rules.code._asking import Call, Program
+from keepstep.rules.code._asking import Call, ProjectFacts
 
 _NAME = re.compile(r"(?<![\w.\"'])(?:self\.)?[A-Za-z_]\w*(?![\w(.\"'=])")
 BACKWARD = ("backward", "manual_backward")
@@ -21,7 +21,7 @@ def losses_of(backward: Call) -> set[str]:
     return set(_NAME.findall(on)) or {on}
 
 
-def backwards(known: Program, function: str) -> list[Call]:
+def backwards(known: ProjectFacts, function: str) -> list[Call]:
     """The backward passes of a function."""
     return known.named_inside(function, lambda name: name.rpartition(".")[2] in BACKWARD)
 

@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, is_on_some_ranks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code.torch._torch import INIT, runs_several_processes
 
 _WRITING = ("'w'", "'wb'", "'x'", "'xb'", "'w+'")
@@ -27,7 +27,7 @@ def _writes(call: Call) -> bool:
     return call.fact.name == "torch.save" or (mode is not None and mode.literal in _WRITING)
 
 
-def _is_by_rank(known: Program, place: Call, hops: int) -> bool:
+def _is_by_rank(known: ProjectFacts, place: Call, hops: int) -> bool:
     """Whether a condition of the rank decides, here or in a caller; unknown callers may well ask one."""
     if is_on_some_ranks(place) or hops == 0:
         return True

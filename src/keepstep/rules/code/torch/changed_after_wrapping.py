@@ -11,11 +11,11 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import DDP
 
 
-def _freezes(known: Program, call: Call) -> bool:
+def _freezes(known: ProjectFacts, call: Call) -> bool:
     """Whether it calls a method of the model that sets ``requires_grad``."""
     if not call.fact.name.startswith(f"{DDP}.module."):
         return False
@@ -37,7 +37,7 @@ def _is_replaced(assigned: Evidence[CodeAssigned]) -> bool:
     return "." in assigned.fact.target and bool(_PARTS.search(assigned.fact.value.made))
 
 
-def _is_frozen(known: Program, assigned: Evidence[CodeAssigned]) -> bool:
+def _is_frozen(known: ProjectFacts, assigned: Evidence[CodeAssigned]) -> bool:
     """Whether ``requires_grad`` of its parameters is changed, and not for a while only."""
     on = assigned.fact.on
     if on is None or not assigned.fact.target.endswith(".requires_grad") or not on.made.startswith(f"{DDP}."):
@@ -45,7 +45,7 @@ def _is_frozen(known: Program, assigned: Evidence[CodeAssigned]) -> bool:
     return not _is_toggled(known, assigned)
 
 
-def _is_toggled(known: Program, place: Evidence[CodeAssigned] | Call) -> bool:
+def _is_toggled(known: ProjectFacts, place: Evidence[CodeAssigned] | Call) -> bool:
     """Whether the same function switches gradients both off and on, as adversarial training does."""
     literals = {
         each.fact.value.literal
@@ -57,7 +57,7 @@ def _is_toggled(known: Program, place: Evidence[CodeAssigned] | Call) -> bool:
     return {"True", "False"} <= literals
 
 
-def _is_renamed(known: Program, assigned: Evidence[CodeAssigned]) -> bool:
+def _is_renamed(known: ProjectFacts, assigned: Evidence[CodeAssigned]) -> bool:
     """Whether a layer is put into the module that DDP wrapped above under another name."""
     owner = assigned.fact.target.rpartition(".")[0]
     if not owner or not _PARTS.search(assigned.fact.value.made) or assigned.fact.operator:
@@ -76,11 +76,11 @@ def _converts(call: Call) -> bool:
     return call.fact.method == "convert_sync_batchnorm" and any(each.value.made == DDP for each in call.fact.arguments)
 
 
-def _moves(known: Program, call: Call) -> bool:
+def _moves(known: ProjectFacts, call: Call) -> bool:
     return call.fact.name in (f"{DDP}.to", f"{DDP}.cuda") and not _was_moved(known, call)
 
 
-def _was_moved(known: Program, moved: Call) -> bool:
+def _was_moved(known: ProjectFacts, moved: Call) -> bool:
     """Whether the model was on its device before it was wrapped, or what this changes is no device."""
     if not moved.fact.arguments and moved.fact.method == "to":
         return True
@@ -108,10 +108,7 @@ def _found(place: Evidence[CodeAssigned] | Call, what: str) -> Found:
 @rule(
     id="COD111",
     cause=Cause.SYNC_REPLICA_DESYNC,
-    needs=(
-        CodeCall,
-        CodeAssigned,
-    ),
+    needs=(CodeCall, CodeAssigned),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )

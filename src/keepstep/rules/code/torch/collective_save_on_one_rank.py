@@ -11,7 +11,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeCall, CodeDiverges
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, diverging, is_on_some_ranks, program, reached_by, short
+from keepstep.rules.code._asking import Call, ProjectFacts, diverging, is_on_some_ranks, program, reached_by, short
 
 _SHARDS = ("fsdp", "deepspeed")
 
@@ -20,7 +20,7 @@ _STATES = "torch.distributed.checkpoint.state_dict."
 _SHARDING = lazy_pattern(r"(?i)fully_?shard|fsdp|parallelize", most=200)
 
 
-def _is_sharded_later(known: Program, place: Evidence[CodeDiverges]) -> bool:
+def _is_sharded_later(known: ProjectFacts, place: Evidence[CodeDiverges]) -> bool:
     """Whether the model is still whole there: then its state is no collective."""
     return any(
         _SHARDING.search(each.fact.name) and (each.origin.line or 0) > (place.origin.line or 0)

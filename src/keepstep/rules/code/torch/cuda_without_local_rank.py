@@ -10,13 +10,13 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import DDP, binds_a_device, wraps_with_ddp
 
 _FIRST = ("torch.device[cuda]", "torch.device[cuda:0]")
 
 
-def _goes_to_the_first(known: Program, call: Call) -> bool:
+def _goes_to_the_first(known: ProjectFacts, call: Call) -> bool:
     where = call.fact.argument("device", 0)
     if where is None:
         return call.fact.method == "cuda"
@@ -26,7 +26,7 @@ def _goes_to_the_first(known: Program, call: Call) -> bool:
     return where.literal in ("'cuda'", "'cuda:0'", "0") or where.made in _FIRST
 
 
-def _is_wrapped(known: Program, moved: Call) -> bool:
+def _is_wrapped(known: ProjectFacts, moved: Call) -> bool:
     """Whether DDP wraps what was moved, in the same function."""
     for wrap in known.inside(moved.fact.function):
         model = wrap.fact.argument("module", 0) if wrap.fact.name == DDP else None

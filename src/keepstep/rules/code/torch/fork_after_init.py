@@ -11,7 +11,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import INIT, LOADER, backend_of
 
 _STARTS = (
@@ -35,14 +35,14 @@ def _is_on_gpu(call: Call) -> bool:
     )
 
 
-def _uses_gpu(known: Program, function: str) -> bool:
+def _uses_gpu(known: ProjectFacts, function: str) -> bool:
     """Whether a function moves something to a GPU."""
     return any(
         _is_on_gpu(each) or (each.fact.method == "to" and "device" in each.fact.text) for each in known.inside(function)
     )
 
 
-def _forks(known: Program, start: Call) -> bool:
+def _forks(known: ProjectFacts, start: Call) -> bool:
     """Whether the process is forked: by default, or because the program says so."""
     if start.fact.argument("mp_context") is not None:
         return False
@@ -60,7 +60,7 @@ def _forks(known: Program, start: Call) -> bool:
     return not known.methods_among(start, "get_context")
 
 
-def _works_on_gpu(known: Program, start: Call) -> bool:
+def _works_on_gpu(known: ProjectFacts, start: Call) -> bool:
     """Whether the new process is given something on a GPU, or a function that uses one."""
     given = [each.value for each in start.fact.arguments]
     if any(value.target and _uses_gpu(known, value.target) for value in given):

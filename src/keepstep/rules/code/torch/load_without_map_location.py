@@ -10,13 +10,13 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, is_on_some_ranks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code.torch._torch import INIT, runs_several_processes, uses_cuda
 
 _WORDS = ("checkpoint", "ckpt", "snapshot", "resume", "weights", "pretrained", "state_dict", "teacher", "model")
 
 
-def _is_a_checkpoint(known: Program, load: Call) -> bool:
+def _is_a_checkpoint(known: ProjectFacts, load: Call) -> bool:
     """Whether it holds a model, by its name or by what is done with it: data was mostly on the CPU."""
     path = load.fact.argument("f", 0)
     words = f"{path.text if path else ''} {load.fact.assigned}".lower()
@@ -28,7 +28,7 @@ def _is_a_checkpoint(known: Program, load: Call) -> bool:
     return is_used or any(word in words for word in _WORDS)
 
 
-def _is_of_another_program(known: Program, load: Call) -> bool:
+def _is_of_another_program(known: ProjectFacts, load: Call) -> bool:
     """Whether it stands in the ``main`` of a script that forms no group, though one that does imports from it."""
     is_main = load.fact.function.rpartition(".")[2] == "main"
     return is_main and load.origin.source not in known.files_that_lead_to(INIT)

@@ -11,7 +11,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._losses import BACKWARD, added_to, backwards, holds_graph, losses_of
 from keepstep.rules.code.torch._torch import is_without_gradients
 
@@ -21,7 +21,7 @@ _LOSSES = frozenset(
 )
 
 
-def _is_called_without_gradients(known: Program, place: CodeAssigned | CodeCall) -> bool:
+def _is_called_without_gradients(known: ProjectFacts, place: CodeAssigned | CodeCall) -> bool:
     """Whether the function, or one that calls it, switches gradients off; unknown callers may."""
     function = known.functions.get(place.function)
     words = [*(each.text for each in place.within), *(function.fact.decorators if function else ())]
@@ -35,7 +35,7 @@ def _is_called_without_gradients(known: Program, place: CodeAssigned | CodeCall)
     )
 
 
-def _sums(known: Program) -> Iterator[tuple[Evidence[CodeAssigned], str]]:
+def _sums(known: ProjectFacts) -> Iterator[tuple[Evidence[CodeAssigned], str]]:
     """What is added to variables: by ``+=``, or, where gradients are taken, by ``total = total + x``."""
     for each in known.assigned_with("Add"):
         yield each, each.fact.value.text
@@ -46,7 +46,7 @@ def _sums(known: Program) -> Iterator[tuple[Evidence[CodeAssigned], str]]:
                 yield each, text
 
 
-def _is_kept(known: Program, place: CodeAssigned | CodeCall, text: str, kept: str, made: str) -> str:
+def _is_kept(known: ProjectFacts, place: CodeAssigned | CodeCall, text: str, kept: str, made: str) -> str:
     """The loss that is kept with its graph there, if what keeps it is not itself a step's loss; empty: none."""
     loops = [each.line for each in place.within if each.kind in ("for", "while")]
     if not loops:
@@ -63,13 +63,13 @@ def _is_kept(known: Program, place: CodeAssigned | CodeCall, text: str, kept: st
     return holds_graph(text, {loss for each in here for loss in losses_of(each)})
 
 
-def _is_put_together(known: Program, place: CodeAssigned | CodeCall, kept: str) -> bool:
+def _is_put_together(known: ProjectFacts, place: CodeAssigned | CodeCall, kept: str) -> bool:
     """Whether one loss is made of what was collected: then it is not kept for longer than a step."""
     joined = re.compile(rf"(?:stack|cat|concat|sum|mean)\(\s*{re.escape(kept)}\b")
     return any(joined.search(each.fact.text) for each in known.inside(place.function))
 
 
-def _reset(known: Program, place: CodeAssigned | CodeCall, loop: int) -> set[str]:
+def _reset(known: ProjectFacts, place: CodeAssigned | CodeCall, loop: int) -> set[str]:
     """The variables that begin anew in every turn of a loop."""
     return {
         each.fact.target
@@ -80,7 +80,7 @@ def _reset(known: Program, place: CodeAssigned | CodeCall, loop: int) -> set[str
     }
 
 
-def _sums_up(known: Program, call: Call, position: int, name: str) -> bool:
+def _sums_up(known: ProjectFacts, call: Call, position: int, name: str) -> bool:
     """Whether a function of the program adds an argument to what its object holds, as it is."""
     function = known.functions.get(call.fact.target)
     if function is None or "(" in call.fact.target:
@@ -101,7 +101,7 @@ def _sums_up(known: Program, call: Call, position: int, name: str) -> bool:
     )
 
 
-def _given_to_sums(known: Program) -> Iterator[tuple[Call, str]]:
+def _given_to_sums(known: ProjectFacts) -> Iterator[tuple[Call, str]]:
     """The calls that give a loss to something of the program that adds it up."""
     for call in known.methods("update", "add", "log", "append", "record", "push"):
         for position, argument in enumerate(call.fact.arguments if call.fact.target else ()):
@@ -111,7 +111,7 @@ def _given_to_sums(known: Program) -> Iterator[tuple[Call, str]]:
                     yield call, loss
 
 
-def _in_training_steps(known: Program) -> Iterator[tuple[Call, str]]:
+def _in_training_steps(known: ProjectFacts) -> Iterator[tuple[Call, str]]:
     """The losses that a Lightning module collects in its own list."""
     for call in known.methods("append"):
         function = known.functions.get(call.fact.function)
@@ -135,10 +135,7 @@ def _found(place: Evidence[CodeAssigned] | Call, loss: str) -> Found:
 @rule(
     id="COD115",
     cause=Cause.RESOURCE_MEMORY_LEAK,
-    needs=(
-        CodeCall,
-        CodeAssigned,
-    ),
+    needs=(CodeCall, CodeAssigned),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )

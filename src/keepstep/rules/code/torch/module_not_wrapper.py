@@ -11,14 +11,14 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
 from keepstep.model.finding import Confidence, Fix, Found, Safety
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._losses import BACKWARD, losses_of
 from keepstep.rules.code.torch._torch import DDP, is_without_gradients
 
 _WORD = re.compile(r"(?<![\w.])(?:self\.)?[A-Za-z_]\w*")
 
 
-def _bare_calls(known: Program, backward: Call) -> Iterator[Call]:
+def _bare_calls(known: ProjectFacts, backward: Call) -> Iterator[Call]:
     """The calls of a wrapped module, past its wrapper, from which this loss comes."""
     names = known.names_inside(backward.fact.function)
     bare = {name: wrap for name, wrap in _past_the_wrapper(known, backward).items() if not _is_called(known, wrap)}
@@ -39,7 +39,7 @@ def _bare_calls(known: Program, backward: Call) -> Iterator[Call]:
             yield each
 
 
-def _past_the_wrapper(known: Program, backward: Call) -> dict[str, Call]:
+def _past_the_wrapper(known: ProjectFacts, backward: Call) -> dict[str, Call]:
     """The variables that hold a module which DDP wrapped under another name, as a backward's function sees them."""
     owner = backward.fact.function.rpartition(".")[0]
     found = {}
@@ -60,7 +60,7 @@ def _is_it(assigned: Evidence[CodeAssigned], module: Value) -> bool:
     return assigned.fact.value.text == module.text
 
 
-def _is_called(known: Program, wrap: Call) -> bool:
+def _is_called(known: ProjectFacts, wrap: Call) -> bool:
     """Whether the wrapper is used: called, or given to something."""
     name = wrap.fact.assigned
     word = re.compile(rf"(?<![\w.]){re.escape(name)}\s*(?:\(|[,)])")
@@ -68,7 +68,7 @@ def _is_called(known: Program, wrap: Call) -> bool:
     return any(word.search(each.fact.text) for each in calls if each is not wrap)
 
 
-def _leads(known: Program, call: Call, backward: Call) -> bool:
+def _leads(known: ProjectFacts, call: Call, backward: Call) -> bool:
     """Whether the loss of a backward is made from what a call returns, by the names of variables."""
     if backward.fact.on is None:
         return False
@@ -87,7 +87,7 @@ def _leads(known: Program, call: Call, backward: Call) -> bool:
     return bool(names & losses_of(backward))
 
 
-def _gives_the_bare_one(known: Program) -> Iterator[Call]:
+def _gives_the_bare_one(known: ProjectFacts) -> Iterator[Call]:
     """Where a function that trains what it is given gets the module, though a wrapper of it was made and not used."""
     for wrap in known.calls(DDP):
         module, wrapper = wrap.fact.argument("module", 0), wrap.fact.assigned
@@ -102,7 +102,7 @@ def _gives_the_bare_one(known: Program) -> Iterator[Call]:
                 yield call
 
 
-def _averages(known: Program, backward: Call) -> bool:
+def _averages(known: ProjectFacts, backward: Call) -> bool:
     return "torch.distributed.all_reduce" in known.names_inside(backward.fact.function)
 
 

@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import LOADER, SAMPLER, wraps_with_ddp
 
 _OWN_ORDER = ("RandomSampler", "WeightedRandomSampler", "SequentialSampler", "SubsetRandomSampler")
@@ -33,7 +33,7 @@ def _is_for_evaluation(loader: Call) -> bool:
     return any(each in words for each in _EVALUATION)
 
 
-def _splits(known: Program, loader: Call) -> bool:
+def _splits(known: ProjectFacts, loader: Call) -> bool:
     """Whether anything else in the program hands out data by rank."""
     related = known.related(loader)
     if any(

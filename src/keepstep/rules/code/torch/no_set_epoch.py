@@ -12,13 +12,13 @@ from keepstep.model.facts.base import Fact
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.torch._torch import SAMPLER, TRAINERS
 
 _DEEPEST = 3
 
 
-def _epochs(known: Program, sampler: Call) -> Evidence[Fact] | None:
+def _epochs(known: ProjectFacts, sampler: Call) -> Evidence[Fact] | None:
     """The loop over epochs: the outermost one around a backward pass, if there are two, or a call that leads to it."""
     related = known.related(sampler)
     for backward in known.methods("backward"):
@@ -29,7 +29,7 @@ def _epochs(known: Program, sampler: Call) -> Evidence[Fact] | None:
     return None
 
 
-def _outermost(known: Program, place: Call, loops: int, hops: int) -> Evidence[Fact] | None:
+def _outermost(known: ProjectFacts, place: Call, loops: int, hops: int) -> Evidence[Fact] | None:
     """The first loop on the way to a place, if it is not the only one."""
     own = [each for each in blocks(place, "for", "while") if each.kind == "for" or "epoch" in each.text.lower()]
     for caller in known.callers(place.fact.function) if hops else ():
@@ -39,7 +39,7 @@ def _outermost(known: Program, place: Call, loops: int, hops: int) -> Evidence[F
     return _at(place, own[0].line) if own and loops + len(own) > 1 else None
 
 
-def _sets_epoch(known: Program, sampler: Call) -> bool:
+def _sets_epoch(known: ProjectFacts, sampler: Call) -> bool:
     """Whether the sampler may hear of the epochs: not only of a constant one, and not only another sampler does."""
     others = {
         each.fact.assigned

@@ -13,7 +13,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Safety
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 
 _COUNT = lazy_pattern(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0", most=500)
 
@@ -21,7 +21,7 @@ _COUNT = lazy_pattern(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0", most=500)
 _CHOSEN = lazy_pattern(r".*\.no_sync\(\) if (.+?) else .*", most=500)
 
 
-def _others(known: Program, backward: Call) -> bool:
+def _others(known: ProjectFacts, backward: Call) -> bool:
     """Whether a backward without no_sync, or an exchange by hand, comes before the step."""
     inside = known.inside(backward.fact.function)
     if not any(each.fact.method == "step" for each in inside):
@@ -40,7 +40,7 @@ def _exchanges(calls: Sequence[Call]) -> bool:
     )
 
 
-def _is_always_entered(known: Program, backward: Call, variable: str) -> bool:
+def _is_always_entered(known: ProjectFacts, backward: Call, variable: str) -> bool:
     """Whether a ``with`` that names a variable enters no_sync each time: it may hold something else now and then."""
     if "(" in variable:
         return True
@@ -48,7 +48,7 @@ def _is_always_entered(known: Program, backward: Call, variable: str) -> bool:
     return len(values) == 1 and " if " not in values[0].fact.value.text and not values[0].fact.within
 
 
-def _shifted(known: Program) -> Iterator[Found]:
+def _shifted(known: ProjectFacts) -> Iterator[Found]:
     """Where no_sync is entered by another count than the step: ``i % n != 0`` against ``(i + 1) % n == 0``."""
     for each in known.assigned_writing("no_sync", "require_backward_grad_sync"):
         entered = _entered_by(each.fact)

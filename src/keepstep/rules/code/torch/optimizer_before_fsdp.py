@@ -11,11 +11,11 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD
 
 
-def _optimizes(known: Program, call: Call, model: str) -> bool:
+def _optimizes(known: ProjectFacts, call: Call, model: str) -> bool:
     """Whether it makes an optimizer of the parameters of a model."""
     name = call.fact.name
     if name.startswith("torch.optim."):
@@ -33,14 +33,14 @@ def _optimizes(known: Program, call: Call, model: str) -> bool:
     )
 
 
-def _makes_optimizer(known: Program, call: Call) -> bool:
+def _makes_optimizer(known: ProjectFacts, call: Call) -> bool:
     """Whether it calls a function of the program that returns an optimizer."""
     function = known.functions.get(call.fact.target)
     returns = function.fact.returns if function is not None else ()
     return bool(returns) and all(each.startswith("torch.optim.") and "lr_sched" not in each for each in returns)
 
 
-def _wrapping(known: Program) -> Iterator[Call]:
+def _wrapping(known: ProjectFacts) -> Iterator[Call]:
     """The calls of functions that shard what they are given first."""
     for shard in known.calls(FSDP, FULLY_SHARD):
         function = known.functions.get(shard.fact.function)

@@ -11,7 +11,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
 from keepstep.model.finding import Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import INIT
 
 LONG_S = 2 * 3600
@@ -29,7 +29,7 @@ _ORDER = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours",
 _STRATEGIES = ("DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy", "InitProcessGroupKwargs", "init_distributed")
 
 
-def _seconds(known: Program, place: Call, timeout: Value | None) -> float | None:
+def _seconds(known: ProjectFacts, place: Call, timeout: Value | None) -> float | None:
     """The length of a time-out that is written as a ``timedelta``, here or in a variable."""
     if timeout is None:
         return None
@@ -73,7 +73,7 @@ def _number(node: ast.expr) -> float | None:
     return None
 
 
-def _timeouts(known: Program) -> Iterator[tuple[Call, float]]:
+def _timeouts(known: ProjectFacts) -> Iterator[tuple[Call, float]]:
     """The calls that set a time-out, with the seconds of it."""
     for each in (*known.calls(INIT, "torch.distributed.new_group"), *known.methods(*_STRATEGIES)):
         seconds = _seconds(known, each, each.fact.argument("timeout"))

@@ -10,7 +10,7 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import wraps_with_ddp
 
 _NOISE = ("torch.randn", "torch.rand", "torch.randn_like", "torch.rand_like", "torch.randint")
@@ -20,7 +20,7 @@ def _splits(call: Call) -> bool:
     return call.fact.name == "torch.utils.data.random_split" and call.fact.argument("generator") is None
 
 
-def _equal_seeds(known: Program) -> Iterator[Call]:
+def _equal_seeds(known: ProjectFacts) -> Iterator[Call]:
     """Where a DDP program seeds torch alike on all ranks: the call, or that of the function that does it."""
     for each in known.calls("torch.manual_seed"):
         related = known.related(each)
@@ -31,7 +31,7 @@ def _equal_seeds(known: Program) -> Iterator[Call]:
         yield callers[0] if callers else each
 
 
-def _is_by_rank(known: Program, seed: Call) -> bool:
+def _is_by_rank(known: ProjectFacts, seed: Call) -> bool:
     given = [argument.value for argument in seed.fact.arguments]
     calls = known.callers(seed.fact.function)
     return any(value.ranked or "rank" in value.text for value in given) or any(
@@ -39,7 +39,7 @@ def _is_by_rank(known: Program, seed: Call) -> bool:
     )
 
 
-def _is_in_forward(known: Program, seed: Call, noise: Call) -> bool:
+def _is_in_forward(known: ProjectFacts, seed: Call, noise: Call) -> bool:
     """Whether a module of the same program draws it while it trains, from the common generator."""
     if noise.origin.source not in known.related(seed) or noise.fact.argument("generator") is not None:
         return False

@@ -11,13 +11,13 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeCall
 from keepstep.model.finding import Fix, Found
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, program
+from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import LOADER
 
 _IN_TABLE = re.compile(r"""["']shuffle["']\s*:\s*True|\bshuffle\s*=\s*True""")
 
 
-def _shuffles(known: Program, loader: Call) -> bool:
+def _shuffles(known: ProjectFacts, loader: Call) -> bool:
     """Whether it is given ``shuffle=True``, itself or in ``**options`` that are written in the same function."""
     shuffle = loader.fact.argument("shuffle", 2)
     if shuffle is not None:

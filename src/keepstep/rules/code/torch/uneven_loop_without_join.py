@@ -8,21 +8,21 @@ from dataclasses import replace
 
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import EvidenceSet, Origin
-from keepstep.model.facts.code import Block, CodeCall
+from keepstep.model.facts.code import CodeBlock, CodeCall
 from keepstep.model.finding import Confidence, Fix, Found, Severity
 from keepstep.model.rule import rule
-from keepstep.rules.code._asking import Call, Program, blocks, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.torch._torch import DDP, LOADER
 
 
-def _trains(known: Program, call: Call) -> bool:
+def _trains(known: ProjectFacts, call: Call) -> bool:
     """Whether it is a step: a backward, or a function of the program with one in it."""
     if call.fact.method == "backward":
         return True
     return bool(call.fact.target) and any(each.fact.method == "backward" for each in known.inside(call.fact.target))
 
 
-def _is_uneven(known: Program, place: Call, loop: Block) -> bool:
+def _is_uneven(known: ProjectFacts, place: Call, loop: CodeBlock) -> bool:
     """Whether the loader of a loop was made from data that depends on the rank."""
     loaders = [each for each in known.inside(place.fact.function) if each.fact.name == LOADER]
     mine = [each for each in loaders if loop.text in (each.fact.assigned, f"enumerate({each.fact.assigned})")]
@@ -36,7 +36,7 @@ def _is_uneven(known: Program, place: Call, loop: Block) -> bool:
     return False
 
 
-def _joins(known: Program, place: Call) -> bool:
+def _joins(known: ProjectFacts, place: Call) -> bool:
     return any(each.fact.method in ("Join", "join") for each in known.inside(place.fact.function))
 
 

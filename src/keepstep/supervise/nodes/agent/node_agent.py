@@ -136,9 +136,7 @@ class Agent:
             self._tell(running, outcome)
         if running is not None:
             self._contact.vitals = Vitals(
-                state=State.RUNS,
-                steps=running.attempt.steps or 0,
-                quiet_s=running.attempt.quiet_s,
+                state=State.RUNS, steps=running.attempt.steps or 0, quiet_s=running.attempt.quiet_s
             )
 
     def _relay(self, running: _Running) -> None:

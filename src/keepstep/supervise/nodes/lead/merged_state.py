@@ -42,13 +42,7 @@ def stop_of(told: messages.Happened, known: Known) -> Stop:
     at = time.monotonic()
     quiet = known.stopped_s if known.stopped_s is not None else told.quiet_s or 0.0
     suspicion = Suspicion(
-        at=at,
-        quiet_s=quiet,
-        limit_s=quiet,
-        kind=known.silence or "step",
-        usual_s=known.usual_s,
-        signs=(),
-        held_up=(),
+        at=at, quiet_s=quiet, limit_s=quiet, kind=known.silence or "step", usual_s=known.usual_s, signs=(), held_up=()
     )
     return Stop(suspicion=suspicion, proven=told.proven, at=at)
 

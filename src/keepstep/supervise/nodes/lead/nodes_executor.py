@@ -124,13 +124,7 @@ class Nodes:
         """The next one, on all nodes or none. Guards meet in a folder on each node, so ``exchange`` is not used."""
         self._folder = folder
         return World(
-            number,
-            folder,
-            self._leader,
-            self._gathering,
-            applied,
-            env=self._env,
-            may_start_over=may_start_over,
+            number, folder, self._leader, self._gathering, applied, env=self._env, may_start_over=may_start_over
         )
 
     def close(self, status: int) -> None:
