@@ -10,7 +10,7 @@ LOWEST := .venv-lowest
 LOCKER := .venv-lock
 GUESTS := .venv-guests
 DOCS := .venv-docs
-GUESTS_PINS := src/keepstep/lab/guests/requirements.txt
+GUESTS_PINS := lab/src/keepstep_lab/guests/requirements.txt
 OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
 BIN := $(VENV)/bin
 JOBS ?= 2
@@ -18,9 +18,9 @@ FUZZ_SECONDS ?= 600
 # On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
 # elsewhere: make setup PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 TORCH ?= torch==2.13.0
-# Everything else is pinned with hashes in requirements/, which `make lock` writes. Only keepstep itself is installed without one.
+# Everything else is pinned with hashes in requirements/, which `make lock` writes. Only keepstep itself and its lab are installed without.
 PINNED := -m pip install -q --no-deps --require-hashes -r
-ITSELF := -m pip install -q --no-deps --no-build-isolation -e .
+ITSELF := -m pip install -q --no-deps --no-build-isolation -e . -e ./lab
 UV := uv==0.13.7
 LOCK := pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --no-emit-package keepstep
 DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
@@ -48,7 +48,7 @@ help:
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml src/keepstep.pth requirements/dev.txt
+$(VENV)/.ready: pyproject.toml lab/pyproject.toml src/keepstep.pth requirements/dev.txt
 	@./tools/debian-packages $(DEBIAN)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PINNED) requirements/dev.txt
@@ -57,14 +57,14 @@ $(VENV)/.ready: pyproject.toml src/keepstep.pth requirements/dev.txt
 	@touch $@
 
 # The same code where PyPI has no wheels of hyperscan and pystack, and no framework is installed.
-$(PLAIN)/.ready: pyproject.toml requirements/plain.txt
+$(PLAIN)/.ready: pyproject.toml lab/pyproject.toml requirements/plain.txt
 	@test -x $(PLAIN)/bin/python || $(PYTHON) -m venv $(PLAIN)
 	$(PLAIN)/bin/python $(PINNED) requirements/plain.txt
 	$(PLAIN)/bin/python $(ITSELF)
 	@touch $@
 
 # The lowest versions that pyproject.toml allows. What runs the tests is as new as everywhere.
-$(LOWEST)/.ready: pyproject.toml requirements/plain.txt tools/lowest_versions.py
+$(LOWEST)/.ready: pyproject.toml lab/pyproject.toml requirements/plain.txt tools/lowest_versions.py
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python $(PINNED) requirements/plain.txt
 	$(LOWEST)/bin/python -m tools.lowest_versions > $(LOWEST)/lowest.txt
@@ -137,7 +137,7 @@ $(GUESTS)/.ready: $(GUESTS_PINS)
 	@test -x $(GUESTS)/bin/python || $(PYTHON) -m venv $(GUESTS)
 	$(GUESTS)/bin/python -m pip install -q '$(TORCH)' setuptools wheel
 	$(GUESTS)/bin/python -m pip install -q --no-deps -r $(GUESTS_PINS)
-	$(GUESTS)/bin/python -m pip install -q -e .
+	$(GUESTS)/bin/python -m pip install -q -e . -e ./lab
 	DS_BUILD_OPS=0 $(GUESTS)/bin/python -m pip install -q --no-build-isolation --no-deps deepspeed==0.19.8 || echo 'DeepSpeed did not install: its guest is skipped'
 	@touch $@
 

@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PLACES = ("tests/check/code/programs", "src/keepstep/lab/jobs", "src/keepstep/lab/guests/programs", "examples")
+PLACES = ("tests/check/code/programs", "lab/src/keepstep_lab/jobs", "lab/src/keepstep_lab/guests/programs", "examples")
 LINES = 270
 """A file ends with the program that passes this: they have 300 on average."""
 IN_A_FOLDER = 20

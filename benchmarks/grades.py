@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
-from keepstep.lab.record import replay
-from keepstep.lab.scenarios import SCENARIOS
 from keepstep.model.finding import Confidence
 from keepstep.model.report import Report
+from keepstep_lab.record import replay
+from keepstep_lab.scenarios import SCENARIOS
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keepstep.lab.hosts import Hosts, address, missing, name
+from keepstep_lab.hosts import Hosts, address, missing, name
 
 SIZES = (2, 4, 8, 16, 32)
 SHAPE = ("root", "tbf", "rate", "10mbit", "burst", "4kb", "latency", "400ms")

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from keepstep.lab import hosts as lab
+from keepstep_lab import hosts as lab
 from tests.supervise.engines.ray_cluster import RayCluster
 
 JOBS = Path(__file__).resolve().parent / "comeback_jobs"

@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "keepstep"
-FILES = sorted(PACKAGE.rglob("*.py"))
+LAB = ROOT / "lab" / "src" / "keepstep_lab"
+FILES = sorted([*PACKAGE.rglob("*.py"), *LAB.rglob("*.py")])
 
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"}
 
@@ -29,7 +30,7 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             # faults are also loaded from a copy beside the job's script, where the package has another name
-            beside = node.level == 1 and path.parent == PACKAGE / "lab" / "faults"
+            beside = node.level == 1 and path.parent == LAB / "faults"
             assert node.level == 0 or beside, f"{name_of(path)}:{node.lineno}: import by the full name"
             yield node.module or ""
 
@@ -66,7 +67,7 @@ def test_every_file_begins_with_its_licence_and_says_what_it_is_for(path: Path) 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_name_says_what_the_file_holds(path: Path) -> None:
     assert path.stem not in EMPTY_NAMES
-    assert not EMPTY_NAMES & set(path.relative_to(PACKAGE).parts)
+    assert not EMPTY_NAMES & set(path.relative_to(ROOT).parts)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

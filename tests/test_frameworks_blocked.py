@@ -19,15 +19,17 @@ class Blocker(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocker())
 
-import keepstep
+import keepstep, keepstep_lab
 
 def failed(name):
     raise
 
-names = ["keepstep", *(m.name for m in pkgutil.walk_packages(keepstep.__path__, "keepstep.", onerror=failed))]
+names = []
+for root in (keepstep, keepstep_lab):
+    names += [m.name for m in pkgutil.walk_packages(root.__path__, f"{root.__name__}.", onerror=failed)]
 for name in names:
     # scripts of the training's own processes
-    if not name.endswith("__main__") and not name.startswith(("keepstep.lab.jobs.", "keepstep.lab.guests.programs")):
+    if not name.endswith("__main__") and not name.startswith(("keepstep_lab.jobs.", "keepstep_lab.guests.programs")):
         importlib.import_module(name)
 loaded = BLOCKED & {name.partition(".")[0] for name in sys.modules}
 assert not loaded, loaded

@@ -35,7 +35,8 @@ def test_every_link_leads_somewhere(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_file_that_a_page_names_is_there(page: str) -> None:
     named = re.findall(
-        r"`((?:src|tests|docs|core|parse|rules|sources|lab)/[\w/.]+\.(?:py|md|svg))`", (ROOT / page).read_text()
+        r"`((?:src|tests|docs|core|parse|rules|sources|keepstep_lab)/[\w/.]+\.(?:py|md|svg))`",
+        (ROOT / page).read_text(),
     )
-    places = (ROOT, ROOT / "src" / "keepstep")
+    places = (ROOT, ROOT / "src" / "keepstep", ROOT / "lab" / "src")
     assert not [name for name in named if not any((place / name).exists() for place in places)]

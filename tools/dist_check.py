@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 RECORDING = ROOT / "tests" / "recordings" / "torch_full_disk"
+NOT_IN_AN_SDIST = ("/.git/", "/.venv", "/tests/", "/lab/")
 WANTED_IN_A_WHEEL = ("keepstep/__init__.py", "keepstep/py.typed", "keepstep.pth")
 
 
@@ -48,10 +49,10 @@ def _answers(python: Path, version: str) -> bool:
     return asked.returncode == 0 and asked.stdout.strip() == version
 
 
-def build(out: Path) -> tuple[Path, Path]:
+def build(out: Path, of: Path = ROOT) -> tuple[Path, Path]:
     """With the build backend that is pinned in requirements/, not with one that is fetched now."""
     make = "import hatchling.build as b, sys; print(b.build_sdist(sys.argv[1])); print(b.build_wheel(sys.argv[1]))"
-    done = _run([sys.executable, "-c", make, str(out)], cwd=ROOT)
+    done = _run([sys.executable, "-c", make, str(out)], cwd=of)
     sdist, wheel = (out / name for name in done.stdout.split())
     return wheel, sdist
 
@@ -63,13 +64,16 @@ def look_into(wheel: Path, sdist: Path) -> None:
     missing = [name for name in WANTED_IN_A_WHEEL if (ROOT / "src" / name).exists() and name not in names]
     odd = [name for name in names if not name.startswith(("keepstep/", "keepstep-")) and name != "keepstep.pth"]
     with tarfile.open(sdist) as archive:
-        odd += [name for name in archive.getnames() if "/.git/" in name or "/.venv" in name or "/tests/" in name]
+        odd += [name for name in archive.getnames() if any(each in name for each in NOT_IN_AN_SDIST)]
     if missing or odd:
         raise SystemExit(f"the wheel lacks {missing}; it or the sdist has {odd}")
 
 
-def try_out(python: Path, archive: Path, folder: Path) -> str:
-    """Installed with its dependencies, asked for help, and put to a recorded failure. Returns what it said."""
+def try_out(python: Path, archive: Path, folder: Path, lab: Path) -> str:
+    """Installed with its dependencies, asked for help, and put to a recorded failure. Returns what it said.
+
+    Then the lab beside it, which keepstep misses before and finds afterwards.
+    """
     _run([python, "-m", "venv", folder])
     mine = folder / "bin" / "python"
     _run([mine, "-m", "pip", "install", "-q", archive])
@@ -81,6 +85,9 @@ def try_out(python: Path, archive: Path, folder: Path) -> str:
     assert report["verdict"] == "failed" and report["findings"], report
     where = _run([mine, "-c", "import keepstep; print(keepstep.__file__)"], **outside).stdout.strip()
     assert Path(where).is_relative_to(folder), where
+    assert "pip install" in _run([folder / "bin" / "keepstep", "lab", "list"], allowed=(2,), **outside).stderr
+    _run([mine, "-m", "pip", "install", "-q", "--no-deps", lab])
+    assert "torch_segfault" in _run([folder / "bin" / "keepstep", "lab", "list"], **outside).stdout
     return str(report["findings"][0]["title"])
 
 
@@ -111,12 +118,13 @@ def main() -> int:
         folder = Path(name)
         wheel, sdist = build(folder)
         look_into(wheel, sdist)
+        lab, _ = build(folder, ROOT / "lab")
         for version, python in found.items():
             if python is None:
                 print(f"Python {version}: not found here, not tried")
                 continue
             for archive in (wheel, sdist):
-                said = try_out(python, archive, folder / f"{version.replace('/', '_')}-{archive.suffix[1:]}")
+                said = try_out(python, archive, folder / f"{version.replace('/', '_')}-{archive.suffix[1:]}", lab)
                 print(f"Python {version}: {archive.name} installs and runs ({said})", flush=True)
     return 0 if any(found.values()) else 1
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from keepstep.lab import hosts as lab
+from keepstep_lab import hosts as lab
 
 Check = Callable[..., "Ended"]
 STRIPPED = ("SLURM", "OMPI", "KEEPSTEP", "PMI", "TF_CONFIG", "RANK", "WORLD_SIZE", "MASTER_", "http", "HTTP")

@@ -17,11 +17,11 @@ import pytest
 from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
-from keepstep.lab import hosts
 from keepstep.model.codec import from_dict
 from keepstep.model.facts.cluster import NameLookedUp
 from keepstep.model.identity import Rank
 from keepstep.model.report import Report, Verdict
+from keepstep_lab import hosts
 
 HERE = "127.0.0.1"
 WORKERS = [f"{HERE}:21801", f"{HERE}:21802"]

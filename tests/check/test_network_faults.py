@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab.hosts import address, name
+from keepstep_lab.hosts import address, name
 from tests.check.conftest import Cluster, until
 
 NEW = ("-i", "eth0", "-p", "tcp", "--syn")

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from keepstep.lab.scenario import Scenario
-from keepstep.lab.scenarios import SCENARIOS
-from keepstep.lab.score import what_is_missing
+from keepstep_lab.scenario import Scenario
+from keepstep_lab.scenarios import SCENARIOS
+from keepstep_lab.score import what_is_missing
 
 QUICK = [scenario for scenario in SCENARIOS.values() if scenario.quick]
 WITH_GUARD = ("tf_width_mismatch", "torch_lock_deadlock", "jax_ragged_batches")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab.record import replay
-from keepstep.lab.scenarios import SCENARIOS
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.guard import WorldFormed
 from keepstep.model.finding import Confidence, Finding, Fix, Severity, Standing
 from keepstep.story.frameworks import is_for, without_advice_for_others
+from keepstep_lab.record import replay
+from keepstep_lab.scenarios import SCENARIOS
 
 FOLDER = Path(__file__).resolve().parents[1] / "recordings"
 RECORDED = [scenario for scenario in SCENARIOS.values() if (FOLDER / scenario.name).exists()]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab.before import TELLS, before
-from keepstep.lab.guarded import TELLS as DURING
-from keepstep.lab.scenarios import SCENARIOS
-from keepstep.lab.score import what_is_missing
+from keepstep_lab.before import TELLS, before
+from keepstep_lab.guarded import TELLS as DURING
+from keepstep_lab.scenarios import SCENARIOS
+from keepstep_lab.score import what_is_missing
 
 SRC = Path(__file__).parents[2] / "src"
 QUICKLY = ("tf_flipped_record", "torch_uneven_data", "jax_same_shard")
@@ -22,9 +22,9 @@ LIVE = ("torch_same_shard", "jax_same_shard", "tf_fit_same_data", "tf_ragged_bat
 DRIVE = """
 import json, sys
 from dataclasses import replace
-from keepstep.cli.lab import WATCHED
-from keepstep.lab import score
-from keepstep.lab.scenarios import SCENARIOS
+from keepstep_lab.cli.lab import WATCHED
+from keepstep_lab import score
+from keepstep_lab.scenarios import SCENARIOS
 name, watch, source = sys.argv[1:]
 scenario = WATCHED[watch](SCENARIOS[name])
 scenario = replace(scenario, env={**scenario.env, "PYTHONPATH": source})

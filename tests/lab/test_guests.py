@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab.guests import judge, table
-from keepstep.lab.guests.catalogue import GUESTS
-from keepstep.lab.guests.faults import FAULTS
-from keepstep.lab.guests.guest import PROGRAMS, Guest, Way
-from keepstep.lab.guests.judge import Result
-from keepstep.lab.guests.score import what_is_missing
-from keepstep.lab.guests.visit import carry_out, prepared
+from keepstep_lab.guests import judge, table
+from keepstep_lab.guests.catalogue import GUESTS
+from keepstep_lab.guests.faults import FAULTS
+from keepstep_lab.guests.guest import PROGRAMS, Guest, Way
+from keepstep_lab.guests.judge import Result
+from keepstep_lab.guests.score import what_is_missing
+from keepstep_lab.guests.visit import carry_out, prepared
 
 EVERY = sorted(GUESTS.values(), key=lambda guest: guest.name)
 
@@ -45,7 +45,7 @@ def test_a_program_knows_nothing_of_keepstep(path: Path) -> None:
 
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Guest:
     (tmp_path / "program.py").write_text(text)
-    for module in ("keepstep.lab.guests.visit", "keepstep.lab.guests.guest"):
+    for module in ("keepstep_lab.guests.visit", "keepstep_lab.guests.guest"):
         monkeypatch.setattr(f"{module}.PROGRAMS", tmp_path)
     return Guest("mine", "torch", "a program of this test", ("program.py",), ("python", "program.py"), limit=30.0)
 
@@ -65,7 +65,7 @@ def test_what_a_program_leaves_is_noticed_and_removed(tmp_path: Path, monkeypatc
         "import subprocess\nopen('more17.txt', 'w')\nsubprocess.Popen(['sleep', '300'], "
         "start_new_session=True)\nprint('loss 1.0')"
     )
-    monkeypatch.setattr("keepstep.lab.guests.visit.LEAVING_S", 0.5)
+    monkeypatch.setattr("keepstep_lab.guests.visit.LEAVING_S", 0.5)
     with prepared(program(tmp_path, monkeypatch, text), Way.PLAIN) as visit:
         carry_out(visit)
         assert visit.left_running == ["sleep 300"]

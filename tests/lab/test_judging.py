@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from keepstep.lab import table
-from keepstep.lab.judge import Status, compare
-from keepstep.lab.scenario import Scenario
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.network import PortTaken
 from keepstep.model.finding import Confidence, Finding, Role, Severity, Standing
 from keepstep.model.report import Report, Verdict
+from keepstep_lab import table
+from keepstep_lab.judge import Status, compare
+from keepstep_lab.scenario import Scenario
 
 SCENARIO = Scenario("a", "torch", "torch_ddp", "It breaks.", cause="network.port_in_use", root_ranks=(1,), ranks=4)
 

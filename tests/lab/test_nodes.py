@@ -9,11 +9,10 @@ import sys
 
 import pytest
 
-from keepstep.lab import hosts
-from keepstep.lab.nodes.scenario import NodeScenario
-from keepstep.lab.nodes.table import SCENARIOS
-from keepstep.lab.nodes.trial import TOLD, run_one
 from keepstep.model.cause import Cause
+from keepstep_lab import hosts
+from keepstep_lab.nodes.table import SCENARIOS
+from keepstep_lab.nodes.trial import TOLD, NodeScenario, run_one
 
 needs_hosts = pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))
 ALL = [pytest.param(each, marks=() if each.quick else pytest.mark.long, id=each.name) for each in SCENARIOS.values()]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab.judge import Status, compare
-from keepstep.lab.record import about, replay
-from keepstep.lab.scenario import FRAMEWORKS
-from keepstep.lab.scenarios import SCENARIOS
+from keepstep_lab.judge import Status, compare
+from keepstep_lab.record import about, replay
+from keepstep_lab.scenario import FRAMEWORKS
+from keepstep_lab.scenarios import SCENARIOS
 
 FOLDER = Path(__file__).resolve().parents[1] / "recordings"
 RECORDED = [scenario for scenario in SCENARIOS.values() if (FOLDER / scenario.name).exists()]

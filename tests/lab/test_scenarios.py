@@ -3,36 +3,38 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from keepstep.lab import faults
-from keepstep.lab.scenario import FRAMEWORKS
-from keepstep.lab.scenarios import SCENARIOS
 from keepstep.model.cause import Cause
+from keepstep_lab import faults, scenarios
+from keepstep_lab.scenario import FRAMEWORKS
+from keepstep_lab.scenarios import SCENARIOS
 
-FAULTS = sorted(module.name for module in pkgutil.iter_modules(faults.__path__) if not module.name.startswith("_"))
+FAULTS = sorted(faults.table())
 FAILING = [s for s in SCENARIOS.values() if not s.healthy]
 HEALTHY = [s for s in SCENARIOS.values() if s.healthy]
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_strikes_somewhere_and_proves_that_it_happened(name: str) -> None:
-    module = faults.load(name)
-    strikes = [
-        part
-        for part, _ in inspect.getmembers(module, inspect.isfunction)
-        if part in ("prepare", "outside", "at") or part.startswith("change_")
-    ]
+    fault = faults.load(name)
+    strikes = faults.hooks(fault) - {"proof"}
     settings = [scenario.args for scenario in SCENARIOS.values() if scenario.fault == name]
     assert strikes or any(settings), "neither it nor the job's arguments do anything"
-    assert callable(module.proof)
+    assert type(fault).__doc__, "it does not say what it does"
     assert name in {scenario.fault for scenario in SCENARIOS.values()}, "no scenario uses it"
+
+
+def test_no_two_faults_have_one_name() -> None:
+    package = Path(faults.__file__).parent
+    names = re.findall(r"^class ([A-Z]\w+)\(", "".join(path.read_text() for path in package.glob("[!_]*.py")), re.M)
+    assert len(names) == len(FAULTS)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda scenario: scenario.name)
@@ -44,6 +46,14 @@ def test_a_scenario_names_what_there_is(scenario) -> None:
     assert scenario.later in (None, "guard", "run", "check")
     assert all(0 <= rank < scenario.ranks for rank in scenario.root_ranks or ())
     assert scenario.note.endswith(".")
+
+
+def test_a_scenario_stands_once_in_the_table_of_its_fault() -> None:
+    tables = {path.stem: path.read_text() for path in Path(scenarios.__file__).parent.glob("*.toml")}
+    assert sum(text.count(".note = ") for text in tables.values()) == len(SCENARIOS)
+    for scenario in SCENARIOS.values():
+        theme = "no_fault" if scenario.fault is None else type(faults.load(scenario.fault)).__module__.split(".")[-1]
+        assert f"\n{scenario.name}.note = " in tables[theme]
 
 
 def test_there_are_as_many_as_were_promised() -> None:

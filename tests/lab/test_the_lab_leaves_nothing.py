@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import hosts
-from keepstep.lab.sweeper import VARIABLE, control_groups
+from keepstep_lab import hosts
+from keepstep_lab.sweeper import VARIABLE, control_groups
 
 needs_hosts = pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))
 

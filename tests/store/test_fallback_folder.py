@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import hosts as lab
 from keepstep.store import fallback_folder, run_folders
+from keepstep_lab import hosts as lab
 
 needs_root = pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing()))
 

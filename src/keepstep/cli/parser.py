@@ -15,7 +15,7 @@ from keepstep import __version__
 from keepstep.base.visible import visible
 from keepstep.cli.arguments import check, check_code, check_data, completion, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
-from keepstep.errors import KeepstepError
+from keepstep.errors import KeepstepError, UserError
 
 _EPILOG = """\
 exit status:
@@ -42,7 +42,7 @@ VERBS = {
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
     "rules": "keepstep.cli.rules:rules",
-    "lab": "keepstep.cli.lab:lab",
+    "lab": "keepstep_lab.cli.lab:lab",
     "completion": "keepstep.cli.completion:completion_verb",
     "manual": "keepstep.cli.completion:manual_verb",
 }
@@ -83,6 +83,9 @@ def _with_seconds(arguments: list[str]) -> list[str]:
 def run(arguments: list[str]) -> int:
     """Parse the arguments and call the verb; a user's mistake never shows a traceback."""
     parser = build()
+    if arguments[:1] == ["lab"] and not lab.installed():
+        print(f"keepstep: {lab.ABSENT}", file=sys.stderr)
+        return UserError.exit_status
     asked = parser.parse_args(_joined(arguments))
     if asked.verb is None:
         parser.print_help()

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from keepstep.lab import hosts as lab_hosts
-from keepstep.lab.hosts import Hosts, address
+from keepstep_lab import hosts as lab_hosts
+from keepstep_lab.hosts import Hosts, address
 
 PORT = 6379
 START_S = 180.0

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from keepstep.lab import hosts
 from keepstep.supervise.nodes import messages
 from keepstep.supervise.nodes.connection import secret
 from keepstep.supervise.nodes.connection.dial import connect
 from keepstep.supervise.nodes.connection.hub import Hub
 from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection, ConnectionLost, Got, Lost
 from keepstep.supervise.nodes.connection.transport import SILENT_S
+from keepstep_lab import hosts
 from tests.supervise.nodes.connecting import SOON_S, beat, opened
 
 pytestmark = pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))

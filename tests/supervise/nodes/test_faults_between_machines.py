@@ -1,4 +1,4 @@
-"""Signals, spares and leaders that are started again. ``keepstep.lab.nodes`` has the faults between machines.
+"""Signals, spares and leaders that are started again. ``keepstep_lab.nodes`` has the faults between machines.
 
 Those marked ``long`` wait for leases; run one with ``pytest -k NAME``.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import hosts as lab
-from keepstep.lab.machines import PORT, Agent, Machines, wait_for
+from keepstep_lab import hosts as lab
+from keepstep_lab.machines import PORT, Agent, Machines, wait_for
 
 pytestmark = pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing()))
 SOON_S = 3.0

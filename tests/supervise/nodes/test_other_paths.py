@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import hosts as lab
-from keepstep.lab.machines import PORT, Agent, Machines
+from keepstep_lab import hosts as lab
+from keepstep_lab.machines import PORT, Agent, Machines
 
 pytestmark = [pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing())), pytest.mark.frameworks]
 DEAD = "198.19.7"

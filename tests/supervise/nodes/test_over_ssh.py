@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import sshd
-from keepstep.lab.machines import Machines
-from keepstep.lab.sshd import Sshd
 from keepstep.supervise.engines.ssh import LEASE_S
+from keepstep_lab import sshd
+from keepstep_lab.machines import Machines
+from keepstep_lab.sshd import Sshd
 
 pytestmark = pytest.mark.skipif(sshd.missing() is not None, reason=str(sshd.missing()))
 

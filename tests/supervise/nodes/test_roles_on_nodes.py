@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab.machines import wait_for
 from keepstep.sources.host.ports import free_ports
 from keepstep.supervise.start.lone_restart import MOST
+from keepstep_lab.machines import wait_for
 
 ROLE = """
 import json, os, pathlib, sys, time

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import hosts as lab
-from keepstep.lab.machines import PORT, Agent, Machines
 from keepstep.sources.host.ports import free_ports
+from keepstep_lab import hosts as lab
+from keepstep_lab.machines import PORT, Agent, Machines
 
 pytestmark = [
     pytest.mark.skipif(lab.missing() is not None, reason=str(lab.missing())),

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import TypeAlias
 
 Parser: TypeAlias = argparse.ArgumentParser
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-FRAMEWORKS = ("tensorflow", "torch", "jax")
 
 
 def add_verb(verbs: Verbs, name: str, help: str, description: str, usage: str | None = None) -> Parser:
@@ -23,10 +20,3 @@ def add_report_options(parser: Parser) -> None:
     """How a report is printed."""
     parser.add_argument("--json", action="store_true", help="print one JSON document (schema keepstep.report/1)")
     parser.add_argument("--html", metavar="FILE", help="also write the report as one self-contained HTML page")
-
-
-def add_selection(parsers: Iterable[Parser]) -> None:
-    """Which of the lab's scenarios or guests to take."""
-    for each in parsers:
-        each.add_argument("names", nargs="*", metavar="NAME", help="only these")
-        each.add_argument("--framework", choices=FRAMEWORKS, help="only those of this framework")

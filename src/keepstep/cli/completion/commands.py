@@ -131,19 +131,13 @@ def _value(action: argparse.Action, path: tuple[str, ...], suggested: Suggestion
 
 
 def suggestions() -> Suggestions:
-    """Names of parts, rules, scenarios and guests, as this version of keepstep has them."""
+    """Names of parts, rules, and of what the lab has, as this installation has them."""
     from keepstep.check.parts import PARTS
-    from keepstep.lab.guests.catalogue import GUESTS
-    from keepstep.lab.guests.faults import FAULTS
-    from keepstep.lab.nodes.table import SCENARIOS as BETWEEN_NODES
-    from keepstep.lab.scenarios import SCENARIOS
+    from keepstep.cli.arguments import lab
     from keepstep.rules import builtin_rules
 
     return {
         ("check", "PART"): tuple(PARTS),
         ("rules show", "ID"): tuple(sorted(rule.id for rule in builtin_rules())),
-        **{(f"lab {verb}", "NAME"): tuple(SCENARIOS) for verb in ("list", "run", "score")},
-        **{(f"lab guests {verb}", "NAME"): tuple(GUESTS) for verb in ("list", "run", "score")},
-        ("lab guests run", "FAULT"): ("all", *FAULTS),
-        **{(f"lab nodes {verb}", "NAME"): tuple(BETWEEN_NODES) for verb in ("list", "run", "score")},
+        **lab.suggestions(),
     }

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.lab import hosts
 from keepstep.supervise.engines.kubernetes import PREEMPTED
+from keepstep_lab import hosts
 
 RANK = """
 import os, signal, sys, time

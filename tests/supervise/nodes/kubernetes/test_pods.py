@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.lab import hosts
 from keepstep.supervise.engines.kubernetes import REPEATS
+from keepstep_lab import hosts
 from tests.supervise.nodes.kubernetes.pods import Pods, ended_by_eviction
 
 MISSING = hosts.missing()

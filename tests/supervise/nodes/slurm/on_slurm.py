@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import keepstep
-from keepstep.lab.slurm import Slurm
+from keepstep_lab.slurm import Slurm
 
 T = TypeVar("T")
 LIMIT_S = 150.0

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.meeting import derived_ports
-from keepstep.lab import slurm as lab_slurm
-from keepstep.lab.slurm import Slurm
+from keepstep_lab import slurm as lab_slurm
+from keepstep_lab.slurm import Slurm
 from tests.supervise.nodes.slurm.on_slurm import Job, Step
 
 pytestmark = [
