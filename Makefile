@@ -161,6 +161,7 @@ docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
 	$(BIN)/python -m tools.readme_report
 	$(BIN)/python -m tools.redaction_score --write
+	$(BIN)/python -m tools.row_tables
 	@rm -rf $(DOCS)/reports
 	@$(BIN)/python -m tools.report_schema $(DOCS)/reports
 	$(DOCS)/bin/python -m tools.site $(DOCS)/reports
@@ -172,5 +173,5 @@ $(DOCS)/.ready: requirements/docs.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) $(LOWEST) $(LOCKER) $(DOCS) .venv-nvrx site .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) $(LOWEST) $(LOCKER) $(DOCS) .venv-nvrx site docs/rules .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -119,7 +119,7 @@ def test_jax_takes_the_rows_of_each_step() -> None:
 def test_the_plan_for_jax_is_what_a_named_sharding_gives_each_process() -> None:
     """Where the records divide, a process gets as many as the plan says; where they do not, JAX refuses."""
     jax = pytest.importorskip("jax")
-    from keepstep.check.data.plan import FileRecords, plan
+    from keepstep.check.data.plan.policies import FileRecords, plan
 
     for ranks in range(2, 6):
         mesh = jax.sharding.AbstractMesh((ranks,), ("data",))

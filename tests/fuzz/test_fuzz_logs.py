@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from keepstep import cluster
 from keepstep.analyze.why import explain_paths
+from keepstep.base.launchers import LAUNCHERS
 from keepstep.base.redact import redacted
 from keepstep.base.visible import visible
 from keepstep.cluster.tf_config import read_tf_config
@@ -138,30 +139,14 @@ def test_tf_config(text: str) -> None:
 
 
 NAMES = [
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
+    *(name for each in LAUNCHERS for name in (*each.of_one_rank, *each.size, *each.local_size, *each.job)),
     "GROUP_RANK",
     "NODE_RANK",
-    "SLURM_PROCID",
     "SLURM_STEP_ID",
-    "SLURM_NTASKS",
-    "SLURM_STEP_NUM_TASKS",
-    "SLURM_LOCALID",
-    "SLURM_JOB_ID",
     "SLURM_JOB_NODELIST",
     "SLURM_STEP_NODELIST",
     "SLURM_TASKS_PER_NODE",
     "SLURM_STEP_TASKS_PER_NODE",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "TPU_WORKER_ID",
     "TPU_WORKER_HOSTNAMES",
     "KUBERNETES_SERVICE_HOST",
     "POD_NAME",
@@ -170,11 +155,7 @@ NAMES = [
     "NUM_PODS",
     "REPLICAS",
     "SUBDOMAIN",
-    "JAX_COORDINATOR_ADDRESS",
-    "JAX_NUM_PROCESSES",
-    "JAX_PROCESS_ID",
     "RAY_ADDRESS",
-    "TORCHELASTIC_RUN_ID",
 ]
 WORDS = st.sampled_from(
     [

@@ -45,7 +45,7 @@ def test_a_look_that_stops_a_process_for_too_long_ends_and_is_not_tried_again(tm
     asked = tmp_path / "asked"
     code = (
         f"import sys, time; sys.path.insert(0, {str(Path(pystack_child.__file__).parent)!r}); import pystack_child\n"
-        f"for line in sys.stdin:\n    open({str(asked)!r}, 'a').write('x'); pystack_child._end_after(0.05); "
+        f"while sys.stdin.buffer.read(4):\n    open({str(asked)!r}, 'a').write('x'); pystack_child._end_after(0.05); "
         f"time.sleep(600)\n"
     )
     servers = PystackServers([sys.executable, "-c", code], 1)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from keepstep.check.checkup import judge
 from keepstep.check.data.look import DataRequest, look_at_data
-from keepstep.check.data.plan import FileRecords, plan
-from keepstep.check.data.plan_evidence import evidence_of
+from keepstep.check.data.plan.evidence import evidence_of
+from keepstep.check.data.plan.policies import FileRecords, plan
 from keepstep.check.data.units import Asked
 from keepstep.model.finding import Finding, Severity
 from keepstep.model.report import Report

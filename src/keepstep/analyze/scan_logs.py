@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +26,6 @@ GROUP = 4 << 20
 FOR_PROGRESS = 8 << 20
 """How much of all logs together may be read for progress; where there are more, only their ends are."""
 PART = 128 << 20
-PR_SET_PDEATHSIG = 1
 
 Tell = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
@@ -136,28 +133,17 @@ def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Ite
             tell(result.size)
             yield result
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from keepstep.base.forked_calls import ForkedCalls
 
-    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     groups = _grouped(parts)
-    with ProcessPoolExecutor(
-        min(cores, len(groups)), mp_context=multiprocessing.get_context(method), initializer=_end_with_parent
-    ) as pool:
-        futures = [pool.submit(_scan_group, group) for group in groups]
-        meanwhile()
-        for future in as_completed(futures):
-            for result in future.result():
-                tell(result.size)
-                yield result
+    for result in ForkedCalls(min(cores, len(groups)), _scan, _lost).results(groups, meanwhile):
+        tell(result.size)
+        yield result
 
 
-def _end_with_parent() -> None:
-    """When a signal ends the parent, its readers end too."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def _lost(part: _Part, status: int | None) -> _Done:
+    why = f"its reader ended unexpectedly (status {status})"
+    return _Done(part.index, part.begin, (), 0, 0, why, 0, None, None, None, None)
 
 
 def _cores() -> int:
@@ -176,10 +162,6 @@ def _grouped(parts: list[_Part]) -> list[list[_Part]]:
         groups[-1].append(part)
         size += (part.end or part.left.size) - part.begin
     return groups
-
-
-def _scan_group(parts: list[_Part]) -> list[_Done]:
-    return [_scan(part) for part in parts]
 
 
 def _scan(part: _Part) -> _Done:

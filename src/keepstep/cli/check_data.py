@@ -11,9 +11,9 @@ from pathlib import Path
 from keepstep.base.redact import redacted
 from keepstep.check.data.check_files import Rescue, Sharing, check_files
 from keepstep.check.data.look import DataRequest
-from keepstep.check.data.manifest import usual_place
-from keepstep.check.data.plan import POLICIES
-from keepstep.check.data.plan_picture import picture, shares_seen
+from keepstep.check.data.plan.picture import picture, shares_seen
+from keepstep.check.data.plan.policies import POLICIES
+from keepstep.check.data.report.manifest import usual_place
 from keepstep.check.data.units import Asked
 from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError

@@ -20,9 +20,7 @@ def read(env: Mapping[str, str]) -> ClusterSaid:
     meeting = read.address(where)
     if port := read.number("JAX_COORDINATOR_PORT", low=1, high=65535):
         meeting = f"{(meeting or '').rpartition(':')[0]}:{port}" if meeting else None
-    count, who = first_set(env, JAX.size + JAX_SCRIPTS.size), first_set(env, JAX.rank + JAX_SCRIPTS.rank)
-    size = read.number(count, low=1) if count else None
-    rank = read.number(who, high=size - 1 if size else 200_000) if who else None
+    size, rank, _ = read.place(JAX, JAX_SCRIPTS)
     if size is None:
         return ClusterSaid(faults=read.faults)
     return ClusterSaid(Cluster(said_by=JAX.name, tasks=evenly(size, me=rank), me=rank, meeting=meeting), read.faults)

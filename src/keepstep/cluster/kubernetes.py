@@ -12,7 +12,8 @@ from keepstep.base.whole_numbers import whole
 from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.cluster.launcher_answer import ClusterSaid, Variables
 
-COUNTS = ("NUM_PODS", "REPLICAS", *TORCHRUN.size, *JAX_SCRIPTS.size, "JOB_PARALLELISM")
+PARALLELISM = "JOB_PARALLELISM"
+COUNTS = ("NUM_PODS", "REPLICAS", *TORCHRUN.size, *JAX_SCRIPTS.size, PARALLELISM)
 
 INDEX = "JOB_COMPLETION_INDEX"
 KUBEFLOW_NODE = "PET_NODE_RANK"
@@ -36,6 +37,8 @@ def read(env: Mapping[str, str]) -> ClusterSaid:
     counts = [name for name in COUNTS if name in env]
     size = read.number(counts[0], low=1) if counts else None
     if not size or pod.index >= size:
+        if size and counts[0] != PARALLELISM:  # of a Job with more completions than pods at once
+            read.number(INDEX, high=size - 1)
         return ClusterSaid(faults=read.faults)
     service = env.get("SUBDOMAIN") or env.get("SERVICE_NAME") or env.get("HEADLESS_SERVICE")
     tail = f".{service}" if service and re.fullmatch(r"[\w.-]{1,200}", service) else ""

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from keepstep.base.launchers import Launcher, first_set
 from keepstep.cluster.address import read_address
 from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.model.facts.cluster import Fault, VariableFaulty
@@ -29,6 +30,26 @@ class Variables:
 
     env: Mapping[str, str]
     faults: list[VariableFaulty] = field(default_factory=list)
+
+    def place(
+        self, *rows: Launcher, needed: tuple[str, ...] = (), size: int | None = None
+    ) -> tuple[int | None, int | None, int | None]:
+        """Size, rank and local rank, each by the first of its variables that is set. One outside its range is a fault.
+
+        This is the only place that knows the ranges. ``needed``: the meanings (``size``, ``rank``) that must be there;
+        ``size``: the size, where no variable states it.
+        """
+
+        def read(meaning: str, *, low: int = 0, below: int | None = None) -> int | None:
+            names = tuple(name for row in rows for name in getattr(row, meaning))
+            if not names:
+                return None
+            high = MOST_TASKS if below is None else max(below - 1, 0)
+            return self.number(first_set(self.env, names) or names[0], low=low, high=high, needed=meaning in needed)
+
+        size = read("size", low=1) if size is None else size
+        rank = read("rank", below=size)
+        return size, rank, read("local_rank", below=read("local_size", low=1))
 
     def number(self, name: str, *, low: int = 0, high: int = MOST_TASKS, needed: bool = False) -> int | None:
         """The number in ``name``; None where it is absent or none."""

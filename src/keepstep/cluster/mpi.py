@@ -18,9 +18,7 @@ def read(env: Mapping[str, str]) -> ClusterSaid:
     for dialect in DIALECTS:
         if dialect.rank[0] in env or dialect.size[0] in env:
             read = Variables(env)
-            size = read.number(dialect.size[0], low=1, needed=True)
-            rank = read.number(dialect.rank[0], high=size - 1 if size else 200_000, needed=True)
-            local = read.number(dialect.local_rank[0])
+            size, rank, local = read.place(dialect, needed=("size", "rank"))
             if size is None:
                 return ClusterSaid(faults=read.faults)
             job = env.get(first_set(env, _JOBS) or "")

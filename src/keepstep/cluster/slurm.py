@@ -20,10 +20,7 @@ def read(env: Mapping[str, str]) -> ClusterSaid:
     if SLURM.rank[0] not in env or "SLURM_STEP_ID" not in env:
         return ClusterSaid()
     read = Variables(env)
-    counts = [name for name in SLURM.size if name in env]
-    size = read.number(counts[0], low=1) if counts else None
-    rank = read.number(SLURM.rank[0], high=size - 1 if size else MOST_TASKS, needed=True)
-    local = read.number(SLURM.local_rank[0])
+    size, rank, local = read.place(SLURM, needed=("rank",))
     if size is None:
         return ClusterSaid(faults=read.faults)
     hosts = _hosts(env, read)

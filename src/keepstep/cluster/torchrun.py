@@ -25,10 +25,7 @@ def read(env: Mapping[str, str]) -> ClusterSaid:
         return ClusterSaid()
     others_say_who = any(name in env for name in ELSEWHERE) and not ({RANK, SIZE} & set(present))
     read = Variables(env)
-    size = read.number(SIZE, low=1, needed=not others_say_who)
-    rank = read.number(RANK, high=size - 1 if size else 200_000, needed=not others_say_who)
-    local_size = read.number(LOCAL_SIZE, low=1)
-    local = read.number(LOCAL_RANK, high=local_size - 1 if local_size else 200_000)
+    size, rank, local = read.place(TORCHRUN, needed=() if others_say_who else ("size", "rank"))
     host = read.host(HOST, needed=True)
     port = read.number(PORT, low=1, high=65535, needed=True)
     if not size:

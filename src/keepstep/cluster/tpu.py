@@ -27,7 +27,7 @@ def read(env: Mapping[str, str]) -> ClusterSaid:
         return ClusterSaid()
     read = Variables(env)
     hosts = [part.strip() for part in env[named][:1_000_000].split(",") if part.strip()]
-    me = read.number(TPU.rank[0], high=max(0, len(hosts) - 1), needed=True)
+    _, me, _ = read.place(TPU, needed=("rank",), size=len(hosts))
     tasks = []
     for rank, text in enumerate(hosts):
         address = read_address(text, PORT)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from keepstep.check.data.plan import FileRecords, Plan, plan
+from keepstep.check.data.plan.policies import FileRecords, Plan, plan
 
 Batches = Sequence[Sequence[int]]
 """What one rank was fed: the record numbers of each batch."""

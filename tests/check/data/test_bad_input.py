@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.data import process
-from keepstep.check.data.kinds import named_kind
+from keepstep.check.data.find.recognise import named_kind
 from keepstep.check.data.look import DataRequest, look_at_data
-from keepstep.check.data.pool import Pool
+from keepstep.check.data.pool import ReaderPool
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain
 from keepstep.cli.parser import run
@@ -118,7 +118,7 @@ def test_a_library_that_crashes_hangs_or_grows_costs_one_file_each(
         (tmp_path / f"{name}.jsonl").write_bytes(LINES)
         units.append(Unit(str(tmp_path / f"{name}.jsonl"), str(tmp_path), len(LINES)))
     began = time.monotonic()
-    pool = Pool(2, Asked(), wait_s=12, most_memory=200 << 20)
+    pool = ReaderPool(2, Asked(), wait_s=12, most_memory=200 << 20)
     results = {Path(unit.path).stem: looked for unit, looked, _ in pool.read(units) if unit and looked}
     assert time.monotonic() - began < 120
     assert sorted(results) == names
@@ -129,7 +129,9 @@ def test_a_library_that_crashes_hangs_or_grows_costs_one_file_each(
 
 
 def test_a_file_system_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start_with("import keepstep.check.data.walk as w, time; w.os.stat = lambda *a, **k: time.sleep(1000)", monkeypatch)
+    start_with(
+        "import keepstep.check.data.find.walk as w, time; w.os.stat = lambda *a, **k: time.sleep(1000)", monkeypatch
+    )
     seen = look_at_data(DataRequest(paths=(str(tmp_path),), wait_s=2))
     assert [type(e.fact).__name__ for e in seen.collected.evidence] == ["ShardUnreadable"]
 

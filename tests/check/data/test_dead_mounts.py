@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data.mounts import Silent, mount_of, mounts
+from keepstep.check.data.find.mounts import Silent, mount_of, mounts
 from tests.check.data import silent_mount
 
 WAIT_S = 6

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data.pool import Pool
+from keepstep.check.data.pool import ReaderPool
 from keepstep.check.data.units import Asked, Unit
 from tests.check.data.files import kinds, looked, report_on
 
@@ -43,7 +43,7 @@ def test_a_parquet_whose_rows_fill_the_memory_costs_one_file(tmp_path: Path) -> 
     parquet.write_table(arrow.table({"x": column}), bomb, store_schema=False)
     good.write_bytes(LINES)
     units = [Unit(str(path), str(tmp_path), path.stat().st_size) for path in (bomb, good)]
-    pool = Pool(1, Asked(), wait_s=60, most_memory=600 << 20)
+    pool = ReaderPool(1, Asked(), wait_s=60, most_memory=600 << 20)
     found = {Path(unit.path).name: result for unit, result, _ in pool.read(units) if unit and result}
     assert "memory" in found["bomb.parquet"].unread or "unpack to more" in found["bomb.parquet"].unread
     assert found["good.jsonl"].records == 2

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.check.data.find.walk import walk
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.units import Asked, Looked, Unit
-from keepstep.check.data.walk import walk
 from tests.check.data.files import cut, flip, kinds, report_on, rules_of
 
 MADE = Path(__file__).with_name("made")

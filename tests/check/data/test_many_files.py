@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data import manifest as manifests
-from keepstep.check.data import progress as progresses
-from keepstep.check.data.alike import Alike
-from keepstep.check.data.manifest import Manifest
-from keepstep.check.data.progress import Progress
+from keepstep.check.data.report import manifest as manifests
+from keepstep.check.data.report import progress as progresses
+from keepstep.check.data.report.duplicates import Alike
+from keepstep.check.data.report.manifest import Manifest
+from keepstep.check.data.report.progress import Progress
+from keepstep.check.data.report.summary import Summary
 from keepstep.check.data.spool import Broken, Units
-from keepstep.check.data.summary import Summary
 from keepstep.check.data.units import Asked, Looked, Unit, unit_to_list
 from keepstep.parse.formats.data.bad import Bad
 from tests.check.data.files import report_on, rules_of

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from keepstep.check.checkup import judge
 from keepstep.check.data.labels import Labels
-from keepstep.check.data.plan import POLICIES, FileRecords, plan
-from keepstep.check.data.plan_evidence import evidence_of
-from keepstep.check.data.plan_picture import picture, shares_seen
-from keepstep.check.data.plan_runs import between, count, every, head, meets
+from keepstep.check.data.plan.evidence import evidence_of
+from keepstep.check.data.plan.picture import picture, shares_seen
+from keepstep.check.data.plan.policies import POLICIES, FileRecords, plan
+from keepstep.check.data.plan.runs import between, count, every, head, meets
 from keepstep.model.facts.plan import (
     BatchesUneven,
     LabelsSkewed,

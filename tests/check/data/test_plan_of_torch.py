@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.data.plan_torch import sampler_order
+from keepstep.check.data.plan.torch import sampler_order
 from tests.check.data.fed import (
     assert_fed_as_planned,
     assert_totals,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.checkup import judge
+from keepstep.check.data.find.walk import walk
 from keepstep.check.data.look import DataRequest, look_at_data
-from keepstep.check.data.manifest import Manifest
 from keepstep.check.data.reading import read_unit
+from keepstep.check.data.report.manifest import Manifest
 from keepstep.check.data.units import Asked, Looked, Unit
-from keepstep.check.data.walk import walk
 from keepstep.errors import UserError
 
 fsspec = pytest.importorskip("fsspec")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data import lines
+from keepstep.check.data.readers import lines
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of
 
 

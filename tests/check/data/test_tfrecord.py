@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from keepstep.check.data.clean import clean
 from keepstep.check.data.look import DataRequest, look_at_data
-from keepstep.check.data.rescue import extract, quarantine
-from keepstep.check.data.source import native_crc
+from keepstep.check.data.readers.source import native_crc
+from keepstep.check.data.report.clean import clean
+from keepstep.check.data.report.extract import extract, quarantine
+from keepstep.check.data.report.locate import where
 from keepstep.check.data.units import Asked
-from keepstep.check.data.where import where
 from keepstep.errors import UserError
 from keepstep.parse.formats.data import tfrecord
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from typing import Any
 
+from keepstep.base.worker_pool import Send, Worker
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeDiverges
 from keepstep.model.finding import Found
@@ -19,29 +18,26 @@ from keepstep.model.rule import Rule
 
 FROM_FILES = 100
 """Fewer are judged faster than a process is started."""
+LONGEST_S = 600.0
+"""The other process is waited for; then its rules are asked here."""
 Answers = dict[str, list[Found]]
 """By rule, what it found."""
 
 
 def answered(rules: Sequence[Rule], seen: EvidenceSet, files: int) -> list[Rule]:
     """The rules, with their answers ready where that is worth it. A rule that fails is left to be asked as usual."""
-    if files < FROM_FILES or os.name != "posix" or (os.cpu_count() or 1) < 2:
+    if files < FROM_FILES or (os.cpu_count() or 1) < 2:
         return list(rules)
     together = _together(rules)
     waiting = _numbers(len(together))
-    ours, theirs = get_context("fork").Pipe(duplex=False)
-    helper = get_context("fork").Process(target=_help, args=(theirs, together, seen, waiting), daemon=True)
-    helper.start()
-    theirs.close()
+    helper = Worker.fork(lambda tasks, send: _help(send, together, seen, waiting))
     try:
         answers = _ask(together, seen, waiting)
-        with suppress(EOFError, OSError):  # else its rules are asked here
-            answers |= ours.recv()
+        if (others := helper.answer(LONGEST_S)) is not None:
+            answers |= pickle.loads(others)
     finally:
         os.close(waiting)
-        ours.close()
-        helper.kill()
-        helper.join()
+        helper.end()
     return [_ready(each, answers[each.id]) if each.id in answers else each for each in rules]
 
 
@@ -70,11 +66,9 @@ def _ask(together: list[list[Rule]], seen: EvidenceSet, waiting: int) -> Answers
     return found
 
 
-def _help(connection: Connection, together: list[list[Rule]], seen: EvidenceSet, waiting: int) -> None:
+def _help(send: Send, together: list[list[Rule]], seen: EvidenceSet, waiting: int) -> None:
     gc.disable()
-    with suppress(OSError, KeyboardInterrupt):
-        connection.send(_ask(together, seen, waiting))
-    os._exit(0)
+    send(pickle.dumps(_ask(together, seen, waiting)))
 
 
 def _ready(rule: Rule, answer: list[Any]) -> Rule:

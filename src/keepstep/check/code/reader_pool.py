@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
+from keepstep.base.worker_pool import Messages, Pool, Send, Worker
 from keepstep.check.code.files import ProgramFile
 from keepstep.check.code.read_program import NotRead, bytes_of, read
 from keepstep.check.code.unit_bytes import packed
@@ -24,114 +22,52 @@ AT_ONCE = 16
 
 def read_all(files: Sequence[ProgramFile], tell: Callable[[int], None] = lambda done: None) -> dict[str, bytes | str]:
     """By file as shown: what it says, packed, or why it is not read."""
-    crew = _Crew(files)
-    try:
-        return crew.work(tell)
-    finally:
-        crew.end()
+    results: dict[str, bytes | str] = {}
+    for file, result in _Readers(files).results(_batches(len(files))):
+        results[file.shown] = result
+        tell(len(results))
+    return results
 
 
-class _Crew:
-    def __init__(self, files: Sequence[ProgramFile]) -> None:
-        self.files = files
-        self.waiting = deque(range(len(files)))
-        self.results: dict[str, bytes | str] = {}
-        self.workers: dict[Connection, _Worker] = {}
-
-    def work(self, tell: Callable[[int], None]) -> dict[str, bytes | str]:
-        several = min(os.cpu_count() or 1, 8, 1 + len(self.files) // 8)
-        while self.waiting or self.workers:
-            while self.waiting and len(self.workers) < several:
-                self._start()
-            for connection in wait(list(self.workers), timeout=1.0):
-                assert isinstance(connection, Connection)
-                self._hear(connection)
-            for worker in list(self.workers.values()):
-                if worker.late:
-                    self._give_up(worker, f"it took longer than {LIMIT_S:.0f} s")
-            tell(len(self.results))
-        return self.results
-
-    def _start(self) -> None:
-        worker = _Worker(self.files)
-        self.workers[worker.connection] = worker
-        worker.give(self._next())
-
-    def _next(self) -> list[int]:
-        share = max(1, min(AT_ONCE, len(self.waiting) // 4))
-        return [self.waiting.popleft() for _ in range(min(share, len(self.waiting)))]
-
-    def _hear(self, connection: Connection) -> None:
-        worker = self.workers[connection]
-        try:
-            answer = connection.recv_bytes()
-        except (EOFError, OSError):
-            self._give_up(worker, "reading it brought the reader down")
-            return
-        number, is_read, result = int.from_bytes(answer[:4], "little"), answer[4], answer[5:]
-        self.results[self.files[number].shown] = result if is_read else result.decode()
-        worker.done(number)
-        if not worker.given:
-            if self.waiting:
-                worker.give(self._next())
-            else:
-                del self.workers[connection]
-                worker.end()
-
-    def _give_up(self, worker: _Worker, why: str) -> None:
-        """The file that it was at is not read; the others are given to another one."""
-        del self.workers[worker.connection]
-        worker.end()
-        culprit, *rest = worker.given
-        self.results[self.files[culprit].shown] = why
-        self.waiting.extendleft(reversed(rest))
-
-    def end(self) -> None:
-        for worker in self.workers.values():
-            worker.end()
+def _batches(count: int) -> Iterator[list[int]]:
+    """Smaller ones towards the end: then all workers are done at about the same time."""
+    begin = 0
+    while begin < count:
+        end = begin + max(1, min(AT_ONCE, (count - begin) // 4))
+        yield list(range(begin, end))
+        begin = end
 
 
-class _Worker:
-    """One process. It reads its files in the given order, so the first that is missing is the one that it is at."""
+class _Readers(Pool[int, tuple[ProgramFile, bytes | str]]):
+    """Tasks are the numbers of files. Workers are forked: they have the list, and all that reading needs."""
 
     def __init__(self, files: Sequence[ProgramFile]) -> None:
-        context: Any = get_context("fork" if os.name == "posix" else "spawn")
-        self.connection, theirs = context.Pipe()
-        self.process: Any = context.Process(target=_serve, args=(theirs, files), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.given: list[int] = []
-        self.since = time.monotonic()
+        super().__init__(min(os.cpu_count() or 1, 8, 1 + len(files) // 8))
+        self._files = files
 
-    def give(self, numbers: list[int]) -> None:
-        self.given, self.since = numbers, time.monotonic()
-        self.connection.send(numbers)
+    def start(self) -> Worker:
+        return Worker.fork(self._serve)
 
-    def done(self, number: int) -> None:
-        self.given.remove(number)
-        self.since = time.monotonic()
+    def request(self, tasks: list[int]) -> bytes:
+        return json.dumps(tasks).encode()
 
-    @property
-    def late(self) -> bool:
-        return time.monotonic() - self.since > LIMIT_S
+    def answered(self, task: int, message: bytes) -> tuple[ProgramFile, bytes | str]:
+        return self._files[task], message[1:] if message[0] else message[1:].decode()
 
-    def end(self) -> None:
-        self.connection.close()
-        self.process.kill()
-        self.process.join()
+    def lost(self, task: int, worker: Worker, status: int | None) -> tuple[ProgramFile, bytes | str]:
+        late = f"it took longer than {LIMIT_S:.0f} s"
+        return self._files[task], late if self.is_overdue(worker) else "reading it brought the reader down"
 
+    def is_overdue(self, worker: Worker) -> bool:
+        return time.monotonic() - worker.since > LIMIT_S
 
-def _serve(connection: Connection, files: Sequence[ProgramFile]) -> None:
-    _limit()
-    gc.disable()  # syntax trees are freed without it
-    try:
-        while True:
-            for number in connection.recv():
-                result = _read(files[number])
-                answer = b"\0" + result.encode("utf-8", "replace") if isinstance(result, str) else b"\1" + result
-                connection.send_bytes(number.to_bytes(4, "little") + answer)
-    except (EOFError, OSError, KeyboardInterrupt):
-        os._exit(0)
+    def _serve(self, tasks: Messages, send: Send) -> None:
+        _limit()
+        gc.disable()  # syntax trees are freed without it
+        for task in tasks:
+            for number in json.loads(task):
+                result = _read(self._files[number])
+                send(b"\0" + result.encode("utf-8", "replace") if isinstance(result, str) else b"\1" + result)
 
 
 def _limit() -> None:

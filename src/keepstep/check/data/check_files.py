@@ -10,8 +10,8 @@ from pathlib import Path
 from keepstep.check.checkup import judge
 from keepstep.check.data.labels import labels_from
 from keepstep.check.data.look import DataRequest, DataSeen, look_at_data
-from keepstep.check.data.plan import FileRecords, Plan, plan
-from keepstep.check.data.plan_evidence import evidence_of
+from keepstep.check.data.plan.evidence import evidence_of
+from keepstep.check.data.plan.policies import FileRecords, Plan, plan
 from keepstep.model.report import Report
 
 MOST_SAID = 20
@@ -72,9 +72,9 @@ def _plan(sharing: Sharing, seen: DataSeen) -> Plan | None:
 
 
 def _rescued(rescue: Rescue, seen: DataSeen) -> Iterator[str]:
-    from keepstep.check.data.clean import clean
-    from keepstep.check.data.rescue import extract, quarantine
-    from keepstep.check.data.where import where
+    from keepstep.check.data.report.clean import clean
+    from keepstep.check.data.report.extract import extract, quarantine
+    from keepstep.check.data.report.locate import where
 
     if rescue.extract is not None:
         yield extract(seen.broken, rescue.extract)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.base.wording import count
-from keepstep.check.data.alike import Alike
-from keepstep.check.data.finding import find_units
-from keepstep.check.data.manifest import Manifest
-from keepstep.check.data.pool import Pool
+from keepstep.check.data.find.file_search import find_units
+from keepstep.check.data.pool import ReaderPool
 from keepstep.check.data.process import WAIT_S
-from keepstep.check.data.progress import Progress
+from keepstep.check.data.report.duplicates import Alike
+from keepstep.check.data.report.manifest import Manifest
+from keepstep.check.data.report.progress import Progress
+from keepstep.check.data.report.summary import Summary
 from keepstep.check.data.spool import Broken, Units
-from keepstep.check.data.summary import Summary
 from keepstep.check.data.units import Asked, Looked, Unit
 from keepstep.check.place import Collected
 from keepstep.errors import UserError
@@ -142,7 +142,7 @@ class _Looking:
 
     def _read(self, units: Iterable[Unit]) -> Iterator[tuple[Unit, Looked]]:
         """In worker processes."""
-        pool = Pool(self._request.jobs or cores(), self._request.asked, wait_s=self._request.wait_s)
+        pool = ReaderPool(self._request.jobs or cores(), self._request.asked, wait_s=self._request.wait_s)
         for unit, looked, read in pool.read(units):
             if unit is None or looked is None:
                 self._progress.read(read)

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import selectors
+import json
 import signal
-import subprocess
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from keepstep.base.wording import duration, size
-from keepstep.check.data.mounts import Silent
-from keepstep.check.data.process import LOOK_EVERY_S, WAIT_S, Worker, start
+from keepstep.base.worker_pool import Pool, Worker
+from keepstep.check.data.find.mounts import Silent
+from keepstep.check.data.process import WAIT_S, Reader, start
 from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain, unit_to_list
 from keepstep.parse.formats.data.bad import Bad
 
@@ -38,105 +34,49 @@ def _batches(units: Iterable[Unit]) -> Iterator[list[Unit]]:
         yield some
 
 
-class Pool:
+class ReaderPool(Pool[Unit, Result]):
     """Reads units; results come in the order in which they are ready."""
 
     def __init__(self, count: int, asked: Asked, *, wait_s: float = WAIT_S, most_memory: int = MOST_MEMORY) -> None:
-        self._count, self._asked = max(1, count), asked
-        self._wait_s, self._most_memory = wait_s, most_memory
-        self._workers: list[Worker] = []
-        self._again: deque[list[Unit]] = deque()
-        self._batches: Iterator[list[Unit]] = iter(())
+        super().__init__(count)
+        self._asked, self._wait_s, self._most_memory = to_plain(asked), wait_s, most_memory
         self._silent = Silent()
 
     def read(self, units: Iterable[Unit]) -> Iterator[Result]:
         """Each unit with its result, and between them how many bytes were read meanwhile."""
-        self._batches = _batches(units)
-        with selectors.DefaultSelector() as ready:
-            try:
-                for _ in range(self._count):
-                    yield from self._employ(ready)
-                while self._workers:
-                    for key, _ in ready.select(LOOK_EVERY_S):
-                        yield from self._hear(key.data, ready)
-                    for worker in list(self._workers):
-                        if self._is_past_waiting(worker):
-                            yield from self._died(worker, ready)
-                            yield from self._employ(ready)
-            finally:
-                for worker in self._workers:
-                    worker.end()
-                self._workers.clear()
+        return self.results(_batches(units))
 
-    def _employ(self, ready: selectors.BaseSelector, worker: Worker | None = None) -> Iterator[Result]:
-        """Work for a worker, or for a new one; without work there is none. Files of a dead mount are not tried."""
-        for some in chain(iter(lambda: self._again.popleft() if self._again else None, None), self._batches):
-            wanted = []
-            for unit in some:
-                if why := self._silent.why_not(unit.path):
-                    yield unit, Looked("", unread=why), 0
-                else:
-                    wanted.append(unit)
-            if not wanted:
-                continue
-            if worker is None:
-                worker = start()
-                self._workers.append(worker)
-                ready.register(worker.out, selectors.EVENT_READ, worker)
-            worker.units = wanted
-            worker.give({"asked": to_plain(self._asked), "units": [unit_to_list(unit) for unit in wanted]})
-            return
-        if worker is not None:
-            self._dismiss(worker, ready)
-            worker.end()
+    def start(self) -> Worker:
+        return start()
 
-    def _dismiss(self, worker: Worker, ready: selectors.BaseSelector) -> None:
-        ready.unregister(worker.out)
-        self._workers.remove(worker)
+    def request(self, tasks: list[Unit]) -> bytes:
+        return json.dumps({"asked": self._asked, "units": [unit_to_list(unit) for unit in tasks]}).encode()
 
-    def _hear(self, worker: Worker, ready: selectors.BaseSelector) -> Iterator[Result]:
-        said = worker.lines()
-        if said is None:
-            yield from self._died(worker, ready)
-            yield from self._employ(ready)
-            return
-        for each in said:
-            if "read" in each:
-                yield None, None, int(each["read"])
-            elif "done" in each:
-                unit = worker.units[each["done"]]
-                worker.at = each["done"] + 1
-                self._silent.answered(unit.path)
-                yield unit, looked_from(each["looked"]), 0
-        if worker.at == len(worker.units):
-            yield from self._employ(ready, worker)
+    def between(self, message: bytes) -> Result | None:
+        return None if message.startswith(b'{"looked"') else (None, None, json.loads(message)["read"])
 
-    def _died(self, worker: Worker, ready: selectors.BaseSelector) -> Iterator[Result]:
-        self._dismiss(worker, ready)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.process.wait(1.0)
-        status = worker.process.returncode if worker.process.returncode is not None else worker.end()
-        if worker.at < len(worker.units):
-            yield worker.units[worker.at], worker.why or _crashed(status), 0
-            if rest := worker.units[worker.at + 1 :]:
-                self._again.append(rest)
+    def answered(self, task: Unit, message: bytes) -> Result:
+        self._silent.answered(task.path)
+        return task, looked_from(json.loads(message)["looked"]), 0
 
-    def _is_past_waiting(self, worker: Worker) -> bool:
-        """Whether it takes too much memory or time; then it is killed, and the reason noted."""
-        now = time.monotonic()
-        if now - worker.looked_at < LOOK_EVERY_S:
-            return False
-        worker.looked_at = now
+    def refused(self, task: Unit) -> Result | None:
+        """Files of a dead mount are not tried."""
+        why = self._silent.why_not(task.path)
+        return (task, Looked("", unread=why), 0) if why else None
+
+    def lost(self, task: Unit, worker: Worker, status: int | None) -> Result:
+        assert isinstance(worker, Reader)
+        return task, worker.why or _crashed(status), 0
+
+    def is_overdue(self, worker: Worker) -> bool:
+        """Whether it takes too much memory or time; the reason is noted."""
+        assert isinstance(worker, Reader)
         if worker.memory > self._most_memory:
             worker.why = Looked("", unread=f"reading it takes more than {size(self._most_memory)} of memory")
         elif worker.is_silent(self._wait_s):
             worker.why = Looked("", unreadable=f"no answer for {duration(self._wait_s)}")
-            self._silent.gave_none(worker.units[worker.at].path)
-        else:
-            return False
-        with contextlib.suppress(OSError):
-            worker.process.kill()
-        return True
+            self._silent.gave_none(worker.given[0].path)
+        return worker.why is not None
 
 
 def _crashed(status: int | None) -> Looked:

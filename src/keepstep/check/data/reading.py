@@ -9,22 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 from keepstep.base.wording import shorten
-from keepstep.check.data.kinds import NAMES, PACKED, Recognised, recognise
-from keepstep.check.data.source import Source
+from keepstep.check.data.find.recognise import Recognised, recognise
+from keepstep.check.data.formats import FORMATS, format_name
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import HASH_ONLY, Asked, Looked, Unit
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch
-
-EMPTY_IS_VALID = {"tfrecord", "csv", "jsonl", "tokens"}
-"""Formats in which no bytes are no records; in the others a file without bytes is broken."""
-STORES = {"zarr"}
-"""Folders that are read as one."""
 
 
 def read_unit(unit: Unit, asked: Asked, told: Callable[[int], None] = lambda read: None) -> Looked:
     """What one unit holds. Never raises, except for what ends the process."""
     try:
-        if unit.kind in STORES:
+        if unit.kind in FORMATS and FORMATS[unit.kind].is_store:
             looked: Looked = _reader(unit.kind).read_store(unit, asked, told)
             return looked
         if unit.kind == "index":
@@ -74,14 +70,14 @@ def _read(source: Source, unit: Unit, asked: Asked) -> Looked:
         looked = Looked(found.kind, packed=found.packed).broken(Bad("corrupt", f"unpacking failed: {error}"))
     except ImportError as error:
         looked = Looked(found.kind, missing_library=(error.name or str(error)).partition(".")[0])
-    if found.named and found.named != found.kind and not _is_alike(found):
-        looked.broken(Bad("misnamed", f"its name says {NAMES[found.named]}, but it is {NAMES[found.kind]}"))
+    if found.named not in ("", found.kind) and not FORMATS[found.named].any_bytes:
+        looked.broken(Bad("misnamed", f"its name says {format_name(found.named)}, but it is {format_name(found.kind)}"))
     return looked
 
 
 def _by_reader(source: Source, unit: Unit, asked: Asked, found: Recognised) -> Looked:
     read = _reader(found.kind).read
-    if found.kind in PACKED:
+    if FORMATS[found.kind].packed:
         looked: Looked = read(source, asked, found.packed)
     elif unit.about:
         looked = read(source, asked, json.loads(unit.about))
@@ -90,16 +86,10 @@ def _by_reader(source: Source, unit: Unit, asked: Asked, found: Recognised) -> L
     return looked
 
 
-def _is_alike(found: Recognised) -> bool:
-    """A name that promises only a container: `.bin` is any bytes, and a `.npz` is a zip."""
-    return found.named == "tokens" or {found.named, found.kind} <= {"npz", "zip"}
-
-
 def _empty(kind: str) -> Looked:
-    looked = Looked(kind, records=0 if kind in EMPTY_IS_VALID else None, digest="empty")
+    looked = Looked(kind, records=0 if FORMATS[kind].empty_is_valid else None, digest="empty")
     return looked.broken(Bad("empty", "the file has no bytes"))
 
 
 def _reader(kind: str) -> Any:
-    module = {"npz": "npz", "zip": "npz"}.get(kind, kind)
-    return importlib.import_module(f"keepstep.check.data.readers.{module}")
+    return importlib.import_module(f"keepstep.check.data.readers.{kind}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that reads units: one JSON line in for each task, one out for each result, and a sign of life in between.
+"""A process that reads units: one message of JSON in for each task, one out for each result, and signs of life.
 
 Native code that decodes foreign bytes runs only here. If it crashes, one file has no result, and a new worker goes on.
 """
@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any
 
+from keepstep.base.worker_pool import messages, send
+from keepstep.check.data.find.walk import At, walk
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.units import Asked, Unit, to_plain, unit_from, unit_to_list
-from keepstep.check.data.walk import At, walk
 from keepstep.model.codec import build
 
 TELL_EVERY_S = 0.3
@@ -27,29 +27,28 @@ FOUND_AT_ONCE = 500
 def main() -> None:
     """Answer until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
-    tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
+    answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints must not mix with the answers
-    _send(answers, {"ready": True})
-    for line in tasks:
-        task = json.loads(line)
+    _send(answers, {"read": 0})  # a sign that it has started
+    for message in messages(0):
+        task = json.loads(message)
         if "walk" in task:
             _walk(task["walk"], frozenset(task["skip"]), answers)
         else:
             _read(task, answers)
 
 
-def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
-    answers.write(json.dumps(answer).encode("utf-8", "surrogateescape") + b"\n")
+def _send(answers: int, answer: dict[str, Any]) -> None:
+    send(answers, json.dumps(answer).encode())
 
 
-def _read(task: dict[str, Any], answers: BinaryIO) -> None:
+def _read(task: dict[str, Any], answers: int) -> None:
     asked: Asked = build(Asked, task["asked"])
-    for number, each in enumerate(task["units"]):
-        looked = read_unit(unit_from(each, 0), asked, _teller(answers))
-        _send(answers, {"done": number, "looked": to_plain(looked)})
+    for each in task["units"]:
+        _send(answers, {"looked": to_plain(read_unit(unit_from(each, 0), asked, _teller(answers)))})
 
 
-def _teller(answers: BinaryIO) -> Callable[[int], None]:
+def _teller(answers: int) -> Callable[[int], None]:
     said = time.monotonic()
     waiting = 0
 
@@ -64,12 +63,12 @@ def _teller(answers: BinaryIO) -> Callable[[int], None]:
     return told
 
 
-def _walk(paths: list[str], skip: frozenset[str], answers: BinaryIO) -> None:
+def _walk(paths: list[str], skip: frozenset[str], answers: int) -> None:
     """List the units below these paths, in order. A second thread says where the search is, if it moves."""
     at, turn, ended = At(), threading.Lock(), threading.Event()
     waiting: list[list[Any]] = []
 
-    def send(answer: dict[str, Any] | None = None) -> None:
+    def tell(answer: dict[str, Any] | None = None) -> None:
         with turn:
             if some := waiting[:]:
                 _send(answers, {"found": some})
@@ -82,18 +81,18 @@ def _walk(paths: list[str], skip: frozenset[str], answers: BinaryIO) -> None:
         while not ended.wait(TELL_EVERY_S):
             if at.path != said:
                 said = at.path
-                send({"at": said})
+                tell({"at": said})
 
     threading.Thread(target=watch, daemon=True).start()
     for each in walk(paths, at, skip):
         if isinstance(each, Unit):
             waiting.append(unit_to_list(each))
             if len(waiting) >= FOUND_AT_ONCE:
-                send()
+                tell()
         else:
-            send({"path": each} if isinstance(each, int) else {"left": list(each)})
+            tell({"path": each} if isinstance(each, int) else {"left": list(each)})
     ended.set()
-    send({"end": True})
+    tell({"end": True})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import json
 import mmap
 import os
@@ -83,18 +84,24 @@ def _end_after(seconds: float) -> None:
 
 
 def _serve() -> int:
-    """One answer per line; a look that fails is an answer too, and one that crashes this program ends it."""
+    """One message per look, each after its length (``base/worker_pool.py``, which is not imported here).
+
+    A look that fails is an answer too, and one that crashes this program ends it.
+    """
     try:
         import pystack.engine  # noqa: F401  (that is what takes the time)
     except Exception as error:
         return _fail("missing", f"{type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, EAGER)  # not before: loading takes long, and is not urgent
-    for line in sys.stdin:
-        words = [str(word) for word in json.loads(line)]
-        failed = main(words) != 0
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    while head := asked.read(4):
+        words = [str(word) for word in json.loads(asked.read(int.from_bytes(head, "little")))]
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            failed = main(words) != 0
+        answer = said.getvalue().encode()
+        answers.write(len(answer).to_bytes(4, "little") + answer)
+        answers.flush()
         if words[0] == "remote" and (failed or _still_holds(words[1])):
             return 0  # only the end of this program releases a process that died during the look
     return 0

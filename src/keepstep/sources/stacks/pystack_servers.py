@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
-import select
 import signal
-import subprocess
 import time
 
-PIECE = 1 << 20
+from keepstep.base.worker_pool import Worker
+
 MOST_ANSWER = 64 << 20
 
 
@@ -21,7 +19,7 @@ class PystackServers:
 
     def __init__(self, command: list[str], count: int) -> None:
         self._command = command
-        self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
+        self._free: queue.LifoQueue[Worker | None] = queue.LifoQueue()
         for _ in range(count):
             self._free.put(self._start())
 
@@ -39,14 +37,12 @@ class PystackServers:
             if child is not None:
                 answer = _asked(child, words, end)
             if answer is None and child is not None and not fresh and time.monotonic() < end:
-                _end(
-                    child
-                )  # it ended itself after its last look; another child answers, unless this look took too long
-                child = self._start() if child.returncode != -signal.SIGALRM else None
+                # it ended itself after its last look; another child answers, unless this look took too long
+                child = self._start() if child.end() != -signal.SIGALRM else None
                 answer = _asked(child, words, end) if child is not None else None
         finally:
             if answer is None and child is not None:
-                _end(child)
+                child.end()
                 child = None
             self._free.put(child)
         return answer
@@ -56,48 +52,14 @@ class PystackServers:
             while True:
                 child = self._free.get_nowait()
                 if child is not None:
-                    _end(child)
+                    child.end()
 
-    def _start(self) -> subprocess.Popen[bytes] | None:
-        try:
-            return subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError:
-            return None
-
-
-def _asked(child: subprocess.Popen[bytes], words: list[str], end: float) -> bytes | None:
-    assert child.stdin is not None and child.stdout is not None
-    try:
-        child.stdin.write(json.dumps(words).encode() + b"\n")
-        child.stdin.flush()
-    except OSError:
-        return None
-    answer = bytearray()
-    out = child.stdout.fileno()
-    while (left := end - time.monotonic()) > 0 and len(answer) < MOST_ANSWER:
-        if not select.select([out], [], [], left)[0]:
-            return None
-        piece = os.read(out, PIECE)
-        if not piece:
-            return None
-        answer += piece
-        if answer.endswith(b"\n"):
-            return bytes(answer)
-    return None
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        child.kill()
-    for stream in (child.stdin, child.stdout):
+    def _start(self) -> Worker | None:
         with contextlib.suppress(OSError):
-            if stream is not None:
-                stream.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(timeout=5.0)
+            return Worker.run(self._command, start_new_session=True)
+        return None
+
+
+def _asked(child: Worker, words: list[str], end: float) -> bytes | None:
+    child.give(json.dumps(words).encode())
+    return child.answer(end - time.monotonic(), MOST_ANSWER)

@@ -7,8 +7,8 @@ import csv
 from collections.abc import Iterator
 
 from keepstep.base.wording import count
-from keepstep.check.data.lines import TOO_LONG, lines_of
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.lines import TOO_LONG, lines_of
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch

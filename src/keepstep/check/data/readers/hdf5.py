@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 from keepstep.base.wording import shorten
-from keepstep.check.data.numbers import Numbers
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 

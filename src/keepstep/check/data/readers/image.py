@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 
 from keepstep.base.wording import shorten, size
-from keepstep.check.data.source import LARGEST_WHOLE, Source
+from keepstep.check.data.readers.source import LARGEST_WHOLE, Source
 from keepstep.check.data.units import Asked, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.image_structure import wrong_with_image

@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keepstep.check.data.lines import TOO_LONG, lines_of
-from keepstep.check.data.numbers import Numbers
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.lines import TOO_LONG, lines_of
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch

@@ -6,8 +6,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from keepstep.check.data.numbered import Items, items_of, whole
-from keepstep.check.data.source import Source, packed_how
+from keepstep.check.data.readers.numbered import Items, items_of, whole
+from keepstep.check.data.readers.source import Source, packed_how
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 

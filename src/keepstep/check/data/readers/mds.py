@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.check.data.members import wrong_with
-from keepstep.check.data.numbered import Items, items_of, whole
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.members import wrong_with
+from keepstep.check.data.readers.numbered import Items, items_of, whole
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 

@@ -7,9 +7,9 @@ import zipfile
 import zlib
 
 from keepstep.base.wording import shorten, size
-from keepstep.check.data.numbers import Numbers
 from keepstep.check.data.readers.npy import field_of
-from keepstep.check.data.source import LARGEST_WHOLE, Source
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import LARGEST_WHOLE, Source
 from keepstep.check.data.units import Asked, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.npy_header import NotNpy, NpyHeader, read_header

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from keepstep.base.wording import shorten, size
-from keepstep.check.data.numbers import Numbers
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import ALWAYS, MOST_TIMES, TooMuch

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.check.data.numbers import Numbers
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.safetensors_header import LARGEST, NotSafetensors, Tensor, read_tensors, wrong_places

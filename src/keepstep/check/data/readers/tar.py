@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from keepstep.base.wording import listing
-from keepstep.check.data.members import wrong_with
-from keepstep.check.data.source import LARGEST_WHOLE, Joined, Source
+from keepstep.check.data.readers.members import wrong_with
+from keepstep.check.data.readers.source import LARGEST_WHOLE, Joined, Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.tar_header import BLOCK, ZEROS, NotAHeader, TarHeader, pax_fields, read_header

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.check.data.numbers import Numbers
-from keepstep.check.data.source import Source, native_crc
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import Source, native_crc
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.example_proto import Feature, NotAnExample, features, whole_numbers

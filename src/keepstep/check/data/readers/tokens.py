@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 from keepstep.base.safe_files import open_regular
-from keepstep.check.data.numbers import Numbers
-from keepstep.check.data.source import Source
+from keepstep.check.data.readers.numbers import Numbers
+from keepstep.check.data.readers.source import Source
 from keepstep.check.data.units import Asked, Field, Looked
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.token_headers import TokenIndex, header_tokens, read_index

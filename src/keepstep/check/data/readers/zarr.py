@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from keepstep.base import foreign_json
 from keepstep.base.safe_files import open_regular
 from keepstep.base.wording import shorten
-from keepstep.check.data.numbers import Numbers
+from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.units import Asked, Field, Looked, Unit
 from keepstep.parse.formats.data.bad import Bad
 
