@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.made_logs import make, make_many
-from keepstep.parse.scan.knowledge import tables
+from keepstep.parse.scan.tables import tables
 
 RE_PIECE = 100_000
 DRAIN_PIECE = 1_500_000

@@ -73,16 +73,18 @@ def _report(task: tuple[Path, Path]) -> None:
 
 def _signatures() -> Iterator[str]:
     """Pattern, fact and constants of each signature. A function in place of a fact is known by its own name."""
-    from keepstep.parse.scan.knowledge import tables
+    from keepstep.parse.scan.signature import States
+    from keepstep.parse.scan.tables import Later, tables
 
     signatures, blocks, progress = tables()
     for kind, table in (("log", signatures), ("block", [each.begin for each in blocks]), ("end", progress)):
         for each in table:
-            held = dict(zip(each.make.__code__.co_freevars, each.make.__closure__ or (), strict=True))
-            fact = getattr(held["fact"].cell_contents, "__name__", "?") if "fact" in held else each.make.__name__
-            constants = held["constants"].cell_contents if "constants" in held else {}
+            make = each.make.found if isinstance(each.make, Later) else each.make
+            fact = make.fact if isinstance(make, States) else make
+            constants = make.constants if isinstance(make, States) else {}
             words = sorted((name, str(value)) for name, value in constants.items())
-            yield f"{kind}\t{fact}\t{words}\t{each.expression!r}\t{sorted(each.anchors)}\t{each.folds_case}"
+            name = "<lambda>" if kind == "block" else fact.__name__
+            yield f"{kind}\t{name}\t{words}\t{each.expression!r}\t{sorted(each.anchors)}\t{each.folds_case}"
 
 
 def _compare(before: Path, after: Path) -> int:

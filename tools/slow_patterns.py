@@ -34,7 +34,9 @@ from typing import Any
 
 import keepstep
 from keepstep.base.lazy_pattern import LazyPattern
-from keepstep.parse.scan.knowledge import tables
+from keepstep.parse.scan.tables import tables
+from keepstep.rules.last_resort.table import table as of_last_resort
+from keepstep.signals.waits import read_waits
 from tools.attack_strings import QUICK, THOROUGH, Effort, attacks
 
 SIZE = 8 << 10
@@ -91,6 +93,7 @@ class Measured:
 def every_pattern() -> list[Asked]:
     """All patterns of the package, each once."""
     modules = list(_modules())
+    of_last_resort(), read_waits()  # they make their patterns when they are first asked
     found: dict[tuple[str | bytes, int], Asked] = {}
     for asked in [*of_tables(), *_in_source(modules), *_kept(modules)]:
         key = (asked.pattern, asked.flags)

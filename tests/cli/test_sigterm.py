@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.parse.scan.knowledge import tables
+from keepstep.parse.scan.tables import tables
 from tests.supervise.starting import Running, wait_for
 
 SOON_S = 10.0

@@ -85,11 +85,14 @@ def test_a_pattern_for_short_texts_looks_no_further() -> None:
 def test_every_lazy_pattern_compiles() -> None:
     program = """
 import gc
-from keepstep.parse.scan.knowledge import tables
+from keepstep.parse.scan.tables import tables
 from keepstep.rules import builtin_rules
 from keepstep.base.lazy_pattern import LazyPattern
+from keepstep.signals.waits import read_waits
+from keepstep.rules.last_resort.table import table as last_resort
 signatures, blocks, progress = tables()
 builtin_rules()
+last_resort(), read_waits()
 for each in (*signatures, *(block.begin for block in blocks), *progress):
     each.pattern
 lazy = [each for each in gc.get_objects() if isinstance(each, LazyPattern)]
@@ -111,7 +114,7 @@ def counting(pattern, flags=0):
     return compile_it(pattern, flags)
 (re._compiler if hasattr(re, "_compiler") else re.sre_compile).compile = counting
 import keepstep.cli.why
-from keepstep.parse.scan.knowledge import tables
+from keepstep.parse.scan.tables import tables
 from keepstep.rules import builtin_rules
 builtin_rules()
 tables()

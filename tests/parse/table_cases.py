@@ -1,32 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the tables: a text as a tool prints it, and the fact it states, or none. They are in ``cases/WHO.toml``.
+"""Cases of the tables: a text as a tool prints it, and the fact it states, or none.
 
-``python -m tests.parse.table_cases tools/cuda`` lists the signatures of these tables that have no case yet.
+Those of a row of data stand in the row. Those of functions and blocks, and near misses, are in ``cases/WHO.toml``.
+``python -m tests.parse.table_cases parse/tools/cuda`` lists the signatures of these modules that have no case yet.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pkgutil
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import keepstep.parse
+import keepstep.knowledge
 from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.bounded import narrowed
-from keepstep.parse.scan.knowledge import Knowledge, build, tables
+from keepstep.parse.scan.knowledge import Knowledge, build
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.signature import Signature, derived
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.scan.tables import data_files, rows_of, tables
 
 FOLDER = Path(__file__).with_name("cases")
 
@@ -43,16 +39,25 @@ class Case:
     """Where given: the text states nothing but facts of these kinds."""
     source: str = ""
     """Where the tool says it: a file of its source, an issue, a manual."""
+    row: Signature | None = None
+    """The row of data that has it."""
 
 
 @cache
 def cases() -> dict[str, tuple[Case, ...]]:
-    """By file. The near misses of a file are in its list ``nothing``."""
-    found = {}
+    """By who prints the texts. The near misses of a file are in its list ``nothing``."""
+    found: defaultdict[str, list[Case]] = defaultdict(list)
     for path in sorted(FOLDER.glob("*.toml")):
-        data = tomllib.loads(path.read_text("utf-8"))
-        found[path.stem] = (*map(Case, data.get("nothing", ())), *(Case(**each) for each in data["case"]))
-    return found
+        data = keepstep.knowledge.read_toml(str(path))
+        found[path.stem] += [*map(Case, data.get("nothing", ())), *(Case(**each) for each in data.get("case", ()))]
+    for file in data_files():
+        mine = found[Path(file).parent.name]
+        mine += map(Case, keepstep.knowledge.read_toml(file).get("nothing", ()))
+        for row, said in rows_of(file):
+            for each in said.get("cases", ()):
+                fields = {**said.get("set", {}), **each.pop("fields", {})}
+                mine.append(Case(fact=said["fact"], fields=fields, row=row, **each))
+    return {who: tuple(mine) for who, mine in found.items()}
 
 
 @cache
@@ -80,55 +85,31 @@ def plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def signatures() -> Iterator[tuple[str, Signature]]:
-    """With the table that has it, as ``cuda/errors``."""
-    for info in pkgutil.walk_packages(keepstep.parse.__path__, "keepstep.parse."):
-        module = importlib.import_module(info.name)
-        for each in getattr(module, "SIGNATURES", ()):
-            yield "/".join(info.name.split(".")[2:]), each
-
-
-def without_a_case() -> Iterator[tuple[str, Signature]]:
-    """A row that only says that a text states nothing needs one, too."""
-    texts = [case.text for all in cases().values() for case in all]
+def without_a_case() -> Iterator[Signature]:
+    """A row of data needs one of its own. A row that only says that a text states nothing needs one, too."""
+    every = [case for mine in cases().values() for case in mine]
+    own = {case.row.expression for case in every if case.row}
     found = knowledge().finder
     read: set[int] = set()
-    for text in texts:
+    for case in every:
         for anchor, _ in found.find(
-            f"{text}\n{' '.join(text.split(chr(10)))}".encode()
+            f"{case.text}\n{' '.join(case.text.split(chr(10)))}".encode()
         ):  # as it stands, and as the scan joins it
             read |= {
                 id(each)
                 for each in knowledge().signatures[anchor]
-                if id(each) not in read and each.pattern.search(narrowed(text))
+                if id(each) not in read and each.pattern.search(narrowed(case.text))
             }
-    return ((table, each) for table, each in signatures() if id(each) not in read)
+    for each in tables().signatures:
+        if id(each) not in read or (each.where.startswith("knowledge") and each.expression not in own):
+            yield each
 
 
 def main() -> None:
     wanted = sys.argv[1:] or [""]
-    missing = list(without_a_case())
-    patterns = {each.expression: pattern for pattern, each in derived.items()}
-    for table, each in missing:
-        if any(table.startswith(start) for start in wanted):
-            fact = next(
-                (fact for text in _texts(patterns[each.expression]) if (fact := each.read(text)) is not None), None
-            )
-            print(f"{table}  {type(fact).__name__ if fact else '?'} {_set(fact)}\n    {patterns[each.expression]}")
-
-
-def _texts(pattern: str) -> list[str]:
-    from tests.parse.samples import samples
-
-    return samples(pattern)
-
-
-def _set(fact: Fact | None) -> dict[str, Any]:
-    if fact is None:
-        return {}
-    return {
-        f.name: plain(v) for f in dataclasses.fields(fact) if (v := getattr(fact, f.name)) not in (f.default, None, ())
-    }
+    for each in without_a_case():
+        if any(each.where.startswith(start) for start in wanted):
+            print(f"{each.where}\n    {each.expression}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 from benchmarks.made_logs import ordinary
-from keepstep.parse.scan.knowledge import tables
+from keepstep.parse.scan.tables import tables
 
 STEADY = """\
 {'loss': 2.3301, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.02}

@@ -6,8 +6,8 @@ import pytest
 
 from keepstep.parse.scan import anchors
 from keepstep.parse.scan.coarse import WIDTH, choose, fit
-from keepstep.parse.scan.knowledge import tables
 from keepstep.parse.scan.lines.usual_lines import LINES
+from keepstep.parse.scan.tables import tables
 
 HEALTHY = b"2026-11-15 01:02:03 step 17 loss=0.25 throughput=812.1 samples/s\n[INFO] epoch 3 lr 3.0e-4\n"
 

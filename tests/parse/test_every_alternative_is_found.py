@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import keepstep.parse.tools
-from keepstep.parse.scan.knowledge import Knowledge, build, tables
+from keepstep.parse.scan.knowledge import Knowledge, build
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.signature import Signature, derived
+from keepstep.parse.scan.signature import Signature, derive
+from keepstep.parse.scan.tables import data_files, patterns, rows_of, tables
 from tests.parse.samples import samples
 
 PARTS = 6
@@ -26,8 +27,7 @@ FILES = sorted(Path(keepstep.parse.tools.__file__).parents[1].rglob("*.py"))
 
 @cache
 def knowledge() -> tuple[Knowledge, dict[str, str]]:
-    signatures, blocks, progress = tables()
-    return build(signatures, blocks, progress), {each.expression: pattern for pattern, each in derived.items()}
+    return build(*tables()), {derive(pattern).expression: pattern for pattern in patterns()}
 
 
 def texts_of(each: Signature) -> list[str]:
@@ -40,7 +40,7 @@ def is_found(each: Signature, text: str) -> bool:
 
 
 def is_by_hand(each: Signature) -> bool:
-    return each.anchors != derived[knowledge()[1][each.expression]].anchors
+    return each.anchors != derive(knowledge()[1][each.expression]).anchors
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -68,3 +68,9 @@ def test_anchors_that_are_not_derived_have_a_reason(path: Path) -> None:
             assert passed_on or (isinstance(value, ast.Call) and ast.unparse(value.func) == "by_hand"), (
                 f"{path.name}:{value.lineno}"
             )
+
+
+def test_anchors_that_are_not_derived_have_a_reason_in_data_too() -> None:
+    assert not [
+        row.where for path in data_files() for row, said in rows_of(path) if ("anchors" in said) != ("because" in said)
+    ]

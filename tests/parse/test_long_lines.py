@@ -16,12 +16,13 @@ from keepstep.analyze.load_tables import known
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.model.evidence import CoverageState
 from keepstep.model.facts.network import PortTaken
-from keepstep.parse.scan.knowledge import build, tables
+from keepstep.parse.scan.knowledge import build
 from keepstep.parse.scan.lines.block_lines import LONGEST_LINE
 from keepstep.parse.scan.lines.long_lines import NEAR
 from keepstep.parse.scan.logscan import LogScan
-from keepstep.parse.scan.patience import PER_LINE_S, LogPatience
+from keepstep.parse.scan.patience import PER_LINE_S, LogPatience, set_up
 from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.tables import tables
 from keepstep.sources.files.file_search import find_files
 from tools.slow_patterns import slower_than_usual
 
@@ -120,12 +121,17 @@ def test_a_word_that_comes_again_and_again_is_read_here_and_there_and_to_the_end
     assert len(found) < 20 and not scan.patience.cut_lines
 
 
-def test_the_time_to_compile_a_pattern_is_not_the_lines() -> None:
-    now = 0.0
-    patience = LogPatience(clock=lambda: now)
+def test_the_time_to_compile_and_import_on_first_use_is_not_the_lines() -> None:
+    patience = LogPatience()
     patience.begin(0)
-    with patience.paused():
-        now += 2 * PER_LINE_S
+    with set_up():
+        _spend(2 * PER_LINE_S)
     assert patience.goes_on()
-    now += 2 * PER_LINE_S
+    _spend(2 * PER_LINE_S)
     assert not patience.goes_on()
+
+
+def _spend(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass

@@ -7,10 +7,9 @@ import pytest
 
 from keepstep.model.facts.environment import InternalFault
 from keepstep.parse.tools.xla import programs as table
+from tests.parse.reading import reader
 
-
-def facts(text: str) -> list[object]:
-    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+facts = reader(table)
 
 
 def one(text: str, kind: type) -> object:

@@ -220,9 +220,14 @@ def build(kind: Any, found: dict[str, Any]) -> Any:
 
     Raises ``TypeError``, ``ValueError`` or ``AttributeError`` if one has the wrong type or is missing.
     """
-    hints = _hints(kind)
     known = _known(kind)
-    return kind(**{name: _typed(value, hints[name]) for name, value in found.items() if name in known})
+    return kind(**typed_fields(kind, {name: value for name, value in found.items() if name in known}))
+
+
+def typed_fields(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a dataclass as it has them, from plain values. Raises as :func:`build` does."""
+    hints = _hints(kind)
+    return {name: _typed(value, hints[name]) for name, value in found.items()}
 
 
 def _typed(value: Any, hint: Any) -> Any:

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds where any of many literals occur in a large buffer: the fast first pass over logs.
 
-With Hyperscan, one database of all literals and, once there is much to read, one of fewer words before it
-(``coarse``). Without it, one alternation of Python's ``re``: the same answers, more slowly.
+A small log is searched in Python: making Hyperscan's database takes longer than reading it. For a larger one there is a
+database of all literals and, once there is much to read, one of fewer words before it (``coarse``). Without Hyperscan
+everything is searched in Python: the same answers, more slowly.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -26,6 +27,12 @@ except ImportError:  # no wheel for this platform
 
 HEAD = 4
 """No literal is shorter than this."""
+START = 8
+"""So many bytes tell most literals apart."""
+FEW = 64 << 10
+"""Up to so much is searched in Python, even if an earlier start has kept a database."""
+MANY = 512 << 10
+"""From this size on, a database is worth making."""
 LARGE = 8 << 20
 """From this size on, the coarse words are worth preparing."""
 SMALL = 256
@@ -44,13 +51,12 @@ MOST_TIMES = 6
 Anchor = tuple[str, bool]
 """The literal, and whether upper and lower case are the same."""
 Hits = list[tuple[int, int]]
-"""(index of the anchor, end offset), in order of the ends."""
-_END = itemgetter(1)
+"""(index of the anchor, end offset), in order of the ends, then of the anchors."""
+_END_THEN_INDEX = itemgetter(1, 0)
 
 
 def in_order(hits: Hits) -> Hits:
-    """By their ends; those with one end stay as they are."""
-    hits.sort(key=_END)
+    hits.sort(key=_END_THEN_INDEX)
     return hits
 
 
@@ -76,7 +82,7 @@ class Keeper(Protocol):
 
 def finder(anchors: Sequence[Anchor], kept: Keeper | None = None) -> AnchorFinder:
     """The fastest finder on this machine."""
-    return _Hyperscan(anchors, kept) if hyperscan is not None else _Regex(anchors)
+    return _Hyperscan(anchors, kept) if hyperscan is not None else _Plain(anchors)
 
 
 def accelerated() -> bool:
@@ -90,26 +96,49 @@ class _Hyperscan:
     def __init__(self, anchors: Sequence[Anchor], kept: Keeper | None = None) -> None:
         self._literals: list[Word] = [(literal.encode(), fold) for literal, fold in anchors]
         self._kept = kept
-        self._all = _Database(_kept_database("literals", self._literals, kept, lambda: _compiled(self._literals)))
+        self._plain = _Plain(anchors)
+        self._database: _Database | None = None
+        self._searched = 0
+        self._asked = False
         self._reach = max((len(literal) for literal, _ in self._literals), default=0)
         self._coarse: _Coarse | None = None
         self._pause = 0
 
     def expect(self, size: int) -> None:
+        self._prepare(size)
         if size >= LARGE and self._coarse is None and self._literals:
             self._coarse = _Coarse(self._literals, self._kept)
+
+    def _prepare(self, size: int) -> None:
+        """A database, if one is there or worth making for what was and will be searched."""
+        if self._database is not None or size < FEW or not self._literals:
+            return
+        if size >= MANY:
+            database = _kept_database("literals", self._literals, self._kept, lambda: _compiled(self._literals))
+        elif not self._asked:
+            database = _kept_database("literals", self._literals, self._kept, lambda: None)
+            self._asked = True
+        else:
+            return
+        self._database = _Database(database) if database is not None else None
+
+    def _find_all(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
+        if self._database is None:
+            self._searched += len(buffer)
+            self._prepare(self._searched)
+        return (self._database or self._plain).find(buffer, but)
 
     def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
         coarse = self._coarse
         if coarse is None or coarse.given_up or len(buffer) < SMALL:
-            return self._all.find(buffer, but)
+            return self._find_all(buffer, but)
         if self._pause:
             self._pause -= 1
-            return self._all.find(buffer, but)
+            return self._find_all(buffer, but)
         marks = coarse.find(buffer)
         if len(marks) <= DENSE:
             return self._around(marks, coarse, buffer, but)
-        hits = self._all.find(buffer)
+        hits = self._find_all(buffer)
         if len(hits) < len(marks) // 4:
             coarse.blame(group for group, _ in marks)
         else:
@@ -124,7 +153,7 @@ class _Hyperscan:
             if number < len(marks) and marks[number][1] - end <= 2 * self._reach:
                 continue
             low = max(0, marks[first][1] - self._reach)
-            found = self._all.find(buffer[low : end + self._reach])
+            found = self._find_all(buffer[low : end + self._reach])
             if not found:
                 coarse.blame(group for group, _ in marks[first:number])
             hits += [(index, low + place) for index, place in found if index not in but]
@@ -201,7 +230,10 @@ def _compiled(words: Sequence[Word], numbers: Sequence[int] | None = None) -> An
 
 
 def _kept_database(name: str, of: object, kept: Keeper | None, make: Callable[[], Any]) -> Any:
-    """The database of an earlier start, if it was made of the same words, by the same library, on such a processor."""
+    """The database of an earlier start, if it was made of the same words, by the same library, on such a processor.
+
+    If there is none, ``make`` may make it.
+    """
     if kept is None:
         return make()
     here = _compiled([(b"any literal", False)]).info().decode()
@@ -213,7 +245,8 @@ def _kept_database(name: str, of: object, kept: Keeper | None, make: Callable[[]
         except hyperscan.HyperscanError:
             pass
     database = make()
-    kept.put(name, key, hyperscan.dumpb(database))
+    if database is not None:
+        kept.put(name, key, hyperscan.dumpb(database))
     return database
 
 
@@ -234,39 +267,40 @@ def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[LiteralGroup]
     return groups
 
 
-class _Regex:
-    """One search for the first bytes of any literal; there, the literals that begin so are asked."""
+class _Plain:
+    """At every place where a literal may begin, those that begin so are asked."""
 
     def __init__(self, anchors: Sequence[Anchor]) -> None:
-        self._by_head: dict[bytes, list[tuple[int, bytes, bool]]] = {}
-        for index, (literal, fold) in enumerate(anchors):
+        self._anchors = anchors
+
+    @cached_property
+    def _by_start(self) -> dict[bytes, list[tuple[int, bytes, bool]]]:
+        """By the first bytes, in lower case."""
+        found: defaultdict[bytes, list[tuple[int, bytes, bool]]] = defaultdict(list)
+        for index, (literal, fold) in enumerate(self._anchors):
             whole = literal.encode()
-            head = whole[:HEAD].lower()
-            self._by_head.setdefault(head, []).append((index, whole.lower() if fold else whole, fold))
-        self._heads = re.compile(b"(?=(" + _alternatives(sorted(self._by_head)) + b"))", re.I) if anchors else None
+            folded = whole.lower()
+            found[folded[:START]].append((index, folded if fold else whole, fold))
+        return dict(found)
+
+    @cached_property
+    def _heads(self) -> dict[bytes, list[int]]:
+        """How long the starts are that begin with these bytes."""
+        found: defaultdict[bytes, set[int]] = defaultdict(set)
+        for start in self._by_start:
+            found[start[:HEAD]].add(len(start))
+        return {head: sorted(lengths) for head, lengths in found.items()}
 
     def expect(self, size: int) -> None:
         pass
 
     def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
-        if self._heads is None:
-            return []
+        heads, by_start = self._heads, self._by_start
         folded = buffer.lower()
         hits: Hits = []
-        for match in self._heads.finditer(folded):
-            start = match.start()
-            for index, literal, fold in self._by_head[match[1]]:
-                if (folded if fold else buffer).startswith(literal, start) and index not in but:
-                    hits.append((index, start + len(literal)))
+        for place in [n for n in range(len(folded) - HEAD + 1) if folded[n : n + HEAD] in heads]:
+            for length in heads[folded[place : place + HEAD]]:
+                for index, literal, fold in by_start.get(folded[place : place + length], ()):
+                    if (folded if fold else buffer).startswith(literal, place) and index not in but:
+                        hits.append((index, place + len(literal)))
         return in_order(hits)
-
-
-def _alternatives(words: list[bytes]) -> bytes:
-    """Words of one length as a pattern, common beginnings taken out: Python tries alternatives one by one."""
-    by_first: dict[int, list[bytes]] = {}
-    for word in words:
-        by_first.setdefault(word[0], []).append(word[1:])
-    parts = [
-        re.escape(bytes([first])) + (_alternatives(rests) if rests[0] else b"") for first, rests in by_first.items()
-    ]
-    return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"

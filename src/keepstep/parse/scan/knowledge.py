@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tables of this package (and of the user's own) as one: which words to look for."""
+"""The rows of all tables (and of the user's own), by the words to look for."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import keepstep.parse
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.anchors import Anchor, AnchorFinder, Keeper, finder
@@ -90,20 +87,3 @@ def build(
 
 def _anchors_of(each: Signature) -> list[Anchor]:
     return [(literal, each.folds_case) for literal in each.anchors]
-
-
-def tables() -> tuple[tuple[Signature, ...], tuple[Block, ...], tuple[Signature, ...]]:
-    """``SIGNATURES``, ``BLOCKS``, and ``LAST_WORDS`` with ``PROGRESS``, of every module of ``formats`` and ``tools``.
-
-    The last two are read in small logs and in the last part of large ones only.
-    """
-    signatures: list[Signature] = []
-    blocks: list[Block] = []
-    progress: list[Signature] = []
-    for info in pkgutil.walk_packages(keepstep.parse.__path__, "keepstep.parse."):
-        module = importlib.import_module(info.name)
-        signatures.extend(getattr(module, "SIGNATURES", ()))
-        blocks.extend(getattr(module, "BLOCKS", ()))
-        progress.extend(getattr(module, "LAST_WORDS", ()))
-        progress.extend(getattr(module, "PROGRESS", ()))
-    return tuple(signatures), tuple(blocks), tuple(progress)

@@ -262,7 +262,7 @@ class LogScan:
             key = (anchor << 16 | order, writer.key)
             if self._seen[key] >= MOST_PER_STREAM:
                 continue
-            if len(text) > LONG and not self._goes_on(each):
+            if len(text) > LONG and not self.patience.goes_on():
                 break
             fact = each.read(text) or self._wrapped(each, buffer, start, stop, writer, text)
             if fact is None and raised is not None:
@@ -278,7 +278,7 @@ class LogScan:
             if consumed and not one.inside_others:
                 continue
             key = (anchor << 16 | 0x8000 | order, writer.key)
-            if len(text) > LONG and not self._goes_on(one.begin):
+            if len(text) > LONG and not self.patience.goes_on():
                 break
             match = one.begin.pattern.search(text)
             if match is None or self._seen[key] >= MOST_PER_STREAM:
@@ -298,13 +298,6 @@ class LogScan:
                     yield Sighting(fact, number, writer, at, quote)
                 else:
                     yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
-
-    def _goes_on(self, each: Signature) -> bool:
-        """Whether the line may be searched for this, too. Compiling a pattern is not counted against the line."""
-        if not each.is_compiled:
-            with self.patience.paused():
-                each.pattern  # noqa: B018
-        return self.patience.goes_on()
 
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
         """The text just before a block: on the same line, else the line above, if by the same writer."""

@@ -19,11 +19,29 @@ PER_MEGABYTE_S = 1.0
 
 Clock = Callable[[], float]
 
+_set_up_s = 0.0
+
+
+@contextmanager
+def set_up() -> Iterator[None]:
+    """What is imported or compiled on first use is no fault of the line that needs it."""
+    global _set_up_s
+    began = time.thread_time()
+    try:
+        yield
+    finally:
+        _set_up_s += time.thread_time() - began
+
+
+def reading_time() -> float:
+    """Of the processor, without what was set up meanwhile."""
+    return time.thread_time() - _set_up_s
+
 
 class LogPatience:
     """Of one log."""
 
-    def __init__(self, per_file_s: float = PER_FILE_S, clock: Clock = time.thread_time) -> None:
+    def __init__(self, per_file_s: float = PER_FILE_S, clock: Clock = reading_time) -> None:
         self._clock = clock
         self._per_file_s = per_file_s
         self._began = clock()
@@ -45,13 +63,6 @@ class LogPatience:
         if line != self._line:
             self._line = line
             self._line_began = self._clock()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """What is done meanwhile is not counted against the line."""
-        began = self._clock()
-        yield
-        self._line_began += self._clock() - began
 
     def goes_on(self) -> bool:
         """Whether the line may be searched once more."""

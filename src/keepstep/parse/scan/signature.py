@@ -23,6 +23,7 @@ from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
 from keepstep.parse.scan.bounded import bounded, narrowed
 from keepstep.parse.scan.literals import SHORTEST, literals
+from keepstep.parse.scan.patience import set_up
 
 Make = Callable[[re.Match[str]], Fact | None]
 
@@ -39,15 +40,14 @@ class Signature:
     make: Make
     anchors: tuple[str, ...]
     folds_case: bool = False
+    where: str = ""
+    """The file that has it, below ``keepstep``."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Compiled when a line first holds an anchor: most patterns never are."""
-        return re.compile(self.expression)
-
-    @property
-    def is_compiled(self) -> bool:
-        return "pattern" in self.__dict__
+        with set_up():
+            return re.compile(self.expression)
 
     def read(self, text: str) -> Fact | None:
         """The fact that the text states, if it matches."""
@@ -67,15 +67,22 @@ class Derived(NamedTuple):
     groups: tuple[str, ...]
 
 
-recalled: dict[str, Derived] = {}
-"""By pattern, from an earlier start: it saves parsing thousands of patterns if it is here before the tables are."""
 derived: dict[str, Derived] = {}
 """By pattern, of this start."""
 
 
-def _derive(pattern: str) -> Derived:
+def _nothing(pattern: str) -> Derived | None:
+    return None
+
+
+recall: Callable[[str], Derived | None] = _nothing
+"""What an earlier start derived: it saves parsing thousands of patterns."""
+
+
+def derive(pattern: str) -> Derived:
+    """From an earlier start, if it is known there."""
     if pattern not in derived:
-        derived[pattern] = recalled.get(pattern) or _parse(pattern)
+        derived[pattern] = recall(pattern) or _parse(pattern)
     return derived[pattern]
 
 
@@ -86,9 +93,10 @@ def _parse(pattern: str) -> Derived:
 
 def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
     """A row of a table. ``anchors`` are derived from the pattern, unless those would be too common (``by_hand``)."""
-    its = _derive(pattern)
+    its = derive(pattern)
+    make: Make
     if isinstance(fact, type):
-        make = _maker(fact, constants, its.groups)
+        make = States(fact, constants, its.groups)
     elif constants:
         raise TypeError("constants go with a fact class")
     else:
@@ -104,24 +112,28 @@ def by_hand(why: str, *anchors: str) -> tuple[str, ...]:
     return anchors
 
 
-def _maker(fact: type[Fact], constants: dict[str, Any], groups: tuple[str, ...]) -> Make:
-    converters = _converters(fact)
-    unknown = {*groups, *constants} - set(converters)
-    if unknown:
-        raise TypeError(f"{fact.__name__} has no {', '.join(sorted(unknown))}")
+class States:
+    """Makes a fact of a match: named groups become its fields, constants are in all of them."""
 
-    def make(match: re.Match[str]) -> Fact | None:
-        values = dict(constants)
-        for name in groups:
+    def __init__(self, fact: type[Fact], constants: dict[str, Any], groups: tuple[str, ...]) -> None:
+        self.fact = fact
+        self.constants = constants
+        self._groups = groups
+        self._converters = _converters(fact)
+        unknown = {*groups, *constants} - set(self._converters)
+        if unknown:
+            raise TypeError(f"{fact.__name__} has no {', '.join(sorted(unknown))}")
+
+    def __call__(self, match: re.Match[str]) -> Fact:
+        values = dict(self.constants)
+        for name in self._groups:
             text = match.group(name)
             if text is not None:
                 try:
-                    values[name] = converters[name](text.strip())
+                    values[name] = self._converters[name](text.strip())
                 except ValueError:
                     continue
-        return fact(**values)
-
-    return make
+        return self.fact(**values)
 
 
 _known_converters: dict[type[Fact], dict[str, Callable[[str], Any]]] = {}

@@ -12,7 +12,7 @@ from keepstep.model.cause import Cause
 from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
 from keepstep.rules.asking.exceptions import is_library_file, is_of_the_program, short_type
 from keepstep.rules.last_resort.row import LONGEST_TEXT
-from keepstep.rules.last_resort.table import BEFORE, FALLOUT, TABLE
+from keepstep.rules.last_resort.table import BEFORE, FALLOUT, table
 
 CLEAR = 2.0
 """The total weight that a cause needs before it is named."""
@@ -61,7 +61,7 @@ def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
         text = _COMMAND.sub(" ", " ".join(_ATTRIBUTES.sub("", written).split()))
         loudest[text] = max(loud, loudest.get(text, 0.0))
     for text, loud in loudest.items():
-        for which, row in enumerate(TABLE):
+        for which, row in enumerate(table()):
             for number, (weight, pattern) in enumerate(row.words):
                 match = pattern.search(text)
                 if match is None:

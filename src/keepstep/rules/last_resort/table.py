@@ -9,14 +9,21 @@ PyTorch, TensorFlow, JAX, Horovod, MPI and Ray.
 
 from __future__ import annotations
 
-from keepstep.model.cause import Cause
-from keepstep.rules.last_resort.of_network import OF_NETWORK
-from keepstep.rules.last_resort.of_resources import OF_RESOURCES
-from keepstep.rules.last_resort.of_systems import OF_SYSTEMS
-from keepstep.rules.last_resort.of_tensorflow import OF_TENSORFLOW
-from keepstep.rules.last_resort.of_training import OF_TRAINING
+from functools import cache
 
-TABLE = (*OF_RESOURCES, *OF_NETWORK, *OF_SYSTEMS, *OF_TRAINING, *OF_TENSORFLOW)
+from keepstep.knowledge import read_table
+from keepstep.model.cause import Cause
+from keepstep.rules.last_resort.row import Row, row
+
+
+@cache
+def table() -> tuple[Row, ...]:
+    """The rows of ``knowledge/last_resort.toml``."""
+    return tuple(
+        row(Cause(each["cause"]), each["name"], **{key: each[key] for key in each if key in ("w4", "w3", "w2", "w1")})
+        for each in read_table("last_resort")["row"]
+    )
+
 
 FALLOUT = frozenset(
     {

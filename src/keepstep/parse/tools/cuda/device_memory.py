@@ -35,10 +35,6 @@ def _bfc(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    signature(
-        r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel ?\([^\n]{0,600}status: (?:Internal|INTERNAL): out of memory",
-        DeviceMemoryExhausted,
-    ),
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
         r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]{1,20} ?[KMGT]?i?B))?"
@@ -50,56 +46,18 @@ SIGNATURES = (
             capacity=m["capacity"],
         ),
     ),
-    signature(r"torch\.(?:cuda\.)?OutOfMemoryError", DeviceMemoryExhausted),
-    signature(r"cuda runtime error \(2\) ?: out of memory", DeviceMemoryExhausted),
-    signature(r"CUDA error: out of memory", DeviceMemoryExhausted),
-    signature(r"CUDA error 2: out of memory", DeviceMemoryExhausted),
-    signature(r"GPU Error: ?out of memory", DeviceMemoryExhausted),
-    signature(
-        r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'", DeviceMemoryExhausted
-    ),
-    signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
-    signature(r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory", DeviceMemoryExhausted),
-    # jaxlib, ONNX Runtime, Caffe and others: the call, then CUDA's answer
-    signature(
-        r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
-        DeviceMemoryExhausted,
-    ),
-    signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
-    signature(r"[Cc]uda(?:Safe)?Check(?:Error)?\(\) failed[^\n]{0,120}out of memory", DeviceMemoryExhausted),
-    signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),
-    signature(r"MemoryError: std::bad_alloc: (?:CUDA error|out_of_memory: CUDA)", DeviceMemoryExhausted),
     signature(
         r"OOM when allocating tensor(?: with shape ?(?P<shape>\[[\d,\s]*\]))?(?P<place>[^\n]{0,300})", _tensor_oom
-    ),
-    signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
-    signature(
-        r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^\n]{0,30}) failed\. Status: out of memory",
-        DeviceMemoryExhausted,
-    ),
-    signature(
-        r"ResourceExhaustedError: +(?:failed to allocate memory|SameWorkerRecvDone unable to allocate output tensor|Failed to allocate "
-        r"request for [\d.]+[KMGT]?i?B)",
-        DeviceMemoryExhausted,
     ),
     signature(
         r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+ ?[KMGT]?i?B)",
         _bfc,
     ),
     signature(
-        r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
-        DeviceMemoryExhausted,
-    ),
-    signature(r"Out of memory allocating (?P<requested>\d+ bytes)", HostAllocationFailed),
-    signature(
         r"failed to allocate (?P<requested>[\d.]+[KMGT]?i?B?) \(\d+ bytes\) from device: (?:CUDA"
         r"|HIP)_ERROR_OUT_OF_MEMORY",
         lambda m: DeviceMemoryExhausted(requested=m["requested"], fatal=False),
-    ),
-    signature(
-        r"Failed to allocate (?P<requested>\d+) bytes? (?:for|on) (?:new constant|device|gpu|GPU)",
-        DeviceMemoryExhausted,
     ),
     # handles that cannot be created: the workspace no longer fits
     signature(r"CUBLAS_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
@@ -131,13 +89,5 @@ SIGNATURES = (
         r"Blas (?:x|S|D|C|Z|xGEMV|)?GEM[MV](?:Batched|StridedBatched)? launch failed|Error: (?:cuDNN launch failure ?:(?! input shape ?\(?\[0,)|Failed to call "
         r"(?:ThenRnn|DoRnn)(?:Forward|Backward)|No algorithm worked!|GPU sync failed)",
         lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc", DeviceMemoryExhausted),
-    signature(r"Ran out of GPU memory when allocating (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
-    signature(
-        r"^Out of memory while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))", DeviceMemoryExhausted
-    ),
-    signature(
-        r"Failed to (?:update|capture|instantiate) (?:gpu|CUDA) graph[^\n]{0,80}out of memory", DeviceMemoryExhausted
     ),
 )

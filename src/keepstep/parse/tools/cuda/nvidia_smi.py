@@ -7,7 +7,6 @@ import re
 
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.platform import DeviceFault
-from keepstep.model.facts.training import Slowness
 from keepstep.parse.scan.signature import signature
 
 _ROW = r"\|\s{1,5}(?P<index>\d{1,3})\s+\S[^|\n]{2,60}\| +(?P<device>0000[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s+\S{2,3}\s*\|"
@@ -21,20 +20,4 @@ def _errors(match: re.Match[str]) -> Fact | None:
     return DeviceFault(what=what, device=match["device"])
 
 
-SIGNATURES = (
-    signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors),
-    signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows are pending a remap: the GPU must be reset"),
-    signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped"),
-    signature(
-        r"^\s*Pending Page Blacklist\s+: Yes",
-        DeviceFault,
-        what="memory pages are pending retirement: the GPU must be reset",
-    ),
-    signature(r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault),
-    signature(
-        r"^\s*HW (?:Thermal |Power Brake )?Slowdown\s+: Active\b",
-        Slowness,
-        what="straggler",
-        detail="nvidia-smi: the hardware throttles a GPU (heat or power)",
-    ),
-)
+SIGNATURES = (signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors),)

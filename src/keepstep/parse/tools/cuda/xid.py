@@ -90,16 +90,4 @@ SIGNATURES = (
     signature(r"\bXid[ :=#]{1,3}(?:\((?P<device>(?:PCI:)?[\da-fA-F:.]+)\):? ?)?(?:error )?(?P<xid>\d{1,3})\b", _xid),
     # DCGM's health watch
     signature(r"Detected XID (?P<xid>\d{1,3}) for GPU (?P<device>\d+)", _xid),
-    signature(r"GPU has fallen off the bus", DeviceFault, what="GPU has fallen off the bus"),
-    signature(r"NVRM: [^\n]{0,60}RmInitAdapter failed", DeviceFault, what="the driver could not initialise the GPU"),
-    signature(
-        r"NVRM: [^\n]{0,80}(?:rm_init_adapter failed|GPU is probably locked|fallen off the bus)",
-        DeviceFault,
-        what="the driver lost the GPU",
-    ),
-    signature(r"nvidia-uvm: (?P<what>uvm encountered global fatal error 0x[\da-f]+)", DeviceFault),
-    signature(
-        r"NVRM: knvlink\w{1,60}: [^\n]{0,120}(?:[Ff]ail|[Ee]rror|[Dd]egraded)", PeerAccessFault, what="NVLink error"
-    ),
-    signature(r"nvidia-nvswitch\d*: SXid \([^)]{1,40}\): (?P<what>\d+, [^\n]{1,100})", PeerAccessFault),
 )

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
+from keepstep.model.facts.network import PeerAwaited, PeerLost, RendezvousTimeout
 from keepstep.model.facts.platform import MemberRestarted
-from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 
@@ -132,22 +132,9 @@ def _unanswered_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fa
             return
 
 
-_STATUS = r"Error: [A-Z_]{2,30}: "
-
-
 SIGNATURES = (
     signature(r"unexpectedly tried to connect with a different incarnation", _restarted),
-    signature(r"Leader incarnation ID mismatch", MemberRestarted, member="the coordination leader", rank=0),
     signature(r"Heartbeat: Incarnation ID mismatch", _restarted),
-    signature(
-        r"must be registered before sending heartbeat messages", MemberRestarted, member="the coordination leader"
-    ),
-    signature(r"Task with incarnation id \d+ is not connected", MemberRestarted),
-    signature(
-        r"This is likely due to a restart in the task or service|The service or task probably restarted|Aborted connect "
-        r"attempt as there is a request from a newer incarnation",
-        MemberRestarted,
-    ),
     signature(r"The task has restarted and likely crashed earlier", _restarted),
     signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
     signature(r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)", _silent),
@@ -163,91 +150,6 @@ SIGNATURES = (
     signature(
         r"Waiting for (?P<missing>[1-9]\d*)/(?P<expected>\d+) tasks to connect",
         lambda match: PeerAwaited(peer=f"{match['missing']} of {match['expected']} tasks"),
-    ),
-    signature(r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))", PeerAwaited),
-    signature(
-        r"Stopping coordination service as cluster registration failed", RendezvousTimeout, where="coordination service"
-    ),
-    signature(
-        r"RPC: /[\w.]*CoordinationService/RegisterTask",
-        ConnectFailed,
-        why=Why.TIMED_OUT,
-        peer="the coordination service",
-    ),
-    signature(
-        r"Failed to send RPC to coordination service",
-        PeerLost,
-        how="the coordination leader does not answer",
-        peer_rank=0,
-    ),
-    signature(
-        r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator detected missing heartbeats)",
-        GroupShutDown,
-    ),
-    signature(
-        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)", PeerLost, final=True
-    ),
-    signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
-    signature(
-        r"(?P<how>Coordination service has stopped)\. (?:RecordHeartbeat|ReportError|\w{3,30})\(\) from task",
-        PeerLost,
-        peer="the coordination leader",
-        peer_rank=0,
-    ),
-    signature(r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)", GroupShutDown),
-    signature(
-        r"Barrier failed be(?:ca|ac)use a task is in error\. Barrier Id: [^\n]{0,160}?Task: (?P<peer>\S{0,60}?/task:(?P<peer_rank>\d+))",
-        PeerLost,
-        how="a task is in error",
-    ),
-    signature(
-        r"Barrier failed because a task has disconnected\. Barrier Id: (?P<what>[^\s,]{1,160}), Task: (?:\S{0,60}?/task:)?(?P<missing>\d+)",
-        RanksMissing,
-    ),
-    signature(
-        r"Barrier failed because service is shutting down|Barrier requested after coordination service has shut down",
-        PeerLost,
-        how="the coordination service ended",
-        peer="the coordination leader",
-        peer_rank=0,
-    ),
-    signature(
-        r"Conflicting tasks specified for the same barrier|A (?:non-participating )?task \([^)\n]{0,80}\) (?:that is not in the cluster )?called the barrier",
-        CollectiveMismatch,
-        what="the members of a barrier",
-    ),
-    signature(
-        r"(?P<op>Barrier [^\n]{1,160}) failed\. This suggests that the workers are out of sync", CollectiveTimeout
-    ),
-    signature(
-        rf"{_STATUS}(?P<how>Coordination service (?:has been shut down|is shutting down\. Cancelling|has stopped\. \w{{3,30}}\(\) failed))",
-        PeerLost,
-        peer="the coordination leader",
-        peer_rank=0,
-    ),
-    signature(
-        rf"{_STATUS}(?P<how>Agent must be in CONNECTED state\. It is currently (?:in state: |in )?ERROR|Coordination service agent is already in error state"
-        r"|(?:Nccl|Rccl)Communicator (?:already )?(?:aborted|cancelled))",
-        GroupShutDown,
-    ),
-    signature(r"(?P<where>Cluster registration) failed with error: ", RendezvousTimeout),
-    # it watches the other tasks while they train, and goes on asking after the leader has ended
-    signature(
-        r"WatchTasksAsync failed for task \d+: (?:UNAVAILABLE|CANCELLED|ABORTED|FAILED_PRECONDITION|DEADLINE_EXCEEDED)",
-        PeerLost,
-        how="the coordination leader does not answer",
-        peer="the coordination leader",
-        peer_rank=0,
-    ),
-    signature(
-        r"Error: [^\n]{0,60}?Unexpected (?:heartbeat )?request from (?:an already-in-error )?task: (?P<peer>/job:\S{1,80}?)[.,]?(?:\s|$)",
-        PeerLost,
-        how="the coordination service no longer knew a task",
-    ),
-    signature(
-        r"Conflicting tasks specified by different processes for the same barrier",
-        CollectiveMismatch,
-        what="the members of a barrier",
     ),
 )
 

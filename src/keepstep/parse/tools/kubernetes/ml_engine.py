@@ -60,7 +60,4 @@ SIGNATURES = (
             )
         ),
     ),
-    signature(
-        r"(?:ClientError|OutOfMemoryError): Please use an instance type with more memory", OomKilled, by="SageMaker"
-    ),
 )

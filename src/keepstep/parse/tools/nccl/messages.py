@@ -14,27 +14,14 @@ from collections.abc import Iterator
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.whole_numbers import whole
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
-from keepstep.model.facts.environment import CudaMismatch, InternalFault, LibraryMissing, VersionConflict
-from keepstep.model.facts.network import (
-    CommunicationFailed,
-    ConnectFailed,
-    InterfaceMissing,
-    InterfaceUsed,
-    NameUnresolved,
-    PeerLost,
-    TransportUsed,
-)
+from keepstep.model.facts.config import WorldSizeConflict
+from keepstep.model.facts.environment import VersionConflict
+from keepstep.model.facts.network import CommunicationFailed, ConnectFailed, InterfaceUsed, PeerLost, TransportUsed
 from keepstep.model.facts.platform import PeerAccessFault
-from keepstep.model.facts.resource import (
-    DeviceMemoryExhausted,
-    HostAllocationFailed,
-    LimitReached,
-    SharedMemoryExhausted,
-)
-from keepstep.model.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
+from keepstep.model.facts.resource import HostAllocationFailed, LimitReached, SharedMemoryExhausted
+from keepstep.model.facts.sync import CollectiveMismatch, CommMember, RanksMissing
 from keepstep.parse.scan.block import block
-from keepstep.parse.scan.signature import Signature, by_hand, signature
+from keepstep.parse.scan.signature import Signature, signature
 from keepstep.parse.tools.network.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?<\d+>|(?=[\w.:%\[\]]{0,60}\d)\[?[\w%]*[.:][\w.:%]+\]?)"
@@ -170,39 +157,9 @@ _WARN = r"(?:NCCL WARN |^\s*)"
 
 
 SIGNATURES = (
-    signature(
-        r"NCCL INFO [^\n]{0,80}?comm 0x\w+ rank (?P<index>\d+) n[rR]anks (?P<size>\d+)\b"
-        r"(?:[^\n]{0,80}? busId (?P<device>\w+)(?:[^\n]{0,40}? commId (?P<comm>0x\w+))?)?",
-        CommMember,
-    ),
-    # NCCL_DEBUG_SUBSYS=COLL; a broadcast, a reduction and a gather take the same count on all ranks
-    signature(
-        r"(?P<op>Broadcast|AllReduce|AllGather|ReduceScatter|Reduce): opCount (?P<number>[0-9a-f]{1,16}) sendbuff [^\n]{0,80}?"
-        r"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op [^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\]",
-        CollectiveCalled,
-    ),
     # interfaces
     signature(r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces),
-    signature(
-        r"connecting to address +\S* ?with family 0 is neither AF_INET",
-        VersionConflict,
-        component="NCCL",
-        certain=False,
-    ),
-    signature(r"connecting to address +\S* ?with family [1-9]\d* is neither AF_INET", InterfaceMissing),
-    signature(r"Socket creation failed ?: ?Address family not supported by protocol", InterfaceMissing),
-    signature(
-        r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|"
-        r"No usable listening interface found)|NET/IB ?: No IP interface found",
-        InterfaceMissing,
-    ),
-    signature(
-        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify NCCL_OOB_NET_IFNAME",
-        InterfaceMissing,
-    ),
-    signature(r"Net ?: No interface found in the same subnet as remote address", InterfaceMissing),
     signature(r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})", _interfaces),
-    signature(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<name>\S+)", InterfaceUsed),
     # connections
     signature(
         r"(?:connect|Connect)(?: to "
@@ -224,51 +181,10 @@ SIGNATURES = (
         lambda m: ConnectFailed(why=why(m["text"])),
     ),
     signature(r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)", _connect),
-    signature(r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid),
-    signature(
-        r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
-        r" not found)",
-        ClusterSpecInvalid,
-    ),
     # its picture of the machine is inconsistent
-    signature(
-        r"(?P<what>Failed to find reverse path from remNode|(?:Error ?: )?[Cc]ould not find (?:GPU|NET|NVSwitch|CPU|node) with (?:dev|id|rank|busid|bus id)[^\n]{0,40}"
-        r"|Error ?: tried to create too many nodes of type|Error ?: too many Topo links|BUG: Tried to create a link between nodes"
-        r"|Could not find (?:a path between|NVLink)[^\n]{0,60})",
-        InternalFault,
-        anchors=by_hand(
-            'TensorFlow prints "Could not find" at every start',
-            "reverse path from remNode",
-            "ould not find GPU",
-            "ould not find NET",
-            "ould not find NVSwitch",
-            "ould not find CPU",
-            "ould not find node",
-            "tried to create too many nodes",
-            "too many Topo links",
-            "Tried to create a link between",
-            "Could not find a path between",
-            "Could not find NVLink",
-        ),
-    ),
-    signature(
-        r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"
-        r"|UDS: (?:Sending|Receiving) data over socket|Proxy Call to rank \d+ failed)",
-        PeerLost,
-        how="proxy connection lost",
-        final=False,
-    ),
-    signature(r"Net ?: error encountered when getting address info", NameUnresolved),
-    signature(rf"Connection closed by remote peer(?: {_ADDR})?", PeerLost, how="connection closed"),
     signature(
         r"Call to (?:recv from|send to|recv|send|read|write)(?: " + _ADDR + r")? failed ?: (?P<how>[A-Z][\w ]+)",
         lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
-    ),
-    signature(
-        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|Error encountered progressing)[^\n]{0,60}",
-        PeerLost,
-        how="proxy connection lost",
-        final=False,
     ),
     # ranks that do not fit each other
     signature(
@@ -278,13 +194,6 @@ SIGNATURES = (
             seen=m["seen"] or m["seen2"], expected=m["expected"] or m["expected2"], what="NCCL ranks"
         ),
     ),
-    signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
-    signature(r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"),
-    signature(
-        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|ROCm)? ?device (?P<device>\w+)",
-        DeviceShared,
-    ),
-    signature(r"Multiple [Rr]anks are using the same GPU", DeviceShared),
     signature(
         r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version (?P<there>\d+)",
         _versions,
@@ -292,28 +201,6 @@ SIGNATURES = (
     signature(
         r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote (?P<there>[\w.+]+)\)",
         lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
-    ),
-    signature(
-        r"NCCL library (?:version )?is (?:too old|not backwards compatible)\. This application was compiled with",
-        CudaMismatch,
-        what="NCCL library and application differ",
-        fatal=False,
-    ),
-    signature(
-        r"(?:Mismatched collective detected, please check your collective calls at and around|this may be caused by a"
-        r" collective mismatch around) rank (?P<other_rank>\d+)",
-        CollectiveMismatch,
-        what="NCCL",
-    ),
-    signature(
-        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of (?P<right>\d+)",
-        CollectiveMismatch,
-        what="size of a message",
-    ),
-    signature(
-        r"Message truncated ?: received (?P<left>\d+) bytes instead of (?P<right>\d+)",
-        CollectiveMismatch,
-        what="size of a bootstrap message",
     ),
     # resources
     signature(
@@ -325,7 +212,6 @@ SIGNATURES = (
         _shm,
     ),
     signature(r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)", _shm),
-    signature(r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted),
     # devices among themselves
     signature(
         r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|"
@@ -333,25 +219,10 @@ SIGNATURES = (
         r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
         _peer_access,
     ),
-    signature(r"(?P<what>MNNVL \(cliqueSize \d+\) is available but not working on this system)", PeerAccessFault),
-    # Meta's NCCLX: the memory of a peer on the same NVLink fabric
-    signature(
-        r"-> commUnhandledCudaError +\(import(?:ShareableHandle|CuMem)\b",
-        PeerAccessFault,
-        what="a memory handle of a peer could not be imported (do the hosts share an IMEX domain?)",
-    ),
-    signature(r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault),
     signature(
         r"(?P<what>Could not enable P2P between dev \w\S{0,60} and dev \w+)",
         lambda m: PeerAccessFault(what=m["what"], fatal=False),
     ),
-    signature(
-        r"Missing \"iommu=pt\" from kernel command line",
-        PeerAccessFault,
-        what="the kernel runs without iommu=pt",
-        fatal=False,
-    ),
-    signature(r"isAllDirectP2p 1\b", TransportUsed, name="P2P"),
     signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
     signature(
         r"transport/nvls\.cc:\d+ (?:\([^)]*\) )?NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
@@ -362,56 +233,12 @@ SIGNATURES = (
         lambda m: PeerAccessFault(what=f"peer to peer: CUDA failure {m['what'].strip()}"),
     ),
     signature(
-        r"NCCL WARN Cuda failure (?:\d{1,4} )?'?(?:invalid argument|invalid value|operation not supported|invalid resource handle)|"
-        r"\.(?:h|cu|cc):\d+ (?:NCCL )?WARN failed to register host buffer",
-        CommunicationFailed,
-        code="unhandled cuda error",
-    ),
-    # what it returns
-    signature(
-        r"ncclRemoteError|remote process exited or there was a network error",
-        PeerLost,
-        how="NCCL: remote process exited or network error",
-    ),
-    # TensorFlow's own operations: all of their GPUs belong to one process, so there is no network between them
-    signature(
-        r"NCCL: (?P<code>unhandled system error)[^\n]{0,60} \[\[(?:\{\{)?node [\w/]{0,80}Nccl(?:AllReduce|Reduce|Broadcast)",
-        CommunicationFailed,
-        one_host=True,
-    ),
-    signature(
-        r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
-        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|ncclInvalidArgument)",
-        CommunicationFailed,
-    ),
-    signature(
-        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|invalid argument)",
-        CommunicationFailed,
-    ),
-    # Horovod and XLA name the call, and the reason without a code
-    signature(
-        r"(?:\bnccl[A-Z]\w{3,40}(?:\([^\n]{0,200}?\))? failed: |NCCL async error: )(?P<code>invalid usage|internal error|invalid argument)",
-        CommunicationFailed,
-    ),
-    signature(
         r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
         lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
-    ),
-    signature(_WARN + r"Failed to find CUDA library (?:in )?(?P<name>\S{1,200}) \(NCCL_CUDA_PATH=", LibraryMissing),
-    signature(_WARN + r"Failed to open (?P<name>libnvidia-ml\.so\.1)(?!\.)", LibraryMissing),
-    signature(
-        _WARN
-        + r"(?P<what>CUDA Driver version found is \d+\. Minimum requirement is \d+|The installed CUDA driver is older than the minimum version \(R\d+\))",
-        CudaMismatch,
     ),
     signature(
         _WARN + r"(?:Failed to (?:malloc|CUDA host alloc) (?P<requested>\d+) bytes|malloc of (?P<size>\d+) bytes failed"
         r"|[^\n]{0,80}?Unrecoverable error detected: malloc\(size=(?P<asked>\d+)\) returned null)",
         lambda m: HostAllocationFailed(requested=f"{m['requested'] or m['size'] or m['asked']} bytes"),
-    ),
-    signature(
-        _WARN + r"UDS: (?:Socket creation error|Binding to socket \S{1,80} failed) ?: 24\b",
-        LimitReached,
-        limit="open files",
     ),
 )

@@ -9,18 +9,8 @@ from __future__ import annotations
 import re
 
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import AddressIsLocal
-from keepstep.model.facts.environment import InternalFault
-from keepstep.model.facts.network import (
-    AddressMisled,
-    BindFailed,
-    ConnectFailed,
-    InterfaceMissing,
-    PeerLost,
-    RdmaTrouble,
-    RendezvousTimeout,
-)
-from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout
+from keepstep.model.facts.network import AddressMisled, ConnectFailed, PeerLost
+from keepstep.model.facts.sync import CollectiveTimeout
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
 
@@ -42,10 +32,6 @@ def _peer(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(
-        r"\[enforce fail at [^\n]{0,120}gloo/cuda\w{0,20}\.\w{1,3}:\d+\] (?P<what>error == cudaSuccess[^\n]{0,200})",
-        InternalFault,
-    ),
     signature(r"(?P<how>Connection closed by peer|Socket unexpectedly closed|Socket closed) " + _PEER, _peer),
     signature(r"(?:Read|Write) error " + _PEER + r": (?P<how>[A-Z][\w ]+)", _peer),
     # a buffer that the other side has not filled, or taken, in the time that the group allows
@@ -58,48 +44,10 @@ SIGNATURES = (
         + r": )?(?P<text>Connection reset by peer|Broken pipe|Connection timed out)",
         lambda m: PeerLost(how=m["text"].lower(), peer=m["peer"]),
     ),
-    signature(
-        r"Timed out waiting (?P<timeout_ms>\d+)ms for (?P<op>recv|send) operation to complete", CollectiveTimeout
-    ),
-    signature(r"Application timeout caused pair closure", PeerLost, how="closed after its own timeout", final=False),
-    signature(r"Wait timeout for key\(s\): ", RendezvousTimeout, where="store key"),
     signature(r"Gloo connectFullMesh failed with (?P<text>[^\n]{0,400})", _mesh),
     signature(r"gloo[^\n]{0,120}(?P<text>timed out connecting: [^\n]{0,200}|Connect timeout [^\n]{0,100})", _mesh),
     signature(
         r"gloo[^\n]{0,120}connect[^\n]{0,60}: (?P<text>(?:Connection refused|No route to host|Network is unreachable)[^\n]{0,80})",
         _mesh,
-    ),
-    signature(
-        r"op\.preamble\.length <= op\.nbytes(?:\. (?P<left>\d+) vs (?P<right>\d+))?",
-        CollectiveMismatch,
-        what="size of a message",
-    ),
-    signature(
-        r"op\.preamble\.roffset \+ op\.preamble\.length <= op\.buf->size_", CollectiveMismatch, what="size of a message"
-    ),
-    signature(
-        r"Received data size doesn't match expected size\. Is there a distributed collective mismatch",
-        CollectiveMismatch,
-        what="size of a message",
-    ),
-    signature(r"Unable to find (?:address|interface) for:? \[?(?P<name>[\w.:\-]+)", InterfaceMissing),
-    signature(r"GlooDeviceFactory::make\w+Device\(\): interface or hostname can't be empty", InterfaceMissing),
-    signature(
-        r"gloo[^\n]{0,160}\] address family mismatch|ss1\.ss_family == ss2\.ss_family",
-        AddressMisled,
-        how="one rank announced an IPv4 address, another an IPv6 address",
-    ),
-    signature(r"Unable to resolve hostname to a \(local\) address", AddressIsLocal, certain=False),
-    signature(r"gloo[^\n]{0,160}bind(?:\(2\))?[^\n]{0,60}Cannot assign requested address", BindFailed),
-    signature(
-        r"(?:Error: |Caught exceptions?: |\] )(?:Application timeout caused pair closure|Pair is not (?:SSL )?connected \()",
-        PeerLost,
-        how="connection closed",
-    ),
-    signature(r"No ibverbs devices present", RdmaTrouble, what="no ibverbs device"),
-    signature(
-        r"short (?:read: got|write: wrote) \d+ bytes while expecting to (?:read|write) \d+ bytes",
-        PeerLost,
-        how="connection closed",
     ),
 )

@@ -7,17 +7,7 @@ import re
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import (
-    BindFailed,
-    ConnectFailed,
-    NameUnresolved,
-    PeerLost,
-    PortTaken,
-    ProxyInTheWay,
-    RendezvousTimeout,
-    Why,
-)
-from keepstep.model.facts.training import MessageTooLarge
+from keepstep.model.facts.network import BindFailed, ConnectFailed, PeerLost, PortTaken, Why
 from keepstep.parse.scan.signature import signature
 
 _ADDRESS = lazy_pattern(
@@ -68,7 +58,6 @@ def _lost(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(r"assertion failed: byte_count_ < total_size_", MessageTooLarge, what="gRPC message", size="2 GiB"),
     signature(r"failed to connect to all (?:addresses|subchannels)", _connect),
     signature(r"Failed to connect to remote host: (?:OS Error|[A-Z])", _connect),
     signature(
@@ -91,24 +80,9 @@ SIGNATURES = (
         r"[^\n]{0,40}(?:set `?GRPC_VERBOSITY|$)",
         _listen,
     ),
-    signature(r"DNS resolution failed(?: for (?:service: |name )?(?P<host>[\w.\-]+))?", NameUnresolved),
-    signature(
-        r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?",
-        NameUnresolved,
-    ),
-    signature(
-        r"DeadlineExceededError: [Dd]eadline [Ee]xceeded|DEADLINE_EXCEEDED: [Dd]eadline [Ee]xceeded|"
-        r"status = \"Deadline Exceeded: |StatusCode\.DEADLINE_EXCEEDED",
-        RendezvousTimeout,
-        where="remote call",
-    ),
     signature(r"(?P<how>Socket closed)", _lost),
     signature(r"(?P<how>Endpoint read failed)", _lost),
     signature(r"\b(?P<how>Stream removed)\b", _lost),
     signature(r"(?P<how>recvmsg:\s?Connection reset by peer)", _lost),
     signature(r"(?P<how>keepalive watchdog timeout|keepalive ping timeout)", _lost),
-    signature(
-        r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)[^\n]{0,200}",
-        ProxyInTheWay,
-    ),
 )

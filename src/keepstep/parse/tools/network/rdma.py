@@ -11,7 +11,6 @@ import re
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import RdmaTrouble
 from keepstep.model.facts.platform import NicFault
-from keepstep.model.facts.sync import CollectiveMismatch
 from keepstep.parse.scan.signature import signature
 
 _STATUS = {
@@ -56,10 +55,6 @@ SIGNATURES = (
         _verb,
     ),
     signature(
-        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
-        RdmaTrouble,
-    ),
-    signature(
         r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|port active|[^\n]{3,50})",
         lambda m: (
             NicFault(what=m["what"].strip(), device=m["device"])
@@ -73,22 +68,6 @@ SIGNATURES = (
         r"communicator encountered a fatal error \(detected in (?P<what>nccl\w+)\)",
         lambda m: RdmaTrouble(what=f"fatal error of the adapter or queue pair, reported by {m['what']}"),
     ),
-    signature(
-        r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Got CQE with error|The error is fatal \([^)\n]{1,80}\)|Could not find a functional device"
-        r"|Could not find a replacement QP|Maximum number of probing attempts \(\d+\) reached|mlx5dv_create_qp failed)",
-        RdmaTrouble,
-    ),
-    signature(
-        r"(?P<what>Detected mixed local (?:Net|CollNet) device counts across ranks \(min \d+, max \d+\))", RdmaTrouble
-    ),
-    signature(
-        r"NET/IB ?: (?P<what>Attempted to connect incompatible devices|Remote \S+ device is incompatible|"
-        r"Can't connect net devices with different link_layer)",
-        RdmaTrouble,
-    ),
-    signature(r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)", RdmaTrouble, fatal=False),
-    signature(r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Device \d+ marked as failed)", RdmaTrouble, fatal=False),
-    signature(r"NET/IB ?: [^\n]{0,80}collective mismatch error", CollectiveMismatch, what="size of a message"),
     signature(
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?=[UuCcFfINnOEeR])(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
         r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
@@ -105,73 +84,11 @@ SIGNATURES = (
         r"|Received (?:eager|write-immediate|close) message for non-existent \w+[^\n]{0,40}|Topology reported unexpected number of devices)",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
     ),
-    # the kernel's own messages about EFA and other adapters
-    signature(
-        r"infiniband \w{1,20}: (?P<what>Failed to (?:process command \w{1,30}|register mr|create (?:qp|cq|ah|pd)\b))",
-        RdmaTrouble,
-    ),
-    signature(
-        r"libfabric:\d+:\d+::\S{1,120}<(?:warn|critical)> (?P<what>[^\n]{0,80}?err: \d+, (?:message|prov_err)[^\n]{0,80}"
-        r"|Libfabric EFA provider has encountered an internal error[^\n]{0,60})",
-        RdmaTrouble,
-    ),
-    # memory that the adapter cannot register; for lack of room it retries with less
-    signature(
-        r"libfabric:\d+:\d+::efa:mr:\w{1,40}\(\):\d+<warn> (?P<what>Unable to register MR[^\n]{0,40}: (?:Invalid argument|Bad address"
-        r"|Operation not (?:permitted|supported)))",
-        RdmaTrouble,
-    ),
-    # TensorFlow's verbs transport
-    signature(
-        r"verbs/rdma(?:_mgr)?\.cc:\d+\] (?:Check failed: [^\n]{0,80}?)?(?P<what>(?:Failed to (?:create|open|allocate|modify|query|register|"
-        r"post|poll|request|get|initialize)|No (?:active|RDMA|IB)|There is no active port|RDMA )[^\n]{0,80})",
-        RdmaTrouble,
-    ),
     # UCX
-    signature(
-        r"UCX +(?:ERROR|FATAL)[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|"
-        r"protection|length)|Endpoint timeout|[Ss]end completion with error|error modifying \w+ to RT[RS]|"
-        r"failed to find a gid|Couldn't enable GPUDirect RDMA|ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
-        r"Destination is unreachable|[Nn]o usable transports|Input/output error|Connection reset by remote peer)[^\n]{0,60}",
-        RdmaTrouble,
-    ),
     signature(
         r"(?<![\w\-])(?P<what>[A-Z][\w\- ]{5,60}?) on (?P<device>\w+:\d+)/(?:IB|RoCE|Ethernet)\w* \(synd 0x",
         lambda m: RdmaTrouble(
             what=m["what"].strip() + (" (the peer does not answer)" if "retry" in m["what"] else ""), device=m["device"]
         ),
-    ),
-    # Open MPI's openib, and verbs drivers
-    signature(r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble),
-    signature(r"libibverbs: Fatal: (?P<what>couldn't read uverbs ABI version)", RdmaTrouble),
-    signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]{1,60}?) status number", RdmaTrouble),
-    signature(
-        r"The OpenFabrics stack has reported a network error event",
-        RdmaTrouble,
-        what="OpenFabrics network error event",
-        fatal=False,
-    ),
-    signature(r"mlx[45]: [^\n]{0,60}got completion with error", RdmaTrouble, what="mlx driver: completion with error"),
-    signature(
-        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|ib_mlx5_log\.c:\d+ +Transport retry count exceeded",
-        RdmaTrouble,
-        what="transport retries exceeded (the peer does not answer)",
-    ),
-    signature(
-        r"rdma_(?:resolve_addr|resolve_route|connect|create_qp|create_ep)\w{0,20}(?:\(\))? failed|"
-        r"RDMA_CM_EVENT_(?:UNREACHABLE|REJECTED|ADDR_ERROR|ROUTE_ERROR)",
-        RdmaTrouble,
-        what="RDMA connection manager",
-    ),
-    # TensorFlow over verbs or GPUDirect (contrib, networking, Yahoo's): whatever its own files check of the adapter
-    signature(
-        r"\bF tensorflow\S{0,60}/(?:verbs|rdma|gdr)/(?:rdma|gdr)\w*\.cc:\d+\] (?:Check failed: (?!s\.ok\(\)|false\b)\S[^\n]{0,60}?[ )])?"
-        r"(?P<what>\.? ?(?:No InfiniBand|Open context failed|Failed (?:to|status)|Device \S+ has no active|There is no active|No active ports|More than one|"
-        r"Selected RDMA_|RDMA_\w+ should|MTU |QP to |Port is not|Connectivity check failed|Couldn't|Cannot )[^\n]{0,120})",
-        RdmaTrouble,
-    ),
-    signature(
-        r"F tensorflow\S{0,60}/(?:verbs|rdma)/rdma\w*\.cc:\d+\] Check failed: false (?P<what>The device \S+ wasn't found|No device was set!)",
-        RdmaTrouble,
     ),
 )

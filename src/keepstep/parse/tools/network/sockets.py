@@ -11,16 +11,7 @@ import re
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import (
-    BindFailed,
-    ConnectFailed,
-    LinkMtu,
-    MtuTrouble,
-    NameUnresolved,
-    PeerLost,
-    PortTaken,
-    Why,
-)
+from keepstep.model.facts.network import BindFailed, ConnectFailed, NameUnresolved, PortTaken, Why
 from keepstep.parse.scan.signature import signature
 
 _WORDS = (
@@ -150,20 +141,5 @@ SIGNATURES = (
         r"Connection timed out|Network is unreachable|Operation timed out)",
         lambda m: ConnectFailed(why=why(m["why"]), peer=m["peer"]),
     ),
-    signature(r"ConnectionResetError: \[Errno (?:104|54)\] Connection reset by peer", PeerLost, how="connection reset"),
-    signature(
-        r"ConnectionResetError: Cannot write to closing transport|ConnectionAbortedError",
-        PeerLost,
-        how="connection aborted",
-    ),
-    signature(r"BrokenPipeError: \[Errno 32\] Broken pipe", PeerLost, how="broken pipe", final=False),
     signature(r"Cannot assign requested address|EADDRNOTAVAIL", _not_here),
-    signature(
-        r"(?:^|\d: |\s)(?P<link>(?:eth|en|ib|bond|eno|ens|enp|team|roce|rdma)\w{0,14})(?:@\w+)?:?(?: flags=\d+)? ?<[A-Z_,]*UP[A-Z_,0-9]*> {1,4}mtu (?P<size>\d+)",
-        LinkMtu,
-    ),
-    signature(
-        r"Message too long|EMSGSIZE|[Ff]rag(?:mentation)? needed and DF set|[Mm]essage size exceeds the MTU|local error: message too long, mtu",
-        MtuTrouble,
-    ),
 )

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import ConnectFailed, RdmaTrouble
+from keepstep.model.facts.network import ConnectFailed
 from keepstep.model.facts.process import FatalSignal, Frame
-from keepstep.model.facts.resource import LimitReached, SharedMemoryExhausted
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
@@ -46,22 +45,5 @@ SIGNATURES = (
     signature(
         _ERROR + r"connect\(fd=\d+, dest_addr=(?P<peer>\S{1,80})\) failed: (?P<text>[^\n]{3,60})",
         lambda m: ConnectFailed(why=why(m["text"]), peer=m["peer"]),
-    ),
-    signature(
-        _ERROR
-        + r"(?:Not enough memory to write total of (?P<size>\d+) bytes|shmget\([^\n]{0,120}failed|shmat\([^\n]{0,120}failed"
-        r"|mm_iface failed to allocate receive FIFO|mm ep failed to connect to remote FIFO|failed to create a receive descriptor memory pool for the MM"
-        r"|could not stat shared memory device)",
-        SharedMemoryExhausted,
-    ),
-    signature(
-        _ERROR + r"[^\n]{0,80}the maximal number of files that could be opened", LimitReached, limit="open files"
-    ),
-    signature(
-        _ERROR
-        + r"(?P<what>(?:iface=\S{1,24} )?(?:failed to create (?:a )?(?:\S{1,12} ){0,3}(?:[Qq][Pp]|CQ|DC target)\b|error modifying (?:QP|DCT) to \w{3,5}"
-        r"|Failed to modify \w{2,12} (?:control )?QP to \w{3,5}|(?:ibv_(?:exp_)?|rdma_|ib_cm_|mlx5dv_)\w{3,40}(?: ?\([^\n]{0,160}?\)[^\n]{0,60}?)? failed|(?:ibv_)\w{3,40}\(\S{0,40}\) returned \d+"
-        r"|There is no valid pkey|Unable to find specified pkey|Invalid gid\[|Invalid GID\[|\S{1,40} Couldn't enable GPUDirect RDMA)[^\n]{0,60})",
-        RdmaTrouble,
     ),
 )

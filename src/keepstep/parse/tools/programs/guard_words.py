@@ -7,7 +7,7 @@ import re
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import BatchOdd, ContractBroken
+from keepstep.model.facts.guard import ContractBroken
 from keepstep.parse.scan.signature import signature
 
 NOT_TOLD = -1
@@ -31,10 +31,5 @@ SIGNATURES = (
         r"OutOfStep: rank \d+: the ranks are about to run different things \((?P<subject>[^:\n]{1,120}?)\): "
         r"(?P<what>[^:\n]{1,120}): (?P<sides>[^;\n]{1,4000})",
         _broken,
-    ),
-    signature(
-        r"OutOfStep: rank (?P<rank>\d+): (?P<part>\S{1,120}) has (?P<seen>[^\n]{1,200}?) where "
-        r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) \((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
-        BatchOdd,
     ),
 )

@@ -121,7 +121,6 @@ SIGNATURES = (
     signature(r"(?<!\w)(?:LOCAL_WORLD_SIZE|num_local_procs)[ :=]{1,3}\d", _node),
     # torchrun's agent, on how the rendezvous numbered its workers
     signature(r"^\s*(?:[IWE]\d{4} [^\n]{0,120}\] {1,8})?global_ranks=\[(?P<ranks>\d[\d, ]+)\]", _globals),
-    signature(r"rdzv_configs +: \{[^\n]{0,200}?'rank': (?P<index>\d{1,5})\b", NodeSeen),
     signature(
         r"(?:(?P<of_ranks>global_rank_mapping=defaultdict\(<class 'list'>, )|WORLD INFO DICT: )(?P<hosts>\{[^{}\n]{1,60000}\})",
         _mapping,
@@ -139,14 +138,6 @@ SIGNATURES = (
             ),
         ),
     ),
-    # Ray Train, on the workers that it started
-    signature(
-        r"\(node_id=\w+, ip=(?P<node>[\w.:\-]+), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,7}), local_rank=(?P<local>\d{1,4}), "
-        r"node_rank=(?P<node_index>\d{1,6})",
-        MemberPlaced,
-    ),
-    # Open MPI, --report-bindings
-    signature(r"^\[(?P<node>[\w.\-]+):(?P<pid>\d{1,9})\] MCW rank (?P<rank>\d{1,7}) (?:is not )?bound\b", MemberPlaced),
     # scripts and launchers of one's own: started rank 3 (pid 4246), rank=3 pid=4246, pid 4246 is rank 3
     signature(
         r"(?i)\b(?P<local>local[ _-]?)?(?<!node[ _-])(?<!group[ _-])rank[ :=#]{1,3}(?P<rank>\d{1,5})(?:[,:;]| as| has| with| runs as)? "

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from keepstep.model.facts.training import DevicesNamed, Slowness, Throughput
-from keepstep.parse.scan.signature import by_hand, signature
+from keepstep.model.facts.training import DevicesNamed, Slowness
+from keepstep.parse.scan.signature import signature
 
 MOSTLY_PERCENT = 60.0
 """The part of a profile that getting batches may not take."""
@@ -59,25 +59,6 @@ def _grid(match: re.Match[str]) -> DevicesNamed:
 
 
 SIGNATURES = (
-    # TensorFlow's and XLA's profiler, capture_tpu_profile
-    signature(
-        r"Your program is (?:HIGHLY|MODERATELY) input-bound because (?P<detail>[\d.]+% of the total step time)",
-        Slowness,
-        what="input",
-    ),
-    # straggler detectors: NVIDIA's resiliency extension, Megatron, MegaScale
-    signature(
-        r"(?P<detail>Some GPUs have worse relative performance\. Affected ranks: [^\n]{0,60})",
-        Slowness,
-        what="straggler",
-    ),
-    signature(r"(?P<detail>Some GPUs performance dropped\. Affected ranks: [^\n]{0,60})", Slowness, what="straggler"),
-    signature(
-        r"(?P<detail>(?:STRAGGLER DETECT\w*|[Ss]tragglers? detected)[^\n]{0,120}rank[^\n]{0,40})",
-        Slowness,
-        what="straggler",
-    ),
-    signature(r"(?P<detail>\bRank=\d+ Node=\S+ Score=0\.[0-6]\d*)", Slowness, what="straggler"),
     # Megatron's detector: MinTFLOPs/Rank: 201.11TF/17 | MaxTFLOPs/Rank: 401.22TF/3
     signature(r"MinTFLOPs/Rank: (?P<least>[\d.]+)TF/(?P<rank>\d+) \| MaxTFLOPs/Rank: (?P<most>[\d.]+)TF", _behind),
     # Lightning's profilers: mean, calls, total, percentage
@@ -87,36 +68,8 @@ SIGNATURES = (
     ),
     # nccl-tests
     signature(r"# Avg bus bandwidth *: *(?P<rate>[\d.]+)", _bus),
-    # benchmarks that say over how many devices they run, and then how much each or all did
-    signature(r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)", DevicesNamed),
-    signature(r"MultiWorkerMirroredStrategy with [^\n]{0,2000}?num_workers = (?P<count>\d+)", DevicesNamed),
     signature(r"Using MirroredStrategy with devices (?P<named>\([^)\n]{1,4000}\))", _mirrored),
-    signature(r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)", DevicesNamed),
-    signature(r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b", DevicesNamed),
-    signature(
-        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]{1,6}(?:\w{1,20} )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
-        DevicesNamed,
-        anchors=by_hand(
-            "nodes and hosts are on many lines",
-            " nodes, ",
-            " node, ",
-            " machines, ",
-            " machine, ",
-            " servers, ",
-            " hosts, ",
-            " nodes x",
-            " nodes with ",
-            " nodes: ",
-        ),
-    ),
     signature(r"\b(?P<all>\d+) nodes? ?[x*×] ?(?P<each>\d+)\b", _grid),
     signature(r"Batch size: +(?P<all>\d+) global (?P<each>\d+)(?:\.0)? per device", _devices),
-    signature(r"(?:Iter #\d+: (?P<rate>[\d.]+) img/sec per [GC]PU)", Throughput, each=True),
     signature(r"images/sec: [^\n]{1,200}images/sec: ", _compared),
-    signature(r"total images/sec: (?P<rate>[\d.]+)", Throughput),
-    # Horovod's benchmarks: the whole rate over a number of devices
-    signature(
-        r"Total (?:img|images|imgs|samples|sentences|tokens)/sec on (?P<devices>\d+) \w+\(s\): (?P<rate>[\d.]+)",
-        Throughput,
-    ),
 )

@@ -44,10 +44,6 @@ SIGNATURES = (
     ),
     # the call itself, as a traceback shows it
     signature(r"distributed\.initialize\([^\n]{0,300}?process_id ?= ?(?P<index>\d{1,5})", _started),
-    # TensorFlow names the devices that a process made for itself
-    signature(
-        r"Created (?:TensorFlow )?device \(?/job:(?P<role>worker|chief|ps)/replica:\d+/task:(?P<index>\d+)/", WorldSeen
-    ),
     signature(r"--(?:task[_-]?(?:index|id)|task|worker[_-]index)[= ](?P<index>\d{1,5})\b", _started),
     signature(r"--(?:process[_-](?:id|index)|machine[_-]rank|node[_-]rank|rank)[= ](?P<index>\d{1,5})\b", _started),
     signature(

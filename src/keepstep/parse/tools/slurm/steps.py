@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import ClusterSpecInvalid, NotScheduled
-from keepstep.model.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionConflict
-from keepstep.model.facts.network import ConnectFailed, PeerLost, Why
+from keepstep.model.facts.config import ClusterSpecInvalid
+from keepstep.model.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import ConnectFailed, Why
 from keepstep.model.facts.platform import MachineFault, Preempted
 from keepstep.model.facts.process import ProcessExited, TerminationRequested
 from keepstep.model.facts.resource import OomKilled
@@ -125,24 +125,11 @@ _STATES = {
     "NODE_FAIL": MachineFault(what="a node of the Slurm job failed"),
 }
 
-_ASKED = r"(?:srun|sbatch|salloc): (?:error|fatal): (?:Unable to (?:create step for job \d+|allocate resources|create job step)|(?:Batch )?[Jj]ob submission failed): "
-
 
 SIGNATURES = (
     signature(
         r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<process>[\w.+]+)",
         lambda m: OomKilled(by="Slurm"),
-    ),
-    signature(
-        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup out-of-memory handler|OOM Killed)",
-        OomKilled,
-        by="Slurm",
-    ),
-    signature(
-        r"(?:slurmstepd|slurmd|srun)(?:-[^\s:]{1,60}(?![^\s:]))?:? ?(?:error: )?(?:[^\n]{0,60} exceeded|Exceeded) (?:memory|virtual memory|job memory"
-        r"|step memory) limit(?! at some point)(?: \((?P<limit>[^)\n]{1,60})\))?",
-        OomKilled,
-        by="Slurm",
     ),
     signature(
         r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON (?P<node>\S+) (?:CANCELLED AT|FAILED)"
@@ -162,26 +149,6 @@ SIGNATURES = (
         r"|Invalid MPI type '(?P<type>\w+)')",
         lambda m: UnsupportedCombination(what=f"Slurm has no plugin {m['what'] or m['name'] or m['type']}"),
     ),
-    # a step that can never start, or cannot start now
-    signature(
-        r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed):"
-        r" (?P<asked>(?:More processors requested than permitted|Requested node configuration is not available"
-        r"|Invalid generic resource|Memory (?:required by task is not available|specification can not be satisfied)|Node count specification invalid"
-        r"|Task count specification invalid|Requested (?:time limit|partition configuration)[^\n]{0,40})[^\n]{0,60})",
-        NotScheduled,
-        by="Slurm",
-    ),
-    signature(
-        r"srun: error: (?P<asked>Only allocated \d+ nodes asked for \d+|Unable to create job step: More processors requested[^\n]{0,40})",
-        NotScheduled,
-        by="Slurm",
-    ),
-    signature(
-        r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed): (?P<detail>Invalid"
-        r" (?:Trackable RESource|account|partition|qos|feature|node name|wckey)[^\n]{0,80}|Job violates accounting/QOS policy[^\n]{0,40}|User's group not"
-        r" permitted[^\n]{0,40})",
-        ClusterSpecInvalid,
-    ),
     signature(
         r"srun: error: Task launch for (?:StepId=)?\S+ failed on node (?P<node>\S+): (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
@@ -191,42 +158,6 @@ SIGNATURES = (
         _not_launched,
     ),
     signature(r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})", _not_launched),
-    signature(
-        r"(?P<detail>(?:srun|sbatch|salloc): (?:error: )?(?:unrecognized|invalid) option -?-? ?'?[\w\-]{1,40})",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"\[ERROR\] \S{0,80}nvidia\S{0,20}\.sh exited with return code \d+",
-        CudaMismatch,
-        what="enroot could not mount the GPU driver into the container",
-    ),
-    signature(
-        r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)",
-        LibraryMissing,
-    ),
-    signature(
-        r"srun: error: (?P<detail>Unable to confirm allocation for job \d+: [^\n]{1,60}|Invalid (?:job id|node name|partition name) specified)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"pyxis: (?P<detail>container start failed with error code: \d+|couldn't start container|failed to import docker image)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"mpi/pmix\w*: [^\n]{0,120}Error handler invoked: status = -\d+, source = \[\S{1,60}:(?P<peer_rank>\d+)\]",
-        PeerLost,
-        how="PMIx lost its process",
-    ),
-    signature(
-        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)", MachineFault, what="Slurm reported a node failure"
-    ),
-    signature(
-        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node (?:down|fail))",
-        MachineFault,
-    ),
-    signature(
-        r"srun: fatal: (?P<detail>[\w\-]+ set by two different environment variables [^\n]{0,120})", ClusterSpecInvalid
-    ),
     # sacct -X: JobID ... State ExitCode
     signature(
         r"^ ?\d+(?:_\d+)?(?:\.\w+)? +\S[^\n]{0,120}? (?P<state>OUT_OF_ME(?:MORY|\+)?|PREEMPTED|TIMEOUT"
@@ -238,65 +169,10 @@ SIGNATURES = (
         r"srun: error: MPI: (?:Cannot create context for (?P<name>mpi/\w+)|Unable to load any plugin)|Failed mpi_g_slurmstepd_prefork",
         lambda m: UnsupportedCombination(what=f"Slurm has no usable plugin {m['name'] or 'for MPI'}"),
     ),
-    signature(
-        r"unable to resolve MPI plugin offset from plugin_id=\d+",
-        UnsupportedCombination,
-        what="srun and slurmd were built with different MPI plugins",
-    ),
     # what was asked for
-    signature(
-        _ASKED
-        + r"(?P<detail>(?:Access/permission denied|Requested nodes not in this partition|Job size specification needs to be provided|Invalid"
-        r" (?:user id|group id|license|job array|time specified|mcs_label)|CPU count specification invalid|Task distribution specification invalid"
-        r"|No partition specified|Partition in DOWN state|Required partition not available|Step limit reached|Requested reservation"
-        r"|Access denied to requested reservation|Error generating job credential|Protocol authentication error|Requires more ports than can be reserved"
-        r"|Requested operation not supported|System submissions disabled|Burst Buffer|Pathname of a file|Job dependency problem|Error configuring interconnect"
-        r"|Invalid job credential)[^\n]{0,60})",
-        ClusterSpecInvalid,
-    ),
-    signature(_ASKED + r"(?P<detail>Required node not available \(down, drained or reserved\))", ClusterSpecInvalid),
-    signature(_ASKED + r"Incompatible versions of client and server code", VersionConflict, component="Slurm"),
-    signature(
-        r"(?:srun|sbatch|salloc): (?:error|fatal): (?P<detail>You asked for \d+ tasks but hostlist specified \d+ nodes|Too few NodeNames in Slurm Hostfile"
-        r"|Requested nodelist \S{1,200} overlaps with excluded|Invalid (?:node list|hostfile|task count|task range|task id|MPMD configuration)[^\n]{0,80}"
-        r"|Hostlist is empty!|No nodes in allocation, can't run job|invalid number of (?:cpus per task|nodes|tasks)[^\n]{0,40}"
-        r"|Slurm job \d+ has expired|Expired or invalid job \d+|--relative and [^\n]{0,80}|Requested het-group offset exceeds[^\n]{0,40}"
-        r"|(?:srun|task)[ -]prolog failed[^\n]{0,40}|Failed to broadcast '\S{1,200}'\. Step launch aborted)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"slurmstepd: error: (?P<detail>(?:couldn't chdir to /tmp either|Task(?:Prolog|prolog) failed|[Pp]rolog failed|Unable to (?:attach to interconnect"
-        r"|drop privileges)|Failed to invoke (?:spank plugin stack|task plugins)|Plugin stack initialization failed|namespace_g_join)[^\n]{0,60})",
-        ClusterSpecInvalid,
-    ),
     signature(
         r"slurmstepd: error: execve\((?P<path>[^)\n]{0,200})\): (?:bad interpreter\((?P<name>[^)\n]{1,200})\): )?No such file",
         lambda m: LibraryMissing(name=m["name"] or m["path"] or None) if m["name"] or m["path"] else None,
-    ),
-    # nodes that went away
-    signature(
-        r"srun: error: (?:Aborting, (?:io error and missing step|step missing and io error|can not test connection to|lost contact with \S+)|\w+: aborting,"
-        r" io error with slurmstepd)(?: on)? node (?P<node>\S{1,60})",
-        MachineFault,
-        what="Slurm lost a step on a node and ended the job",
-    ),
-    signature(
-        r"(?:srun|salloc|sbatch): error: (?P<detail>Nodes \S{1,200} are still not ready|Something is wrong with the boot of the nodes)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"srun: error: timeout waiting for task launch, started \d+ of \d+ tasks", ConnectFailed, why=Why.TIMED_OUT
-    ),
-    signature(
-        r"(?:salloc|srun): (?:error: )?Job allocation \d+ has been revoked",
-        Preempted,
-        by="Slurm",
-        reason="the allocation was taken back",
-    ),
-    signature(
-        r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S{1,40} STEPD TERMINATED ON (?P<node>\S+) AT \S+ DUE TO JOB NOT (?:ENDING WITH SIGNALS|RUNNING)",
-        MachineFault,
-        what="a step could not be killed (Slurm drains such a node)",
     ),
 )
 

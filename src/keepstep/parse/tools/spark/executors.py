@@ -6,12 +6,9 @@ from __future__ import annotations
 import re
 
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import ClusterSpecInvalid, DuplicateMember, NotScheduled, WorldSizeConflict
-from keepstep.model.facts.network import PeerLost, PortTaken, RendezvousTimeout
 from keepstep.model.facts.platform import Preempted
 from keepstep.model.facts.process import ProcessExited
 from keepstep.model.facts.resource import Contention, OomKilled
-from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.scan.signature import signature
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
@@ -36,12 +33,6 @@ def _ended(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    signature(
-        r"(?P<asked>Barrier stage in job \d+ requires \d+ slots, but only \d+ are available)",
-        NotScheduled,
-        by="Spark",
-        never=False,
-    ),
     signature(r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits", _killed),
     signature(
         r"is running (?:beyond|\d+B beyond the) (?:'?(?:PHYSICAL|VIRTUAL)'?|physical|virtual) memory limits?", _killed
@@ -54,31 +45,7 @@ SIGNATURES = (
         r"Container released on a \*lost\* node|Container preempted by scheduler",
         lambda m: Preempted(by="YARN", reason="the node was lost" if "lost" in m[0] else "preempted by the scheduler"),
     ),
-    signature(
-        r"Executor (?:heartbeat timed out|lost: heartbeat)|Remote RPC client disassociated",
-        PeerLost,
-        how="the executor was lost",
-    ),
-    signature(
-        r"does not allow run a barrier stage that requires more slots",
-        WorldSizeConflict,
-        what="processes and Spark slots",
-    ),
     # TensorFlowOnSpark
-    signature(
-        r"[Tt]imed out waiting for reservations to complete",
-        RendezvousTimeout,
-        where="reservations of TensorFlowOnSpark",
-    ),
-    signature(r"Duplicate worker/task in cluster_info", DuplicateMember),
-    signature(
-        r"No (?:executor_id file|TFManager) found on this node, please ensure|Duplicate cluster node id detected",
-        WorldSizeConflict,
-        what="Spark executors and nodes of the TensorFlow cluster",
-    ),
-    signature(r"Timeout while feeding partition", RanksMissing, missing=(), what="a worker that takes data"),
-    signature(r"(?P<detail>Invalid TFOS_SERVER_PORT: [^\n]{0,60})", ClusterSpecInvalid),
-    signature(r"Reservation server unable to bind to any ports", PortTaken),
     signature(
         r"Unable to find (?P<n>\d+) free GPU\(s\)|Unable to allocate \d+ GPU\(s\) from available GPUs"
         r"|Unable to find available GPUs: requested=\d+, available=\d+",

@@ -39,11 +39,6 @@ SIGNATURES = (
         _killed,
     ),
     signature(
-        r"Memory cgroup out of memory: OOM victim (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)",
-        OomKilled,
-        by="the kernel (memory cgroup)",
-    ),
-    signature(
         r"oom-kill:constraint=(?P<by>\w+)[^\n]{0,1000}?task=(?P<process>[^,\n]{1,40}),pid=(?P<pid>\d+)",
         lambda m: OomKilled(
             by="the kernel (memory cgroup)" if "MEMCG" in m["by"] else "the kernel",
@@ -51,33 +46,13 @@ SIGNATURES = (
             process=m["process"],
         ),
     ),
-    signature(r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)", OomKilled, by="the kernel"),
-    signature(r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to", OomKilled, by="systemd-oomd"),
-    signature(r"(?:Failed with result|result) 'oom-kill'", OomKilled, by="systemd"),
-    signature(r"earlyoom\[\d+\]: sending SIG\w+ to process (?P<pid>\d+)", OomKilled, by="earlyoom"),
     # crashes of a process, reported by the kernel
-    signature(
-        r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in (?P<library>[^\[\s]+)\[)?",
-        FatalSignal,
-        signal="SIGSEGV",
-    ),
     signature(
         r"traps: (?P<process>[^\n\[]{1,40})\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general protection(?: fault)?"
         r"|stack segment) ip:[\da-f]+ sp:[\da-f]+ error:\d+(?: in (?P<library>[^\[\s]+)\[)?",
         _trap,
     ),
     # the machine
-    signature(r"EDAC [^\n]{0,60}\b\d+ UE\b", MachineFault, what="uncorrectable memory error (EDAC)"),
-    signature(
-        r"\[Hardware Error\]: [^\n]{0,100}(?:Uncorrected|[Ff]atal|uncorrectable)",
-        MachineFault,
-        what="uncorrected hardware error (MCE)",
-    ),
-    signature(
-        r"Machine [Cc]heck(?: Exception)?: [^\n]{0,60}(?:Fatal|fatal|Processor context corrupt)",
-        MachineFault,
-        what="fatal machine check",
-    ),
     signature(
         r"\[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: \d+ Bank \d+: (?P<status>[\da-f]{16})",
         lambda m: MachineFault(what="uncorrected hardware error (MCE)") if int(m["status"][0], 16) & 2 else None,
@@ -94,25 +69,10 @@ SIGNATURES = (
         r"watchdog: BUG: soft lockup - CPU#\d+ stuck for (?P<what>\d+s)",
         lambda m: MachineFault(what=f"a CPU was stuck for {m['what']}"),
     ),
-    signature(
-        r"AER: (?:[^\n]{0,40})?(?:Uncorrect(?:ed|able)) \((?:Fatal|Non-Fatal)\) error",
-        PeerAccessFault,
-        what="uncorrected PCIe error",
-    ),
-    signature(
-        r"pcieport [^\n]{0,80}(?:DPC: containment event|Data Link Layer Link (?:Down|Active changed))",
-        PeerAccessFault,
-        what="a PCIe link went down",
-    ),
     # the IOMMU in the way of devices that talk to each other; bus 00 holds no adapters
     signature(
         r"DMAR: ?\[DMA (?:Write|Read)[^\]\n]{0,20}\] Request device \[(?:\d{4}:)?(?!00:)(?P<device>[\da-f:.]+)\][^\n]{0,40}fault addr",
         lambda m: PeerAccessFault(what=f"the IOMMU blocked accesses of PCI device {m['device']}"),
-    ),
-    signature(
-        r"AMD-Vi: Event logged \[(?:IO_PAGE_FAULT|INVALID_DEVICE_REQUEST|PAGE_TAB_HARDWARE_ERROR)",
-        PeerAccessFault,
-        what="the IOMMU blocked accesses of a PCI device",
     ),
     signature(
         r"(?P<driver>nvidia|amdgpu) (?P<device>[\da-f:.]+): (?P<what>BAR \d+: (?:can't assign|no space for)[^\n]{0,40}"
@@ -125,41 +85,10 @@ SIGNATURES = (
         lambda m: NicFault(what="link down", device=m["device"] or m["name"]),
     ),
     signature(
-        r"mlx[45]_core [\da-f:.]+[^\n]{0,40}(?P<what>Port module event\[error\][^\n]{0,80}"
-        r"|Port module event: module \d+, Cable (?:error|unplugged)[^\n]{0,60}|Detected PCI error[^\n]{0,40}"
-        r"|ERR_ON_CMD[^\n]{0,40})",
-        NicFault,
-    ),
-    signature(r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own", NicFault, what="link down"),
-    signature(
-        r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<device>\w+)[^\n]{0,60}transmit queue \d+ timed out",
-        NicFault,
-        what="the network adapter's transmit queue timed out",
-    ),
-    signature(
-        r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc|hfi1|irdma|atlantic|mlx5_core)\b[^\n]{0,60}? "
-        r"(?P<device>\w+): (?:NIC |[Nn]etwork )?[Ll]ink (?:is )?[Dd]own",
-        NicFault,
-        what="link down",
-    ),
-    signature(
-        r"(?:mlx[45]_core|mlx4_en)[^\n]{0,80}(?P<what>health (?:compromised|poll)[^\n]{0,60}|device's"
-        r" health compromised|Fatal error [^\n]{0,60}detected"
-        r"|firmware (?:fatal|internal) error)",
-        NicFault,
-    ),
-    signature(
         r"mlx[45]_core [\da-f:.]+ ?:?[^\n]{0,30}(?P<what>Internal error detected|device is going to be reset)"
         r"|(?P<device>mlx\d_\d+): (?P<local>local work queue catastrophic error|local catastrophic error)",
         lambda m: NicFault(what=(m["what"] or m["local"]).lower(), device=m["device"]),
     ),
-    signature(
-        r"(?:(?:bnxt_en|i40e|ice|ixgbe|e1000e?|igb|tg3|qede|mlx5_core|irdma|ena) [\da-f:.]{7,16}(?: (?P<device>\w{2,16}))?|infiniband \w{3,16}): (?P<what>TX timeout detected"
-        r"|tx_timeout(?: recovery|: VSI)[^\n]{0,40}|Detected Tx Unit Hang|Detected Hardware Unit Hang|Firmware (?:not responding|reset aborted)[^\n]{0,40}"
-        r"|Wait for completion \(\w+\) timeout)",
-        NicFault,
-    ),
-    signature(r"\bena [\da-f:.]{1,20}(?: (?P<device>\w{1,20}))?: (?P<what>Keep alive watchdog timeout)", NicFault),
     signature(
         r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : "
         r"(?P<event>port error|device fatal[^\n]{0,40})",

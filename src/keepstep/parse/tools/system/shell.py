@@ -119,13 +119,11 @@ SIGNATURES = (
         r"(?:died with|Command terminated by|terminated by|[Kk]illed by|exited on) signal (?P<number>\d+)\b",
         lambda m: _by_number(m),
     ),
-    signature(r"^ ?(?P<signal>SIGKILL|SIGSEGV|SIGABRT|SIGBUS|SIGILL)\s*$", ProcessExited, reporter="shell"),
     signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", _child),
     signature(
         r"Command '\[(?=[^\n]{0,1000}?(?:python|torch|bash|deepspeed))[^\n]{0,60000}returned non-zero exit status (?P<code>-?\d+)",
         _child,
     ),
-    signature(r"[Pp]rocess finished with exit code (?P<code>1\d\d|-\d+)", ProcessExited, reporter="shell"),
     signature(
         r"\b(?:task|job|process|worker|command|trial|run|child) failed with (?:error|exit|return) ?code:? (?P<number>-\d{1,2})\b",
         lambda m: _by_number(m),

@@ -9,7 +9,6 @@ import re
 
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.resource import HostAllocationFailed
 from keepstep.parse.scan.signature import signature
 
 _STATUS = {
@@ -42,7 +41,6 @@ def _exited(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    signature(r"\[WinError 1455\]|" + PAGING_FILE, HostAllocationFailed),
     signature(
         r"\b(?:exit(?:ed)?|return(?:ed)?|terminated|finished)\b[^\n]{0,40}?\b(?:code|status|value)[ :=(]{1,3}(?P<code>3221\d{6}|-10737\d{5}|0[xX][cC]0000\w{3})\b",
         _exited,

@@ -7,24 +7,12 @@ import re
 
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
-from keepstep.model.facts.data import ShapeMismatch
-from keepstep.model.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination, VersionConflict
-from keepstep.model.facts.network import (
-    AddressMap,
-    ConnectFailed,
-    NameUnresolved,
-    PeerAwaited,
-    PeerLost,
-    RendezvousTimeout,
-    ServerStarted,
-    SessionOpened,
-    Why,
-)
+from keepstep.model.facts.environment import CudaMismatch, UnsupportedCombination, VersionConflict
+from keepstep.model.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, Why
 from keepstep.model.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.model.facts.process import TaskNamed
-from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.model.facts.training import NonFinite
-from keepstep.parse.scan.signature import by_hand, signature
+from keepstep.model.facts.sync import CollectiveMismatch
+from keepstep.parse.scan.signature import signature
 
 _TASK = r"/job:(?:\w+)(?:/replica:\d+)?/task:\d+"
 
@@ -117,11 +105,8 @@ def _joined(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
-    signature(r"Started server with target: grpc://(?P<address>[^\s/]{3,300})", ServerStarted),
     signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
-    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check"),
     signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
-    signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
     # Placement
     signature(
         r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
@@ -137,21 +122,10 @@ SIGNATURES = (
         lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
     ),
     signature(
-        r"(?:Cannot colocate nodes|Cannot merge devices with incompatible (?:jobs|tasks|types|ids|replicas|names)|connects "
-        r"colocation groups with incompatible (?:assigned |resource )?devices)",
-        UnsupportedCombination,
-        what="operations that must be on one device were put on different ones",
-    ),
-    signature(
         r"Op type not registered '(?P<op>Nccl\w{1,40})' in binary",
         lambda m: UnsupportedCombination(
             what=f"this build of TensorFlow has no NCCL, and operation {m['op']} needs it"
         ),
-    ),
-    signature(
-        r"(?:Lower|Upper) bound check fail for input \d{1,6} from node \S{1,200} to node \S{0,200}scoped_allocator",
-        UnsupportedCombination,
-        what="the scoped allocator and another pass over the graph",
     ),
     signature(
         r"Op type not registered '(?!Nccl)(?P<op>[\w>]+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
@@ -162,84 +136,25 @@ SIGNATURES = (
         lambda m: VersionConflict(component=f"function {m['op']}", there=m["there"]),
     ),
     signature(
-        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) ?(?P<right>\[[\d,]*\])",
-        ShapeMismatch,
-    ),
-    # The task that a message is about: below it, the node and its device
-    signature(
-        r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
-        TaskNamed,
-    ),
-    signature(r"Task (?P<rank>\d+) was not defined in job ['\"]?(?P<role>worker|tpu_worker)\b", TaskNamed),
-    signature(
-        r"(?:from remote target|[Ff]rom) /job:(?P<role>worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):", TaskNamed
-    ),
-    # the coordinator, of a closure that failed by itself; one that lost its worker names the lost one, not the first
-    signature(
-        r"/job:(?P<role>worker)/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
-        r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
-        TaskNamed,
-        anchors=by_hand(
-            "every line of a cluster names its workers",
-            "encountered the following error when processing closure",
-            "Worker /job:worker",
-        ),
-    ),
-    signature(
         r"\bMember (?P<rank>\d+) has received (?:termination|preemption) (?:notice|signal)",
         lambda m: TaskNamed(rank=int(m["rank"])),
     ),
-    # A session over several tasks
-    signature(
-        r"An error was raised(?: while a session was being created)?\. This may be due to a preemption (?:in|of) a connected "
-        r"worker or parameter server",
-        PeerLost,
-        how="a session with other tasks broke",
-    ),
-    signature(r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke"),
-    signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened),
-    # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
-    signature(r"BlockingCallOnce time ?out", RanksMissing, missing=(), what="another replica in the same step"),
-    signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
-    signature(
-        r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}(?:None, ready: {1,3})?Variables not initialized",
-        PeerAwaited,
-        peer="the chief, which sets the variables",
-        connected=True,
-    ),
     # A peer that came back as another process
-    signature(r"Unable to find a context_id matching the specified one", MemberRestarted),
     signature(rf"Your worker job \(\"(?P<member>{_TASK})\"\) was probably restarted", _restarted),
-    signature(r"expects a different device incarnation", MemberRestarted),
     signature(
         rf"(?:(?P<member>{_TASK})[^\n]{{0,40}}? )?(?i:incarnation) (?:mismatch|(?:does not|doesn't|did not) match|has changed|changed)",
         _restarted,
     ),
-    signature(r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted", MemberRestarted),
     signature(
         rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted
     ),
-    signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted),
-    signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted),
-    signature(r"the session was garbage collected due to inactivity", MemberRestarted),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),
     signature(rf"(?:(?P<member>{_TASK})\S{{0,60}}? ?)?exists in cache with a different incarnation", _restarted),
-    signature(
-        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means the server has restarted",
-        MemberRestarted,
-    ),
-    signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted),
     # A peer that never was there
-    signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
     signature(
         rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)", _dialled
-    ),
-    signature(
-        rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
-        ConnectFailed,
-        why=Why.FAILED,
     ),
     # A peer that went away
     signature(
@@ -258,68 +173,17 @@ SIGNATURES = (
         r"OS Error|Broken pipe|Stream removed|EOF|Connect Failed)",
         _from_ps,
     ),
-    signature(r"Parameter server failure detected at PS task (?P<member>\d+)", ParameterServerLost),
-    signature(r"PSUnavailableError", ParameterServerLost),
     # Collectives
-    signature(
-        r"Collective ops is aborted by: (?P<how>Connection reset by peer|Broken pipe|Connection timed out|No route to host|EOF\b)",
-        PeerLost,
-    ),
-    signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
-    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown),
-    signature(r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)", GroupShutDown),
-    signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
-    signature(r"Collective has timed out during execution", CollectiveTimeout),
-    signature(
-        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape (?P<left>\[[^\]]*\])"
-        r"[^\n]{0,120}?expected shape (?P<right>\[[^\]]*\])",
-        CollectiveMismatch,
-        what="shape",
-    ),
-    signature(
-        r"Inconsistent output shapes, got (?P<left>\[[^\]]*\])[^\n]{0,60}?expected is (?P<right>\[[^\]]*\])",
-        CollectiveMismatch,
-        what="shape",
-    ),
-    signature(
-        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected (?P<right>\d+)",
-        CollectiveMismatch,
-        what="size",
-    ),
     signature(
         r"(?:/job:(?P<job>\w+)/\S+ )?is joining a group with (?P<what>size|incompatible device type) ?(?P<seen>\d*)[^\n]{0,80}?"
         r"(?:but that group has size (?P<expected>\d+)|$|\()",
         _joined,
     ),
-    signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),
-    signature(
-        r"Collective instance (?P<seq>\d+) expected (?P<what>type|data_type|group_size)[^\n]{0,200}?but got",
-        CollectiveMismatch,
-    ),
-    signature(
-        r"Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
-        CollectiveMismatch,
-        what="number of merge calls",
-    ),
-    signature(
-        r"found no source for broadcast\.\s+This could mean that there were group_size",
-        CollectiveMismatch,
-        what="broadcast without a source",
-    ),
-    signature(r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)", GroupShutDown),
-    signature(r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})", InternalFault),
     # File systems and stores
     signature(
         r"File system scheme '?(?P<scheme>\w+)'? not implemented",
         lambda m: UnsupportedCombination(what=f"this build of TensorFlow and the file system {m['scheme']}://"),
     ),
-    signature(
-        r"Error: (?:All \d+ attempts to contact (?P<peer>\S+) failed|Error executing an HTTP request: libcurl code (?:7|28|35|52|56) )",
-        ConnectFailed,
-        why=Why.FAILED,
-    ),
-    signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
-    signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
     # an address of the cluster that no resolver accepts: with a user's name, or as in a browser
     signature(
         r"(?:cluster_spec = |GrpcChannelCache for job )[^\n=]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
@@ -343,29 +207,5 @@ SIGNATURES = (
     signature(
         r"(?P<single>Single-worker) (?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy)",
         lambda match: WorldSeen(size=1),
-    ),
-    signature(
-        r"is neither a type of a primitive operation nor a name of a function registered in binary running on "
-        r"(?P<there>[\w.\-]+)[^\n]{0,80}?client and server binaries are not built with the same version",
-        VersionConflict,
-        component="tensorflow",
-    ),
-    signature(
-        r"(?P<detail>(?:\S{1,120} )?not found\. It's probably invalid\. The valid form is /job:xxx/replica:0/task:N)",
-        ClusterSpecInvalid,
-    ),
-    # A target without "grpc://" belongs to no factory
-    signature(
-        r"(?P<detail>No session factory registered for the given session options: \{target: \\?\"[^\"\\\s]{1,120})",
-        ClusterSpecInvalid,
-    ),
-    signature(r'(?P<detail>Could not parse port for local server from "[^"\n]{0,120})', ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>The master \(current machine\) is not included in the provided cluster_def"
-        r"|An explicit server port must be specified when using jobs with multiple replicas"
-        r"|Job name and task index must be specified for worker|UV Store addr parsing failure"
-        r"|Could not find worker with target: \S{1,120}|Unable to find (?:worker interface|remote task) corresponding to (?:task|device) \S{1,120}"
-        r"|Local reads require local tf\.data workers, but no local worker is found)",
-        ClusterSpecInvalid,
     ),
 )

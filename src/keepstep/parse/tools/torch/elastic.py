@@ -10,12 +10,9 @@ from datetime import datetime
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen
-from keepstep.model.facts.environment import UnsupportedCombination
-from keepstep.model.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
+from keepstep.model.facts.network import PeerLost
 from keepstep.model.facts.process import ProcessExited, TerminationRequested
 from keepstep.model.facts.sync import RanksMissing
-from keepstep.model.facts.training import Phase, PhaseSeen
 from keepstep.parse.scan.block import Read, block
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.system.windows import as_signal
@@ -129,30 +126,12 @@ def _ranks(listed: str) -> tuple[int, ...]:
 
 
 SIGNATURES = (
-    # once its own workers are done it waits minutes for the other agents, logs that they did not come, and goes on
-    signature(
-        r"Error waiting on exit barrier\. Elapsed: \d{2,6}\.\d",
-        PeerLost,
-        how="another agent did not come to the exit barrier",
-        final=False,
-    ),
-    # whom the agent starts: where that is a single rank, the log belongs to it
-    signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen),
-    signature(
-        r"workers=\{'local_ranks': \[0\], 'global_ranks': \[(?P<index>\d+)\],[^\n]{0,80}'world_size': (?P<size>\d+)",
-        WorldSeen,
-    ),
     # rows of a failure table whose head is missing
     signature(
         r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
         _row,
     ),
     signature(r"^\s*exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", _row),
-    signature(
-        r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)",
-        ProcessExited,
-        reporter="torchrun",
-    ),
     signature(
         r"failed \(exitcode: (?P<code>-?\d+)\)(?:[^\n]{0,200}? local_rank: (?P<local>\d+))? \((?:pid|process ID): (?P<pid>\d+)\)",
         _failed,
@@ -162,30 +141,7 @@ SIGNATURES = (
     # torch 1.9
     signature(r"Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)", _failed),
     signature(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on),
-    signature(
-        r"Unable to shutdown process (?P<pid>\d+) via \S*(?P<signal>SIG\w+|\d+), forcefully exiting",
-        TerminationRequested,
-        by="agent",
-    ),
-    # torch.distributed.launch of 1.1: the command of the very child that failed
-    signature(
-        r"cmd=process\.args\) [\w.]{0,20}CalledProcessError: Command '\[(?=([^\n]{0,4000}?--local_rank=))\1(?P<local_rank>\d+)[^\n]{0,4000}status (?P<code>-?\d+)",
-        ProcessExited,
-        reporter="torchrun",
-    ),
-    signature(
-        r"-- Process (?P<rank>\d+) terminated with the following error",
-        ProcessExited,
-        reporter="torch.multiprocessing",
-        code=1,
-        first=True,
-    ),
-    signature(r"\bon \S{1,120}, port: (?P<port>\d+) already in use", PortTaken),
     # rendezvous
-    signature(r"RendezvousTimeoutError", RendezvousTimeout, where="rendezvous"),
-    signature(r"LookupError: Key \S{1,120} not found in EtcdStore", RendezvousTimeout, where="etcd store"),
-    signature(r"Rendezvous timeout occurr?ed", RendezvousTimeout, where="rendezvous"),
-    signature(r"RendezvousClosedError", RendezvousClosed),
     signature(
         r"failed to send a keep-alive heartbeat to the rendezvous \S+ due to an error of type (?P<how>\w+)",
         lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})"),
@@ -193,49 +149,6 @@ SIGNATURES = (
     signature(
         r"failed to (?:shutdown|close|sync|leave) the rendezvous \S+ due to an error of type (?P<how>\w+)",
         lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})", final=False),
-    ),
-    signature(
-        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|[Cc]onnection to etcd (?:has )?failed",
-        ConnectFailed,
-        why=Why.FAILED,
-        peer="etcd",
-    ),
-    signature(
-        r"etcd\.Etcd(?:KeyNotFound: Key not found : /torch|Exception: (?:Bad response ?: ?404|Unable to decode server response))",
-        UnsupportedCombination,
-        what="this rendezvous over etcd: the server does not support version 2 of the API, or lacks the keys",
-    ),
-    signature(
-        r"RendezvousConnectionError: (?!The connection to the)", ConnectFailed, why=Why.FAILED, peer="rendezvous"
-    ),
-    signature(r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"),
-    signature(
-        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|worker group successfully finished",
-        PhaseSeen,
-        phase=Phase.FINISHED,
-    ),
-    signature(
-        r"(?P<detail>The (?:port number|hostname) of the rendezvous endpoint '[^'\n]{0,120}' must be)",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"(?P<detail>The (?:minimum|maximum) number of (?:rendezvous )?nodes \(\d+\) must be greater than)",
-        ClusterSpecInvalid,
-    ),
-    signature(r"rank is absent in RendezvousParameters", RankVariableMissing, name="--node-rank"),
-    signature(r"endpoint is absent in RendezvousParameters", RankVariableMissing, name="--master-addr"),
-    signature(r"Port is absent in endpoint: \S{0,80}\. Try launching with", RankVariableMissing, name="--master-port"),
-    signature(r"(?P<detail>The rendezvous backend '[\w.-]{0,40}' is not registered)", ClusterSpecInvalid),
-    signature(r"(?P<detail>The rendezvous backend name must be a non-empty string)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>The rendezvous configuration (?:string must be in format|option '\w{1,40}' (?:must have a value|does not represent)))",
-        ClusterSpecInvalid,
-    ),
-    signature(r"(?P<detail>nnodes=\S{0,40} is not in \"?'?MIN:MAX)", ClusterSpecInvalid),
-    signature(r"(?P<detail>Unsupported nproc_per_node value: [^\n]{0,40})", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>(?:argument|error:)[^\n]{0,20}--(?:nproc[-_]per[-_]node|nnodes|node[-_]rank|master[-_](?:addr|port))[^\n]{0,30}: (?:invalid|expected)[^\n]{0,80})",
-        ClusterSpecInvalid,
     ),
     signature(
         r"Timed out waiting on barrier on rank \d+, for key prefix: [^\n]{1,120} \(world_size=\d+, missing_ranks=(?P<ranks>[^\n]{0,200})",

@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import DuplicateMember, WorldSizeConflict
-from keepstep.model.facts.network import ConnectFailed, PeerLost, RdmaTrouble, RendezvousTimeout, Why
+from keepstep.model.facts.network import ConnectFailed, PeerLost, Why
 from keepstep.model.facts.resource import LimitReached
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
@@ -38,15 +37,6 @@ def _pipe(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(
-        r"RPC ran for more than (?:set timeout \(\d+ ms\)|\d+ milliseconds and timed out)",
-        RendezvousTimeout,
-        where="remote call",
-    ),
-    signature(r"Followers [^\n]{0,300}timed out in _all_gather after", RendezvousTimeout, where="remote call"),
-    signature(
-        r"RPC has not succeeded after the specified number of max retries", RendezvousTimeout, where="remote call"
-    ),
-    signature(
         r"RPC agent for (?P<here>\S+) encountered error when (?:reading|sending|writing|accepting|connecting)[^:\n]{0,80}?"
         r"(?:(?:from|to) (?P<peer>[^\s:]+))?: (?P<text>[^\n]{1,160})",
         _agent,
@@ -54,12 +44,5 @@ SIGNATURES = (
     signature(r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe", _pipe),
     signature(
         r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)", _pipe
-    ),
-    signature(r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble),
-    signature(r"RPC worker name (?P<member>\S{1,80}) is not unique", DuplicateMember),
-    signature(
-        r"Node \S{1,80} has (?:source |target )?devices with invalid indices",
-        WorldSizeConflict,
-        what="devices of a node",
     ),
 )

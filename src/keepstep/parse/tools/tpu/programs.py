@@ -8,34 +8,15 @@ were cut often hold the table without the sentence before it, which is in ``tpu/
 from __future__ import annotations
 
 from keepstep.model.facts.config import WorldSizeConflict
-from keepstep.model.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.model.facts.environment import InternalFault, UnsupportedCombination
-from keepstep.model.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
+from keepstep.model.facts.environment import InternalFault
+from keepstep.model.facts.resource import AllocationAbsurd
 from keepstep.parse.scan.signature import signature
 
-_SIZE = r"[\d.]+[KMGT]?B?"
-_SHAPE = r"\[[^\]\n]{0,80}\]"
 _WORLD = r"(?:world_size\b|process_count\(\)|host_count\(\)|device_count\(\)|len\(jax\.(?:local_)?devices\(\)\))"
 MORE_THAN_ANY_HOST = 1 << 44
 """Bytes. A smaller request may have been real."""
 
 SIGNATURES = (
-    signature(rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),
-    signature(rf"Program hbm requirement (?P<requested>{_SIZE})(?=[:\s])", DeviceMemoryExhausted, kind="tpu"),
-    signature(r"Largest program allocations in hbm:", DeviceMemoryExhausted, kind="tpu"),
-    # what is fed (TensorFlow's infeed_ops.cc)
-    signature(
-        rf"Infeed shape mismatch(?: for tuple element \d+)?; expected (?P<left>{_SHAPE}), got (?P<right>{_SHAPE})",
-        ShapeMismatch,
-        op="the infeed of the TPU",
-    ),
-    signature(r"Infeed dtype mismatch(?: for tuple element \d+|\.)", DtypeMismatch),
-    # what TensorFlow does not compile for XLA and TPUs (xla.py, tpu_replication.py)
-    signature(
-        r"(?P<what>(?:XLA compiled|TPU) computations cannot be nested\b|Cannot nest (?:outside_compilation clusters|gradient colocation operations)"
-        r"|[Nn]on-resource Variables are not supported inside (?:XLA|TPU) computations)",
-        UnsupportedCombination,
-    ),
     # what a release of a runtime does to itself
     signature(
         r"TPU platform already registered for platform (?P<what>[^\n]{0,80})",
@@ -44,11 +25,6 @@ SIGNATURES = (
     signature(
         r"Check failed: (?P<what>[\w:<>]{0,80}\bRegister\w{0,40})\([^\n]{0,500}(?:already (?:registered|exists)|ALREADY_EXISTS)",
         lambda m: InternalFault(what=f"{m['what']} was called twice for the same"),
-    ),
-    signature(
-        r"gpuDeviceGetAttribute\([^\n]{0,160}failed: CUDA_ERROR_NOT_INITIALIZED",
-        InternalFault,
-        what="jaxlib asked the driver for a device before it had initialised it",
     ),
     signature(
         r"tcmalloc: large alloc (?P<requested>\d{12,20}) bytes == \(nil\)",

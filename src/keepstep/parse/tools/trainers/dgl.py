@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.model.facts.network import BindFailed, ConnectFailed, PeerLost, PortTaken
 from keepstep.parse.scan.signature import signature
 from keepstep.parse.tools.network.sockets import why
@@ -23,10 +22,6 @@ def _bind(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(r"Failed bind on (?P<address>\S{1,80}):(?P<port>\d{2,5}) ?, ?(?P<why>err[^\n]{0,80})", _bind),
-    signature(r"Error: port (?P<port>\d{2,5}) is not available\.", PortTaken),
-    signature(
-        r"src/rpc/[\w/]{1,40}\.cc:\d+: (?:Cannot bind to|Cannot listen on) \S{1,80}:(?P<port>\d{2,5})", PortTaken
-    ),
     signature(
         r"Failed to (?:build conncetion|build connection|connect to receiver)(?: with)? ?\[?(?P<peer>[\w.:/\-]{3,80})?(?P<text>[^\n]{0,80})",
         lambda m: ConnectFailed(why=why(m["text"]), peer=m["peer"]),
@@ -34,11 +29,5 @@ SIGNATURES = (
     signature(
         r"Failed to send message to (?P<peer>\d+)\. Details: (?P<how>[^\n]{1,80})",
         lambda m: PeerLost(how=m["how"].strip(), peer=f"receiver {m['peer']} of DGL"),
-    ),
-    signature(r"src/rpc/network/[\w/]{1,40}\.cc:\d+: (?:send|recv) error: (?P<how>[A-Z][^\n]{1,60})", PeerLost),
-    signature(r"(?P<detail>Incorrect address format:\S{1,80} Please provide right address format)", ClusterSpecInvalid),
-    signature(
-        r"(?P<what>The number of (?:graph partitions|machines)[^\n]{0,40}) (?:has to|must|should) match the number of (?:machines|partitions)",
-        WorldSizeConflict,
     ),
 )

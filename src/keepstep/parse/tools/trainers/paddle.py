@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterator
 
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.environment import LibraryMissing
-from keepstep.model.facts.network import ConnectFailed, Why
 from keepstep.model.facts.process import FatalSignal, ProcessExited, TerminationRequested
-from keepstep.model.facts.resource import DeviceMemoryExhausted, SharedMemoryExhausted
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import integers, signature
 
@@ -46,20 +43,7 @@ def _aborted(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 SIGNATURES = (
     signature(r"`(?P<what>[A-Z][\w ]{4,60})` is detected by the operating system", _detected),
-    signature(
-        r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]{1,20} ?[A-Za-z]{1,8}) memory on GPU",
-        DeviceMemoryExhausted,
-    ),
     signature(r"Container rank (?P<rank>\d+) status failed cmd [^\n]{0,2000} code (?P<code>-?\d+)\b", _container),
-    signature(r"It may be caused by insufficient shared storage space", SharedMemoryExhausted),
-    signature(
-        r"The third-party dynamic library \((?P<name>[\w.\-;]+)\) that Paddle depends on is not configured correctly",
-        LibraryMissing,
-    ),
-    signature(
-        r"Socket connect worker (?P<peer>[\w.:\-]+) failed, try again after", ConnectFailed, why=Why.FAILED, final=False
-    ),
-    signature(r"not ready endpoints: ?\[(?P<peer>[^\]\n]{1,200})\]", ConnectFailed, why=Why.FAILED, final=False),
 )
 
 BLOCKS = (
