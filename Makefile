@@ -28,7 +28,7 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain fuzz lowest dist-check lock lab lab-old guests bench docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -36,6 +36,7 @@ help:
 	@echo 'make test-all also the long tests: near relatives of those that make test runs'
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
 	@echo 'make fuzz    throw ten minutes of hostile input at each reader (two hours; FUZZ_SECONDS=60 for less)'
+	@echo 'make mutants put small faults into the heart, one at a time, and list those that no test notices (half an hour)'
 	@echo 'make lowest  run the tests that need no framework with the lowest versions of the dependencies that pyproject.toml allows'
 	@echo 'make dist-check  build the wheel and the sdist, and try both on every Python from 3.10 to 3.13 that is here'
 	@echo 'make lock    write requirements/*.txt anew, with the newest versions and their hashes'
@@ -99,6 +100,12 @@ plain: $(PLAIN)/.ready
 # `make test` tries each target on a few inputs; this one goes on with new ones. What fails is printed, as small as it gets.
 fuzz: setup
 	KEEPSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/fuzz
+
+# The modules and their tests are in tools/mutations.toml. `MUTANTS=keepstep.story.clocks` tries one, `SAMPLE=1000` all of its mutants.
+MUTANTS ?=
+SAMPLE ?= 25
+mutants: setup
+	$(BIN)/python -m tools.mutations $(MUTANTS) --sample $(SAMPLE) --jobs $(JOBS)
 
 lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks' tests/parse tests/base tests/model tests/signals tests/story tests/rules tests/analyze tests/sources tests/store tests/render tests/cli

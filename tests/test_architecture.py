@@ -6,33 +6,56 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "keepstep"
 LAB = ROOT / "lab" / "src" / "keepstep_lab"
-FILES = sorted([*PACKAGE.rglob("*.py"), *LAB.rglob("*.py")])
 
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"}
 
 
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+class File(NamedTuple):
+    """What the tests below ask of one file of the package."""
+
+    path: Path
+    text: str
+    docstring: str | None
+    imports: frozenset[str]
+    """The absolute names of all modules that it imports, wherever in the file."""
+    relative: bool
+    """Whether it imports by another than the full name."""
+    annotates: bool
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """The absolute names of all modules that a file imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            # faults are also loaded from a copy beside the job's script, where the package has another name
-            beside = node.level == 1 and path.parent == LAB / "faults"
-            assert node.level == 0 or beside, f"{name_of(path)}:{node.lineno}: import by the full name"
-            yield node.module or ""
+def read(path: Path) -> File:
+    text = path.read_text()
+    tree = ast.parse(text, str(path), feature_version=(3, 10))
+    plain = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    parts = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    # faults are also loaded from a copy beside the job's script, where the package has another name
+    beside = 1 if path.parent == LAB / "faults" else 0
+    return File(
+        path,
+        text,
+        ast.get_docstring(tree),
+        frozenset([*plain, *(node.module or "" for node in parts)]),
+        any(node.level > beside for node in parts),
+        any(isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AnnAssign) for node in tree.body),
+    )
+
+
+@cache
+def files() -> list[File]:
+    return [read(path) for path in sorted([*PACKAGE.rglob("*.py"), *LAB.rglob("*.py")])]
 
 
 def test_the_import_contracts_of_pyproject_hold() -> None:
@@ -45,43 +68,57 @@ def test_the_import_contracts_of_pyproject_hold() -> None:
     assert "0 broken" in done.stdout
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    drawn = pytest.importorskip("grimp").build_graph("keepstep", "keepstep_lab", cache_dir=None)
+    imports = {name: set(drawn.find_modules_directly_imported_by(name)) for name in drawn.modules}
+    importers = {name: set(drawn.find_modules_that_directly_import(name)) for name in drawn.modules}
+    for neighbours in (imports, importers):  # whoever leads only to others that are gone is in no circle
+        while free := [name for name, found in neighbours.items() if not found & neighbours.keys()]:
+            for name in free:
+                del neighbours[name]
+    assert not sorted(imports.keys() & importers.keys())
+
+
 def test_what_all_else_stands_on_needs_only_the_standard_library() -> None:
     own = ("keepstep.base", "keepstep.model", "keepstep.signals", "keepstep.story")
     foreign = [
-        f"{name_of(path)} imports {name}"
-        for room in own
-        for path in (PACKAGE / room.removeprefix("keepstep.")).rglob("*.py")
-        for name in imports_of(path)
+        f"{file.name}: {name}"
+        for file in files()
+        if any(file.path.is_relative_to(PACKAGE / room.removeprefix("keepstep.")) for room in own)
+        for name in file.imports
         if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith((*own, "keepstep.knowledge"))
     ]
     assert not foreign
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_file_begins_with_its_licence_and_says_what_it_is_for(path: Path) -> None:
-    text = path.read_text()
-    assert text.startswith("# SPDX-License-Identifier: Apache-2.0\n"), "the first line is the SPDX line"
-    assert ast.get_docstring(ast.parse(text)), "a module docstring says what the file is for"
+def test_every_module_is_imported_by_its_full_name() -> None:
+    assert not [file.name for file in files() if file.relative]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_name_says_what_the_file_holds(path: Path) -> None:
-    assert path.stem not in EMPTY_NAMES
-    assert not EMPTY_NAMES & set(path.relative_to(ROOT).parts)
+def test_every_file_begins_with_its_licence() -> None:
+    assert not [file.name for file in files() if not file.text.startswith("# SPDX-License-Identifier: Apache-2.0\n")]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_importing_a_module_with_future_annotations_keeps_python_310_working(path: Path) -> None:
-    tree = ast.parse(path.read_text(), feature_version=(3, 10))
-    if any(isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AnnAssign) for node in tree.body):
-        assert "__future__" in set(imports_of(path))
+def test_every_file_says_in_its_docstring_what_it_is_for() -> None:
+    assert not [file.name for file in files() if not file.docstring]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_no_text_passes_for_a_number_that_int_refuses(path: Path) -> None:
+def test_every_name_says_what_the_file_holds() -> None:
+    empty = [f for f in files() if EMPTY_NAMES & {f.path.stem, *f.path.relative_to(ROOT).parts}]
+    assert not [file.name for file in empty]
+
+
+def test_importing_a_module_with_future_annotations_keeps_python_310_working() -> None:
+    assert not [file.name for file in files() if file.annotates and "__future__" not in file.imports]
+
+
+def test_no_text_passes_for_a_number_that_int_refuses() -> None:
     """`"²".isdigit()` is true, and `int("²")` raises. Bytes are ASCII only, and have no `isdecimal`."""
-    text = path.read_text()
     doubtful = [
-        line for line in text.splitlines() if (".isdigit(" in line or ".isnumeric(" in line) and "# bytes" not in line
+        f"{file.name}: {line.strip()}"
+        for file in files()
+        if "int(" in file.text
+        for line in file.text.splitlines()
+        if (".isdigit(" in line or ".isnumeric(" in line) and "# bytes" not in line
     ]
-    assert not doubtful or "int(" not in text, "use keepstep.base.whole_numbers.whole, or isdecimal"
+    assert not doubtful, "use keepstep.base.whole_numbers.whole, or isdecimal"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import keepstep.rules
-from keepstep.model.rule import Rule, rules_in
+from keepstep.model.rule import rules_in
 from keepstep.render.rules_docs import page_name, rule_page, write_pages
 from keepstep.render.rules_text import sections
 from tools import row_tables
@@ -21,12 +21,14 @@ def test_the_tables_of_formats_and_launchers_are_current(page: Path) -> None:
     assert page.read_text("utf-8") == row_tables.current(page), "run `make docs`, or `python -m tools.row_tables`"
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_page_holds_all_that_a_rule_says(rule: Rule) -> None:
-    page = rule_page(rule)
-    assert rule.id in page and rule.cause.value in page
-    for section in sections(rule):
-        assert f"## {section.heading}\n\n{section.body}" in page
+def test_a_page_holds_all_that_a_rule_says() -> None:
+    missing = [
+        f"{rule.id}: {said}"
+        for rule in RULES
+        for said in (rule.id, rule.cause.value, *(f"## {part.heading}\n\n{part.body}" for part in sections(rule)))
+        if said not in rule_page(rule)
+    ]
+    assert not missing
 
 
 def test_writing_twice_changes_nothing_and_removed_rules_go(tmp_path: Path) -> None:

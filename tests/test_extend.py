@@ -245,3 +245,27 @@ def test_the_examples_of_the_page_work(tmp_path: Path) -> None:
         "the quota service refused 8 GPUs for job train-7",
         "the storage gateway answered 503 to 3 requests",
     }
+
+
+def test_rules_written_after_the_page_of_earlier_versions_go_on_working(tmp_path: Path) -> None:
+    """That page took the types from `keepstep.core`."""
+    now = "from keepstep.rules.api import Cause, CheckpointUnreadable, Fix, Found, SignatureMatched, rule\n"
+    then = (
+        "from keepstep.core.cause import Cause\n"
+        "from keepstep.core.facts.platform import SignatureMatched\n"
+        "from keepstep.core.facts.training import CheckpointUnreadable\n"
+        "from keepstep.core.finding import Fix, Found\n"
+        "from keepstep.core.rule import rule\n"
+    )
+    page = _documented("python")
+    assert now in page
+    (tmp_path / "keepstep.toml").write_text(_documented("toml", 0))
+    folder = tmp_path / "keepstep-rules"
+    folder.mkdir()
+    (folder / "gateway.py").write_text(page.replace(now, then))
+    own = load(tmp_path)
+    assert not own.coverage
+    seen = seen_in(own, *["storage-gw: 503 for /ckpt/1"] * 3)
+    assert [each.title for each in diagnose(seen, own.rules).findings] == [
+        "the storage gateway answered 503 to 3 requests"
+    ]

@@ -17,10 +17,9 @@ from keepstep.base.redact import MARK, redact, redacted
 from keepstep.base.redaction import multi_line_secrets, named_secrets, placed_secrets, secret_values
 from tests.planted_secrets import every_kind, planted, readable
 from tools.attack_strings import QUICK, attacks
-from tools.redaction_score import PAGE, RECORDINGS, changed_lines, leaking, page
+from tools.redaction_score import PAGE, RECORDINGS, changed_lines, page
 from tools.slow_patterns import Asked, measure_all
 
-SEEDS = 6
 SHARDS = 4
 
 
@@ -28,19 +27,14 @@ def test_there_are_more_than_a_hundred_kinds() -> None:
     assert len(every_kind()) >= 200
 
 
-@pytest.mark.parametrize(("family", "kind"), every_kind(), ids=lambda each: each)
-def test_a_planted_secret_is_redacted(family: str, kind: str) -> None:
-    for seed in range(SEEDS):
-        left = leaking(family, kind, seed)
-        assert left is None, left
-
-
-@pytest.mark.parametrize(("family", "kind"), every_kind(), ids=lambda each: each)
-def test_redacting_twice_changes_nothing_and_lines_stay_as_many(family: str, kind: str) -> None:
-    text, _ = planted(family, kind)
-    once = redact(text)
-    assert redact(once) == once
-    assert once.count("\n") == text.count("\n")
+def test_redacting_twice_changes_nothing_and_lines_stay_as_many() -> None:
+    wrong = []
+    for family, kind in every_kind():
+        text, _ = planted(family, kind)
+        once = redact(text)
+        if redact(once) != once or once.count("\n") != text.count("\n"):
+            wrong.append((family, kind))
+    assert not wrong
 
 
 def test_nothing_is_redacted_in_the_recordings() -> None:
@@ -48,9 +42,12 @@ def test_nothing_is_redacted_in_the_recordings() -> None:
     assert not list(changed_lines(RECORDINGS))
 
 
-def test_the_page_is_current() -> None:
-    assert page() == PAGE.read_text("utf-8"), "run `make docs`"
-    assert f"| **all** | **{len(every_kind())}** |" in page()
+def test_every_planted_secret_is_redacted_and_the_page_says_so() -> None:
+    """The last column of the table names the kinds that leak."""
+    number = len(every_kind())
+    written = page()
+    assert f"| **all** | **{number}** | **{number}** | |" in written, written
+    assert written == PAGE.read_text("utf-8"), "run `make docs`"
 
 
 def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 
 import pytest
 
 from keepstep.signals.blackbox import LEAN
-from tests.guard.tf_workers import Ran, Workers
+from tests.guard.tf_workers import Ran, job
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
@@ -18,20 +17,21 @@ pytestmark = pytest.mark.frameworks
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     folder = tmp_path_factory.mktemp("tf")
-    workers = Workers(folder)
     blocked = folder / "a-file"
     blocked.write_text("no folder can be made here")
-    begun: dict[str, Future[Ran]] = {
-        "on": workers.begin("on", "tf_training.py"),
-        "off": workers.begin("off", "tf_training.py", env={"KEEPSTEP": "off"}),
-        "broken": workers.begin(
-            "broken", "tf_broken_guard.py", env={"KEEPSTEP": "", "KEEPSTEP_DIR": str(blocked / "x"), "BROKEN": "all"}
+    jobs: dict[str, Callable[[], Ran]] = {
+        "on": job(folder / "on", "tf_training.py"),
+        "off": job(folder / "off", "tf_training.py", env={"KEEPSTEP": "off"}),
+        "broken": job(
+            folder / "broken",
+            "tf_broken_guard.py",
+            env={"KEEPSTEP": "", "KEEPSTEP_DIR": str(blocked / "x"), "BROKEN": "all"},
         ),
-        "silent service": workers.begin("service", "tf_broken_guard.py", env={"KEEPSTEP": "", "BROKEN": "service"}),
-        "lean": workers.begin("lean", "tf_broken_guard.py", env={"KEEPSTEP": "", "BROKEN": "lean"}),
-        "ragged": workers.begin("ragged", "tf_training.py", "--wrong", "ragged_and_retraced"),
+        "silent service": job(folder / "service", "tf_broken_guard.py", env={"KEEPSTEP": "", "BROKEN": "service"}),
+        "lean": job(folder / "lean", "tf_broken_guard.py", env={"KEEPSTEP": "", "BROKEN": "lean"}),
+        "ragged": job(folder / "ragged", "tf_training.py", "--wrong", "ragged_and_retraced"),
     }
-    return lambda name: begun[name].result()
+    return lambda name: jobs[name]()
 
 
 def test_a_healthy_run_is_silent_and_trains_as_without_the_guard(runs: Callable[[str], Ran]) -> None:

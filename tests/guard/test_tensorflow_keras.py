@@ -7,13 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from keepstep.signals.blackbox import Kind, Phase, read
-from tests.guard.tf_workers import Ran, Workers
+from tests.guard.tf_workers import Ran, job
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
@@ -27,16 +26,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(folder: Path) -> Callable[[str], Ran]:
-    workers = Workers(folder)
     legacy = {"TF_USE_LEGACY_KERAS": "1"}
-    begun: dict[str, Future[Ran]] = {
-        "keras": workers.begin("keras", "tf_fit.py", ranks=0),
-        "plain keras": workers.begin("plain", "tf_fit.py", ranks=0, env={"KEEPSTEP": "off"}),
-        "callback": workers.begin("callback", "tf_fit.py", "--callback", "--eager", ranks=0, env={"KEEPSTEP": ""}),
+    jobs: dict[str, Callable[[], Ran]] = {
+        "keras": job(folder / "keras", "tf_fit.py", ranks=0),
+        "plain keras": job(folder / "plain", "tf_fit.py", ranks=0, env={"KEEPSTEP": "off"}),
+        "callback": job(folder / "callback", "tf_fit.py", "--callback", "--eager", ranks=0, env={"KEEPSTEP": ""}),
     }
     if pytest.importorskip("tf_keras"):
-        begun["workers"] = workers.begin("workers", "tf_fit.py", env=legacy)
-    return lambda name: begun[name].result()
+        jobs["workers"] = job(folder / "workers", "tf_fit.py", env=legacy)
+    return lambda name: jobs[name]()
 
 
 def _records(folder: Path, name: str, kind: Kind) -> list[int]:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from tests.guard.tf_workers import Ran, Workers
+from tests.guard.tf_workers import Ran, job
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
@@ -17,16 +16,16 @@ pytestmark = pytest.mark.frameworks
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
-    workers = Workers(tmp_path_factory.mktemp("tf"))
-    begun: dict[str, Future[Ran]] = {
-        "shape": workers.begin("shape", "tf_training.py", "--wrong", "width"),
-        "op": workers.begin("op", "tf_training.py", "--wrong", "op"),
-        "evaluates": workers.begin("evaluates", "tf_training.py", "--wrong", "evaluates", "--rows", "80"),
-        "uneven": workers.begin("uneven", "tf_training.py", "--wrong", "uneven"),
-        "extra": workers.begin("extra", "tf_training.py", "--wrong", "variable", "--at", "0"),
-        "alone": workers.begin("alone", "tf_training.py", "--wrong", "alone", only=1),
+    folder = tmp_path_factory.mktemp("tf")
+    jobs: dict[str, Callable[[], Ran]] = {
+        "shape": job(folder / "shape", "tf_training.py", "--wrong", "width"),
+        "op": job(folder / "op", "tf_training.py", "--wrong", "op"),
+        "evaluates": job(folder / "evaluates", "tf_training.py", "--wrong", "evaluates", "--rows", "80"),
+        "uneven": job(folder / "uneven", "tf_training.py", "--wrong", "uneven"),
+        "extra": job(folder / "extra", "tf_training.py", "--wrong", "variable", "--at", "0"),
+        "alone": job(folder / "alone", "tf_training.py", "--wrong", "alone", only=1),
     }
-    return lambda name: begun[name].result()
+    return lambda name: jobs[name]()
 
 
 def _broken(ran: Ran) -> list[Any]:

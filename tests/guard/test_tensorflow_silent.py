@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 
 import pytest
 
-from tests.guard.tf_workers import Ran, Workers
+from tests.guard.tf_workers import Ran, job
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("tf_keras")
@@ -17,18 +16,18 @@ pytestmark = pytest.mark.frameworks
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
-    workers = Workers(tmp_path_factory.mktemp("tf"))
-    begun: dict[str, Future[Ran]] = {
-        "batch": workers.begin("batch", "tf_silent.py", "nan_batch"),
-        "loss": workers.begin("loss", "tf_silent.py", "nan_loss"),
-        "strict": workers.begin("strict", "tf_silent.py", "nan_batch", env={"KEEPSTEP": "strict"}),
-        "apart": workers.begin("apart", "tf_silent.py", "no_scope"),
-        "no run": workers.begin("no-run", "tf_silent.py", "no_run"),
-        "by hand": workers.begin("by-hand", "tf_silent.py", "by_hand"),
-        "healthy": workers.begin("healthy", "tf_silent.py", "healthy"),
-        "plain": workers.begin("plain", "tf_silent.py", "healthy", env={"KEEPSTEP": "off"}),
+    folder = tmp_path_factory.mktemp("tf")
+    jobs: dict[str, Callable[[], Ran]] = {
+        "batch": job(folder / "batch", "tf_silent.py", "nan_batch"),
+        "loss": job(folder / "loss", "tf_silent.py", "nan_loss"),
+        "strict": job(folder / "strict", "tf_silent.py", "nan_batch", env={"KEEPSTEP": "strict"}),
+        "apart": job(folder / "apart", "tf_silent.py", "no_scope"),
+        "no run": job(folder / "no-run", "tf_silent.py", "no_run"),
+        "by hand": job(folder / "by-hand", "tf_silent.py", "by_hand"),
+        "healthy": job(folder / "healthy", "tf_silent.py", "healthy"),
+        "plain": job(folder / "plain", "tf_silent.py", "healthy", env={"KEEPSTEP": "off"}),
     }
-    return lambda name: begun[name].result()
+    return lambda name: jobs[name]()
 
 
 @pytest.mark.long

@@ -122,6 +122,8 @@ def test_counts_at_the_ends_of_steps_tell_who_issued_one_more() -> None:
     one = word(doing="elsewhere", ends=((1, 10), (2, 20), (3, 30)))
     other = word(doing="elsewhere", ends=((1, 10), (2, 20), (3, 31)))
     assert found(one, one, other) == "#31 collectives issued by the end of step 3: 30 on ranks 0, 1 but 31 on rank 2"
+    apart_at_first = word(doing="elsewhere", ends=((1, 11), (2, 20), (3, 30)))
+    assert found(one, apart_at_first) is None, "the counts differed before they were first alike, and never since"
     never_alike = word(doing="elsewhere", ends=((1, 11), (2, 22), (3, 33)))
     assert found(one, never_alike) is None
     assert found(word(doing="elsewhere", idle=False, ends=one.ends), other) is None

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hashes of a few batches: ranks that train on the same records are named, others are not."""
+"""Hashes of a few batches: ranks that train on the same records are named, others are not.
+
+test_fed.py has the same with words during the run, and test_torch_harmless.py holds that ranks with data of their own
+hear nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from tests.guard.torch_ranks import ranks
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
 
 
+@pytest.mark.long
 def test_ranks_that_are_fed_the_same_records_are_named(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "same data") as run:
         assert run.ended() == [0, 0], run.logs()
@@ -24,6 +29,7 @@ def test_ranks_that_are_fed_the_same_records_are_named(tmp_path: Path) -> None:
         assert found[0].title == "ranks 0 and 1 were fed the same records"
 
 
+@pytest.mark.long
 def test_ranks_with_data_of_their_own_are_not(tmp_path: Path) -> None:
     with ranks(tmp_path) as run:
         assert run.ended() == [0, 0], run.logs()

@@ -10,8 +10,9 @@ import re
 import signal
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,9 @@ class Ran:
         ]
 
 
-class Workers:
-    """Runs jobs two at a time: most of each is the start of TensorFlow."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._pool = folder, ThreadPoolExecutor(2)
-
-    def begin(self, name: str, script: str, *args: str, **settings: Any) -> Future[Ran]:
-        return self._pool.submit(run, self._folder / name, script, *args, **settings)
+def job(folder: Path, script: str, *args: str, **settings: Any) -> Callable[[], Ran]:
+    """A run for several tests: it starts when the first of them asks, and not at all if none does."""
+    return cache(partial(run, folder, script, *args, **settings))
 
 
 def run(

@@ -1,31 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice is for the framework of the run: no `torch.*` for TensorFlow or JAX, in any recording."""
+"""What a fix is for is told by its words, and what is left of it in a run of another framework.
+
+test_recordings.py holds that no recording gets advice for another framework.
+"""
 
 from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
 
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.guard import WorldFormed
 from keepstep.model.finding import Confidence, Finding, Fix, Severity, Standing
 from keepstep.story.frameworks import is_for, without_advice_for_others
-from keepstep_lab.record import replay
-from keepstep_lab.scenarios import SCENARIOS
-
-FOLDER = Path(__file__).resolve().parents[1] / "recordings"
-RECORDED = [scenario for scenario in SCENARIOS.values() if (FOLDER / scenario.name).exists()]
-
-
-@pytest.mark.parametrize("scenario", RECORDED, ids=lambda scenario: scenario.name)
-def test_no_recording_gets_advice_for_another_framework(scenario) -> None:
-    """Where the log never names its framework, a fix for one of them must say in words for which."""
-    for finding in replay(FOLDER / scenario.name).findings:
-        for fix in finding.fixes:
-            meant = is_for(fix)
-            assert not meant or scenario.framework in meant or is_for(Fix(do=fix.do)), (finding.rule, fix)
 
 
 def test_what_a_fix_is_for_is_told_by_its_words() -> None:

@@ -19,28 +19,23 @@ from keepstep_lab.guests.judge import Result
 from keepstep_lab.guests.score import what_is_missing
 from keepstep_lab.guests.visit import carry_out, prepared
 
-EVERY = sorted(GUESTS.values(), key=lambda guest: guest.name)
+
+def test_a_guest_has_its_files_and_only_faults_that_exist() -> None:
+    for guest in GUESTS.values():
+        assert all((PROGRAMS / name).is_file() for name in guest.files), guest.name
+        assert guest.program in " ".join(guest.command), guest.name
+        assert set(guest.faults) <= set(FAULTS), guest.name
+        assert guest.note, guest.name
 
 
-@pytest.mark.parametrize("guest", EVERY, ids=lambda guest: guest.name)
-def test_a_guest_has_its_files_and_only_faults_that_exist(guest: Guest) -> None:
-    assert all((PROGRAMS / name).is_file() for name in guest.files)
-    assert guest.program in " ".join(guest.command)
-    assert set(guest.faults) <= set(FAULTS)
-    assert guest.note
-
-
-@pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.name)
-def test_a_program_knows_nothing_of_keepstep(path: Path) -> None:
-    names = {
-        alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
-    names |= {node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
-    assert not any(name.partition(".")[0] == "keepstep" for name in names)
-    assert "KEEPSTEP" not in path.read_text()
+def test_a_program_knows_nothing_of_keepstep() -> None:
+    for path in PROGRAMS.glob("*.py"):
+        text = path.read_text()
+        assert "KEEPSTEP" not in text, path.name
+        for node in ast.walk(ast.parse(text)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.partition(".")[0] == "keepstep" for name in names), path.name
 
 
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Guest:

@@ -70,19 +70,20 @@ def test_a_group_that_the_fact_does_not_have_is_refused():
         signature(r"port taken (?P<nonsense>\d+)", PortTaken)
 
 
-@pytest.mark.parametrize("kind", fact_types().values(), ids=lambda kind: kind.__name__)
-def test_a_type_in_words_means_the_same_as_evaluated(kind):
-    hints = typing.get_type_hints(kind)
-    for each in dataclasses.fields(kind):
-        hint = hints[each.name]
-        options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-        if int in options:
-            assert converter(each.type)("1,024") == 1024
-        elif float in options:
-            assert converter(each.type)("0.5") == 0.5
-        elif each.type == "Pairs":
-            continue  # never read from a text
-        elif any(typing.get_origin(option) is tuple for option in options):
-            assert converter(each.type)("ranks 1 and 2") == (1, 2)
-        else:
-            assert converter(each.type)("1,024") == "1,024"
+def test_a_type_in_words_means_the_same_as_evaluated():
+    for kind in fact_types().values():
+        hints = typing.get_type_hints(kind)
+        for each in dataclasses.fields(kind):
+            where = f"{kind.__name__}.{each.name}"
+            hint = hints[each.name]
+            options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+            if int in options:
+                assert converter(each.type)("1,024") == 1024, where
+            elif float in options:
+                assert converter(each.type)("0.5") == 0.5, where
+            elif each.type == "Pairs":
+                continue  # never read from a text
+            elif any(typing.get_origin(option) is tuple for option in options):
+                assert converter(each.type)("ranks 1 and 2") == (1, 2), where
+            else:
+                assert converter(each.type)("1,024") == "1,024", where

@@ -1,5 +1,6 @@
 """What began the failure, and what followed."""
 
+from dataclasses import replace
 from itertools import permutations
 
 from keepstep.model.cause import Cause
@@ -130,3 +131,19 @@ def test_a_wait_that_blames_nobody_gets_the_one_whom_all_others_miss():
 def test_no_rank_is_invented():
     anonymous = finding(TAKEN.cause, seen_at(PortTaken(), 1), Standing.MECHANISM)
     assert in_causal_order(EvidenceSet(items=anonymous.evidence), [anonymous])[0].ranks == ()
+
+
+def test_a_guess_explains_another_guess_and_nothing_that_was_established():
+    guess = replace(TAKEN, explains=(RAISED.cause,), confidence=Confidence.HYPOTHESIS)
+    assert order(guess, RAISED)[0].cause is RAISED.cause
+    assert order(guess, replace(RAISED, confidence=Confidence.HYPOTHESIS))[0].cause is TAKEN.cause
+
+
+def test_what_may_have_been_later_is_not_clearly_earlier():
+    def raised(within_s: float) -> Finding:
+        evidence = seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3, at=100.0)
+        return replace(RAISED, evidence=(replace(evidence, within_s=within_s),))
+
+    taken = replace(TAKEN, evidence=(seen_at(PortTaken(), 9, 2, at=104.0),))
+    assert order(raised(1.0), taken)[0].cause is RAISED.cause
+    assert order(raised(3.0), taken)[0].cause is TAKEN.cause

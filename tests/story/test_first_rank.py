@@ -10,10 +10,12 @@ from keepstep.model.facts.base import Fact
 from keepstep.model.facts.config import WorldSeen
 from keepstep.model.facts.network import PeerLost, RendezvousTimeout
 from keepstep.model.facts.process import ExceptionRaised, ProcessExited, TaskNamed, TracebackCut
+from keepstep.model.facts.rank_places import RanksOnHost
 from keepstep.model.facts.resource import DeviceMemoryExhausted
 from keepstep.model.finding import Confidence, Finding, Severity, Standing, ranks_of
 from keepstep.model.identity import Rank
 from keepstep.story.first_rank import first_exits, first_rank, first_to_fail
+from keepstep.story.rank_endings import SUPERVISOR
 
 
 def at(line: int, fact: Fact, rank: int | None = None, when: float | None = None) -> Evidence[Fact]:
@@ -92,6 +94,13 @@ def test_what_is_felt_by_those_who_did_not_begin_it_is_left_to_its_rule(cause):
     assert named(root(full(1, 2), cause=cause), at(5, first(1))) == (2,)
 
 
+@pytest.mark.parametrize(("below", "expected"), [(0, (3,)), (60, (3,)), (61, ()), (-1, ())])
+def test_of_several_that_failed_the_one_within_sixty_lines_below_the_message_is_named(below, expected):
+    failed = [at(100 + below, ExceptionRaised(type="RuntimeError", message=""), 3)]
+    failed += [at(900, ExceptionRaised(type="RuntimeError", message=""), rank) for rank in (5, 6)]
+    assert named(root(full(100)), *failed) == expected
+
+
 def test_of_several_launchers_the_earliest_first_failure_counts():
     seen = EvidenceSet(items=(at(1, first(0, 50.0)), at(2, first(4, 1.0))))
     assert [e.fact.rank for e in first_exits(seen)] == [4]
@@ -166,3 +175,37 @@ def test_a_local_rank_of_the_only_launcher_is_its_rank_and_one_among_several_hos
     assert first_to_fail(EvidenceSet(items=(ended,))) == 0
     of_a_host = replace(ended, origin=replace(ended.origin, stream="worker-1"))
     assert first_to_fail(EvidenceSet(items=(of_a_host,))) is None
+
+
+@pytest.mark.parametrize(("lead", "expected"), [(3.0, 4), (1.0, None)])
+def test_of_the_agents_of_several_hosts_the_one_that_was_clearly_first_is_believed(lead, expected):
+    def said(rank: int, when: float) -> Evidence[Fact]:
+        return at(1, ProcessExited(reporter=SUPERVISOR, code=1, first=True), rank, when)
+
+    both = (said(0, 100.0), said(4, 100.0 - lead))
+    hosts = at(1, RanksOnHost(host="node-1", ranks=(4, 5)))
+    assert first_to_fail(EvidenceSet(items=(*both, hosts))) == expected
+    assert first_to_fail(EvidenceSet(items=both)) is None, "one host has one agent, and it names one rank"
+
+
+def test_ranks_that_fail_alike_in_logs_of_their_own_have_no_order():
+    struck = [at(3, DeviceMemoryExhausted(), 5), at(4, DeviceMemoryExhausted(), 2)]
+    struck[1] = replace(struck[1], origin=Origin(source="other.log", line=4))
+    others = [at(9 + rank, PeerLost(how="gone"), rank) for rank in (0, 1, 3, 4, 6, 7)]
+    assert named(root(*struck), *others) == (5, 2)
+
+
+def test_the_only_one_that_failed_is_named_whatever_the_mechanism():
+    failed = at(3, ExceptionRaised(type="RuntimeError", message=""), 3)
+    lost = [at(5, PeerLost(how="gone"), rank) for rank in (0, 1)]
+    assert named(root(full(1), cause=Cause.SYNC_COLLECTIVE_MISMATCH), failed, *lost) == (3,)
+
+
+def test_the_only_one_that_did_not_complain_about_others_is_missed():
+    lost = [at(5, PeerLost(how="gone"), rank) for rank in (0, 2)]
+    waited = replace(root(*lost, standing=Standing.SYMPTOM), ranks=())
+    assert named(waited) == (1,)
+
+
+def test_two_processes_are_enough_for_the_device_to_stand_for_the_rank():
+    assert named(root(full(5, device="GPU 1")), at(1, WorldSeen(size=2))) == (1,)

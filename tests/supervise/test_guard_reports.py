@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keepstep.signals.blackbox import Phase
 from keepstep.supervise.watch.guard_reports import Told
 from keepstep.supervise.watch.hang_detector import Sign
 
@@ -97,3 +98,34 @@ def test_ranks_that_have_met_wait_for_nobody(tmp_path: Path) -> None:
             notes.write(json.dumps({"fact": "WorldFormed", "fields": {"size": 2}}) + "\n")
     told.read(1.0)
     assert not told.never_meet(2)
+
+
+def stepping(progress: float, usual_s: float | None = None, phase: Phase = Phase.COMPUTE) -> list[Sign]:
+    return [Sign(pid=77, rank=1, at=progress, phase=phase, progress=progress, usual_s=usual_s)]
+
+
+@pytest.mark.parametrize(("usual_s", "limit"), [(None, 1.5), (0.1, 1.5), (2.0, 6.0)])
+def test_ranks_that_differ_for_certain_have_stopped_once_none_has_stepped_for_a_while(
+    tmp_path: Path, usual_s: float | None, limit: float
+) -> None:
+    told = Told(tmp_path)
+    write(tmp_path, "ContractBroken", certain=True)
+    told.read(0.0)
+    signs = [*stepping(5.0), *stepping(9.0, usual_s)]
+    assert not told.stopped_by_difference(signs, 9.0 + limit - 0.1), "the last step of any rank counts"
+    assert told.stopped_by_difference(signs, 9.0 + limit)
+    assert not told.stopped_by_difference(signs, 9.0 + 2 * limit), "it is reported once"
+
+
+def test_ranks_that_may_differ_or_do_something_else_than_step_have_not_stopped(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    write(tmp_path, "ContractBroken", certain=False)
+    told.read(0.0)
+    assert not told.stopped_by_difference(stepping(0.0), 100.0)
+    write(tmp_path, "ContractBroken", certain=True)
+    told.read(0.0)
+    assert not told.stopped_by_difference([], 100.0)
+    assert not told.stopped_by_difference([*stepping(0.0), *stepping(0.0, phase=Phase.CHECKPOINT)], 100.0)
+    write(tmp_path, "RankRaised", how="uncaught")
+    told.read(0.0)
+    assert not told.stopped_by_difference(stepping(0.0), 100.0), "a rank that fails ends the run by itself"

@@ -10,20 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstep.signals.blackbox import Phase
-from keepstep.supervise.watch.hang_detector import (
-    BETWEEN_S,
-    GIVEN_IDLE_S,
-    IDLE_S,
-    LEAST_S,
-    TELLS_BETWEEN_S,
-    TELLS_S,
-    Sign,
-    Stop,
-    Suspicion,
-    Watch,
-    held_up_by,
-)
+from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch, held_up_by
 
+# not imported: a change of these times must be noticed
+LEAST_S, TELLS_S = 1.0, 3.0
+BETWEEN_S, TELLS_BETWEEN_S = 3.0, 15.0
+IDLE_S, GIVEN_IDLE_S = 5.0, 300.0
 TICK = 0.25
 
 
@@ -175,6 +167,24 @@ def test_the_first_steps_may_take_long() -> None:
     assert world.go(59) is None
 
 
+@pytest.mark.parametrize(("steps", "kind"), [(1, "start"), (2, "step")])
+def test_silence_in_the_first_steps_counts_only_once_the_ranks_are_idle(steps: int, kind: str) -> None:
+    """A second attempt knows the usual step from the first one, and still has to compile."""
+    watch = Watch()
+
+    def silent(at: float, cpu_s: float) -> Suspicion | None:
+        ranks = [
+            Sign(pid=n, rank=n, at=at, phase=Phase.COMPUTE, steps=steps, progress=0.0, usual_s=0.1, cpu_s=cpu_s)
+            for n in range(2)
+        ]
+        return watch.see(ranks, at)
+
+    at_work = [silent(at, cpu_s=at) for at in (0.0, 1.0, 2.0, 3.0)]
+    assert [each is None for each in at_work] == ([True] * 4 if steps < 2 else [True, False, False, False])
+    idle = [found for at in (4.0, 5.0, 6.0, 7.0, 8.0) if (found := silent(at, cpu_s=3.0)) is not None]
+    assert {each.kind for each in idle} == {kind}
+
+
 def test_a_pause_that_ended_by_itself_is_forgiven_the_next_time() -> None:
     world = two()
     since = world.halt()
@@ -311,3 +321,52 @@ def test_where_a_rank_has_left_by_itself_the_others_may_be_on_their_way_out() ->
     assert world.watch.judge(suspicion, still=True, at=suspicion.at, sure=True) is not None, (
         "what is proven is told at once"
     )
+
+
+def test_a_rank_without_a_guard_among_others_is_looked_at_once_all_are_idle() -> None:
+    world = World([Rank(0), Rank(1, phase=None)])
+    assert world.go(20) is None
+    since = world.halt()
+    suspicion = world.go(60)
+    assert suspicion is not None and suspicion.kind == "start"
+    assert IDLE_S <= world.at - since <= IDLE_S + 2.0
+    assert [sign.rank for sign in suspicion.held_up] == [1]
+
+
+def test_of_one_that_is_silent_alone_only_its_own_progress_counts() -> None:
+    world = two()
+    world.ranks[1].moves = False
+    since = world.at
+    suspicion = world.go(120)
+    assert suspicion is not None and 30.0 <= world.at - since <= 31.0
+    world.go(2)
+    stop = world.watch.judge(suspicion, still=True, at=world.at, signs=[rank.sign(world.at) for rank in world.ranks])
+    assert stop is not None and stop.proven, "the others go on"
+    world.ranks[1].progress += 5
+    signs = [rank.sign(world.at) for rank in world.ranks]
+    assert world.watch.judge(suspicion, still=True, at=world.at, signs=signs) is None
+
+
+def test_the_words_of_a_stop_compare_it_with_the_usual_step() -> None:
+    world = two()
+    world.halt()
+    suspicion = world.go(60)
+    assert suspicion is not None and suspicion.usual_s == 0.1
+    stop = Stop(suspicion=suspicion, proven=True, at=suspicion.at - suspicion.quiet_s + 12.0)
+    assert stop.words == "no progress for 12.0 s, 120 times the usual step"
+
+
+@pytest.mark.parametrize(("lively", "limit"), [(2, LEAST_S), (3, 2.0)])
+def test_ranks_that_were_found_at_work_three_times_may_pause_for_two_seconds(lively: int, limit: float) -> None:
+    world = two()
+    for _ in range(lively):
+        world.halt()
+        suspicion = world.go(60)
+        assert suspicion is not None
+        assert world.watch.looked(suspicion, still=False, at=world.at) is None
+        for rank in world.ranks:
+            rank.moves = True
+        assert world.go(2) is None
+    since = world.halt()
+    assert world.go(60) is not None
+    assert limit <= world.at - since <= limit + 2 * TICK

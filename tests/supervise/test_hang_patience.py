@@ -94,7 +94,8 @@ def test_how_long(known: dict[str, Any], wait_s: float) -> None:
 @pytest.mark.parametrize("known", [{"idle_s": 0.5, "stopped_s": 5000.0}, {"kind": "busy", "stopped_s": 5000.0}])
 def test_a_busy_rank_is_reported_and_never_restarted(known: dict[str, Any]) -> None:
     decision = decide(silent(**known))
-    assert decision.action is Action.WAIT and "rank 1 is at work" in decision.reason
+    assert (decision.action, decision.wait_s) == (Action.WAIT, 30.0)
+    assert "rank 1 is at work" in decision.reason
 
 
 def test_the_same_place_gets_twice_as_long_and_the_last_attempt_ten_minutes() -> None:
@@ -107,9 +108,23 @@ def test_the_same_place_gets_twice_as_long_and_the_last_attempt_ten_minutes() ->
         assert over.action is (Action.RESTART if number < 4 else Action.END), number
         before.append(now)
     assert waits == [10.0, 24.0, 52.0, 108.0, 596.0]
+    assert "waiting 56 s, 4 times as long because" in decide(before[2], tuple(before[:2])).reason
     elsewhere = silent(1, place="train.py:90")
     assert decide(elsewhere, (silent(),)).wait_s == 10.0
     assert decide(silent(), settings=Settings(max_attempts=1)).wait_s == 596.0
+
+
+@pytest.mark.parametrize(
+    ("attempts", "words"),
+    [(1, ", and this is the last attempt; if there is none by then, it is stopped"), (2, "by then, it is restarted")],
+)
+def test_what_follows_a_long_wait_is_said(attempts: int, words: str) -> None:
+    decision = decide(silent(kind="start"), settings=Settings(max_attempts=attempts))
+    assert words in decision.reason and ("last attempt" in decision.reason) is (attempts == 1)
+
+
+def test_a_wait_that_is_just_over_is_over() -> None:
+    assert decide(silent(stopped_s=14.0, idle_s=14.0)).action is Action.RESTART
 
 
 def test_what_the_user_sets_goes_first() -> None:
@@ -209,7 +224,7 @@ def test_a_restart_that_would_lose_much_is_not_done_unasked(
 
 def test_a_script_that_starts_over_is_ended_before_it_overwrites() -> None:
     decision = decide(attempt(None, 1, happened=Happened.STARTED_OVER, code=None))
-    assert decision.action is Action.END and "before it overwrites" in decision.reason
+    assert decision.action is Action.END and decision.repeats and "before it overwrites" in decision.reason
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from keepstep.model.facts.process import ExceptionRaised, ProcessExited
 from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.model.finding import Confidence, Finding, Fix, Safety, Severity, Standing
 from keepstep.model.report import Report, Verdict
-from keepstep.supervise.decide.attempt_history import budget_used
+from keepstep.supervise.decide.attempt_history import budget_used, is_final
 from keepstep.supervise.decide.attempt_progress import progress_of
 from keepstep.supervise.decide.cause_recurs import KNOWN, Returns
 from keepstep.supervise.decide.decision import Action, Decision, Settings
-from keepstep.supervise.decide.hang_patience import LONGEST_S, backoff_s
+from keepstep.supervise.decide.hang_patience import backoff_s
 from keepstep.supervise.decide.policy import decide
 from keepstep.supervise.decide.remedy import Remedy, RemedyMode
 from keepstep.supervise.decide.situation import Happened, Situation
@@ -283,6 +283,7 @@ def test_remedies_are_taken_as_asked_for(
     now = attempt(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, steps=4)
     decision = decide(now, settings=Settings(remedy=mode), offered=(RAISE, SMALLER, NO_IB))
     assert (list(decision.remedies), list(decision.ask), decision.action) == (applied, asked, action)
+    assert decision.wait_s == 0.0, "the cause is fixed first"
     assert NO_IB.does in {each.do for each in decision.advice}  # whatever was asked for
 
 
@@ -304,7 +305,8 @@ def test_a_yes_in_the_terminal_turns_the_end_into_a_restart() -> None:
 def test_waits_double_with_jitter_up_to_a_bound() -> None:
     assert [backoff_s(n, 0.0) for n in range(5)] == [0.0, 1.0, 2.0, 4.0, 8.0]
     assert backoff_s(3, 0.999) == pytest.approx(2.0, abs=0.01)
-    assert backoff_s(1000, 0.0) == LONGEST_S
+    assert backoff_s(1000, 0.0) == 300.0
+    assert backoff_s(3, 1 / 3) == 3.33
     assert all(0.5 * backoff_s(4, 0.0) <= backoff_s(4, n / 10) <= backoff_s(4, 0.0) for n in range(10))
 
 
@@ -356,3 +358,43 @@ def test_an_unknown_end_that_was_seen_twice_may_still_be_the_machines() -> None:
     now = attempt(None, 1, steps=5, code=None, signal="SIGKILL")
     decision = decide(now, (replace(now, number=0),))
     assert (decision.action, decision.repeats) == (Action.END, False)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "final"),
+    [
+        ({"lived_s": 59.0}, {"lived_s": 59.0}, True),
+        ({"lived_s": 59.0}, {"lived_s": 61.0}, False),
+        ({"lived_s": 900.0, "steps": 0}, {"lived_s": 900.0, "steps": 0}, True),
+        ({"lived_s": 900.0}, {"lived_s": 900.0, "steps": 0}, False),
+        ({"lived_s": 900.0, "steps": 0}, {"lived_s": 900.0}, False),
+    ],
+)
+def test_two_that_took_no_step_failed_at_the_same_place_if_both_were_counted_or_ended_soon(
+    then: dict[str, Any], now: dict[str, Any], final: bool
+) -> None:
+    first, second = attempt(None, 0, code=9, **then), attempt(None, 1, code=9, **now)
+    assert is_final(second, [first], cut_short=False)[0] is final
+
+
+def test_a_single_step_is_progress() -> None:
+    none, one = attempt(steps=0), attempt(steps=1)
+    assert budget_used([one, none]) == 1
+    assert budget_used([none, one, none]) == 1
+    assert budget_used([none, none]) == 2
+    printed = attempt(shown_step=1)
+    assert budget_used([printed, none]) == 1 == budget_used([none, printed, none])
+
+
+def test_what_is_printed_twice_is_no_gap_and_only_a_few_paths_are_kept() -> None:
+    def seen(*facts: tuple[Fact, str]) -> EvidenceSet:
+        return EvidenceSet(
+            items=tuple(Evidence(fact=fact, origin=Origin(source="a.log"), quote=quote) for fact, quote in facts)
+        )
+
+    assert progress_of(seen(*((StepSeen(step=n), "") for n in (5, 5, 10, 15)))).shown_every == 5
+    restored = [(PhaseSeen(phase=Phase.RESTORING), f"restored from ckpt/{n}.pt") for n in range(10)]
+    found = progress_of(seen(*restored))
+    assert found.restored_from == tuple(f"ckpt/{n}.pt" for n in range(9, 1, -1))
+    assert (found.resumed, found.saved) == (True, None)
+    assert progress_of(seen((PhaseSeen(phase=Phase.SAVING), ""))).saved is True

@@ -13,6 +13,7 @@ import pytest
 
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.readers.source import native_crc
+from keepstep.check.data.readers.tfrecord import FIRST_RECORDS
 from keepstep.check.data.report.clean import clean
 from keepstep.check.data.report.extract import extract, quarantine
 from keepstep.check.data.report.locate import where
@@ -115,6 +116,19 @@ def test_a_tail_cut_short_is_named(path: Path, records: list[bytes], by: int) ->
     ]
 
 
+def test_what_is_there_of_a_record_that_was_cut_is_said(path: Path, records: list[bytes]) -> None:
+    cut(path, 4)
+    whole = len(records[-1]) + 16
+    assert f"{whole - 4} of its {whole} bytes are there" in looked(path).bad.first[0].how
+
+
+def test_a_single_byte_too_many_is_all_that_is_lost(path: Path, records: list[bytes]) -> None:
+    data, place = path.read_bytes(), offset_of(records, 6)
+    path.write_bytes(data[:place] + b"\x07" + data[place:])
+    found = looked(path)
+    assert [(b.record, b.offset, b.length) for b in found.bad.first] == [(6, place, 1)]
+
+
 def test_a_cut_between_records_cannot_be_seen_and_is_not_invented(path: Path, records: list[bytes]) -> None:
     cut(path, len(records[-1]) + 16)
     found = looked(path)
@@ -150,6 +164,49 @@ def test_records_longer_than_what_is_kept_in_memory(tmp_path: Path) -> None:
     assert [(b.kind, b.record) for b in looked(path).bad.first][-1] == ("truncated", 3)
 
 
+def test_records_that_nobody_wants_are_still_compared_with_their_crc(tmp_path: Path) -> None:
+    """After the first records the data of a long one is not kept: its CRC is computed from piece to piece."""
+    many = [*(example(n) for n in range(FIRST_RECORDS + 5)), b"a" * (9 << 20), b"b" * (tfrecord.LONG * 2), b"c" * 9]
+    path = write(tmp_path / "long.tfrecord", many)
+    assert (looked(path).records, len(looked(path).bad)) == (len(many), 0)
+    flip(path, offset_of(many, FIRST_RECORDS + 5) + 12 + (8 << 20))
+    flip(path, offset_of(many, FIRST_RECORDS + 7) - 1)
+    found = looked(path)
+    assert found.records == len(many)
+    assert [(b.kind, b.record, b.offset, b.length) for b in found.bad.first] == [
+        ("corrupt", n, offset_of(many, n), len(many[n]) + 16) for n in (FIRST_RECORDS + 5, FIRST_RECORDS + 6)
+    ]
+
+
+@pytest.mark.parametrize("piece", [4096, tfrecord.LONG // 2 + 3, 26 + 12 + tfrecord.LONG * 3 + 2, tfrecord.LONG * 9])
+@pytest.mark.parametrize("hit", [None, 0, tfrecord.LONG + 5, tfrecord.LONG * 3])
+def test_a_long_record_in_pieces_is_right_or_wrong_by_its_crc(tmp_path: Path, piece: int, hit: int | None) -> None:
+    records = [b"a" * 10, b"b" * (tfrecord.LONG * 3), b"c" * 10, b"d" * (tfrecord.LONG - 16)]
+    path = write(tmp_path / "long.tfrecord", records)
+    if hit is not None:
+        flip(path, offset_of(records, 1) + 12 + hit)
+    data, crc = path.read_bytes(), native_crc()
+    assert crc is not None
+    walk = tfrecord.Walk(crc)
+    for start in range(0, len(data), piece):
+        walk.feed(data[start : start + piece])
+    walk.end()
+    assert walk.records == 4
+    wrong = [] if hit is None else [("corrupt", 1, offset_of(records, 1), len(records[1]) + 16)]
+    assert [(b.kind, b.record, b.offset, b.length) for b in walk.bad.first] == wrong
+
+
+def test_of_very_many_bad_records_the_first_hundred_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+    records = [b"r" * 9] * 103
+    path = write(tmp_path / "bad.tfrecord", records)
+    data = bytearray(path.read_bytes())
+    for number in range(103):
+        data[offset_of(records, number) + 12] ^= 1
+    path.write_bytes(bytes(data))
+    bad = looked(path).bad
+    assert (len(bad.first), bad.more, len(bad)) == (100, 3, 103)
+
+
 def test_pieces_of_any_size_give_the_same_answer(records: list[bytes], path: Path) -> None:
     flip(path, offset_of(records, 11) + 20)
     flip(path, offset_of(records, 30) + 1)
@@ -183,6 +240,30 @@ def test_values_are_read_on_request(tmp_path: Path) -> None:
     odd = {each.field: each for each in looked(path, values=True, classes=10).odd}
     assert (odd["x"].nans, odd["x"].infinities, odd["x"].record) == (1, 1, 5)
     assert (odd["label"].low, odd["label"].high, odd["label"].outside) == (0, 12, 5)
+
+
+def test_the_schema_is_that_of_the_first_twenty_records(tmp_path: Path) -> None:
+    records = [example(n) for n in range(20)] + [example(20, later=[1.0])]
+    path = write(tmp_path / "more.tfrecord", records)
+    for values in (False, True):
+        assert [field.name for field in looked(path, values=values).fields] == ["label", "name", "x"]
+    write(path, [*records[:19], records[20]])
+    assert [field.name for field in looked(path).fields] == ["label", "later", "name", "x"]
+
+
+def test_values_of_records_far_into_a_file_are_read_on_request(tmp_path: Path) -> None:
+    records = [*(example(n) for n in range(25)), example(25, name=[b"n" * (9 << 20)]), example(26, x=[float("nan")])]
+    path = write(tmp_path / "far.tfrecord", records)
+    assert {odd.field: odd.record for odd in looked(path, values=True).odd}["x"] == 26
+
+
+def test_a_file_whose_first_record_is_no_example_holds_something_else(tmp_path: Path) -> None:
+    odd, strange = example(3, x=[float("nan")]), b"no example at all"
+    found = looked(write(tmp_path / "other.tfrecord", [strange, *(example(n) for n in range(5)), odd]), values=True)
+    assert (found.fields, found.odd, found.records) == ([], [], 7)
+    found = looked(write(tmp_path / "one.tfrecord", [example(0), strange, odd]), values=True)
+    assert [field.name for field in found.fields] == ["label", "name", "x"]
+    assert {each.field: each.record for each in found.odd}["x"] == 2
 
 
 def test_the_report_names_what_is_wrong(tmp_path: Path) -> None:

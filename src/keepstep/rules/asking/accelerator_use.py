@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.accelerators import AcceleratorAsked, AcceleratorUsed, OnCpu
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.environment import VersionSeen
-from keepstep.model.facts.sync import CommMember
-from keepstep.model.facts.training import StepSeen
+from keepstep.model.facts import AcceleratorAsked, AcceleratorUsed, CommMember, Fact, OnCpu, StepSeen, VersionSeen
+from keepstep.rules.api import TO_THE_END, Evidence, EvidenceSet, lazy_pattern
 from keepstep.story.frameworks import frameworks_of
 
 _OF_KERAS = lazy_pattern(r"\[[=>.]{10,}\]|\b(?:ms|s|us)/(?:step|epoch)\b|^\s*Epoch \d+/\d+\s*$")

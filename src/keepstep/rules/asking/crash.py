@@ -5,26 +5,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.environment import VersionSeen
-from keepstep.model.facts.network import AddressMap, InterfaceUsed
-from keepstep.model.facts.process import (
+from keepstep.model.facts import (
+    AddressMap,
+    CollectiveProgress,
     CoreDump,
     ErrorSaid,
     ExceptionRaised,
+    Fact,
     FatalSignal,
     Frame,
+    InterfaceUsed,
+    MemberPlaced,
     NativeAbort,
+    NodeSeen,
+    PhaseSeen,
     ProcessExited,
     StackDump,
+    StacksAtLimit,
+    StepSeen,
+    StreamEnded,
     TracebackCut,
+    VersionSeen,
+    WorldSeen,
 )
-from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen
-from keepstep.model.facts.sync import CollectiveProgress, StacksAtLimit
-from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
 from keepstep.signals.stacks import Whose, innermost_user, is_handler, whose
 
 _CRASHES = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")

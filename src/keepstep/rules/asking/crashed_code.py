@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from keepstep.base import wording
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerLost, RdmaTrouble
-from keepstep.model.facts.process import ExceptionRaised, Frame
-from keepstep.model.facts.sync import CollectiveTimeout
-from keepstep.model.finding import Confidence, Standing
+from keepstep.model.facts import CollectiveTimeout, ExceptionRaised, Fact, Frame, PeerLost, RdmaTrouble
+from keepstep.rules.api import Confidence, Evidence, EvidenceSet, Standing, lazy_pattern
 from keepstep.rules.asking.crash import Crash, stream_of
 from keepstep.rules.asking.extension_modules import calls_natively, own_extensions
 from keepstep.signals.stacks import Whose, base_name, is_handler, package_of, place, whose

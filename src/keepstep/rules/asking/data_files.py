@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from keepstep.model.evidence import Evidence, EvidenceSet, Origin
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.shards import ShardBroken, ShardSchema, ShardsSeen
+from keepstep.rules.api import Evidence, EvidenceSet, Fact, Origin, ShardBroken, ShardSchema, ShardsSeen
 
 _NOT_DAMAGE = ("empty", "incomplete")
 

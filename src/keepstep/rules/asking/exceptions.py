@@ -6,11 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.data import BatchNotDivisible
-from keepstep.model.facts.process import ExceptionRaised, Frame, ProcessExited
+from keepstep.model.facts import BatchNotDivisible, ExceptionRaised, Fact, Frame, ProcessExited
+from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
 
 Raised = Evidence[ExceptionRaised]
 

@@ -7,7 +7,7 @@ are worth mentioning.
 
 from __future__ import annotations
 
-from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.rules.api import lazy_pattern
 
 _NAMES = """
     absl accelerate ahocorasick aiohttp argon2 arrow asyncpg av awkward bcrypt bitarray blake3 blis blosc blosc2

@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from keepstep.base.wording import ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.model.facts import CollectiveTimeout, Fact, GroupShutDown, PeerLost, RanksMissing
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Evidence, EvidenceSet, ranks
 
 F = TypeVar("F", bound=Fact)
 

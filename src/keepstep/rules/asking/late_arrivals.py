@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout, ServerStarted
+from keepstep.model.facts import ConnectFailed, Fact, PeerAwaited, RendezvousTimeout, ServerStarted, WorldSeen
+from keepstep.rules.api import Evidence, EvidenceSet
 
 OFTEN = 3
 """A healthy start waits a little too."""

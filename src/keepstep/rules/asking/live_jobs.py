@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from keepstep.base import wording
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import Frame, ProcessSeen, StackDump
+from keepstep.rules.api import Evidence, EvidenceSet, Fact, Frame, ProcessSeen, StackDump
 from keepstep.rules.asking.process_endings import parent_of
 from keepstep.signals.stacks import Whose, innermost_user, place, whose
 from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in

@@ -3,33 +3,39 @@
 
 from __future__ import annotations
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.data import DataMissing
-from keepstep.model.facts.environment import VersionSeen
-from keepstep.model.facts.network import (
+from keepstep.model.facts import (
     AddressMap,
+    CollectiveProgress,
+    CollectiveTimeout,
     ConnectFailed,
-    InterfaceUsed,
-    PeerLost,
-    RendezvousTimeout,
-    TransportUsed,
-)
-from keepstep.model.facts.process import (
+    DataMissing,
     ErrorSaid,
     ExceptionRaised,
+    Fact,
     FatalSignal,
+    GroupShutDown,
+    InterfaceUsed,
+    MemberPlaced,
     NativeAbort,
+    NodeSeen,
+    PeerLost,
+    PhaseSeen,
     ProcessExited,
+    RankKnownBy,
+    RanksMissing,
+    RendezvousTimeout,
     StackDump,
+    StepSeen,
+    StreamEnded,
     TaskNamed,
     TerminationRequested,
+    TimeoutHeardOf,
     TracebackCut,
+    TransportUsed,
+    VersionSeen,
+    WorldSeen,
 )
-from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen, RankKnownBy
-from keepstep.model.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
-from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.rules.api import Evidence, EvidenceSet
 from keepstep.rules.asking.exceptions import OF_THE_PROGRAM, Raised, lacks_a_name, reads_checkpoint, short_type
 
 _SAY_NOTHING_OF_A_CAUSE = (

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import BatchOdd
-from keepstep.model.finding import Fix, Found, Severity
+from keepstep.rules.api import BatchOdd, EvidenceSet, Findings, Fix, Found, Severity
+from keepstep.rules.api import ranks as say_ranks
 
 
-def odd_batches(seen: EvidenceSet, *kinds: str, fix: Fix) -> Iterator[Found]:
+def odd_batches(seen: EvidenceSet, *kinds: str, fix: Fix) -> Findings:
     """One finding for all such batches; fatal if the run then failed."""
     odd = [e for e in seen.all(BatchOdd) if e.fact.kind in kinds]
     if not odd:

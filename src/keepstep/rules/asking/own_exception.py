@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import RankRaised
+from keepstep.rules.api import EvidenceSet, RankRaised
 
 OF_FRAMEWORKS = ("RuntimeError", "OutOfStep")
 """Types that frameworks and the guard itself raise when ranks disagree."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.facts.pipeline import PipelineSeen
+from keepstep.rules.api import PipelineSeen
 
 NO_SEED = "no seed"
 

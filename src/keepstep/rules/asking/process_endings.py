@@ -6,16 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.process import ExceptionRaised, ProcessExited, StackDump
-from keepstep.model.facts.sync import GroupShutDown
-from keepstep.model.finding import ranks_of
-from keepstep.model.identity import HostPid
+from keepstep.model.facts import ExceptionRaised, Fact, GroupShutDown, PeerLost, ProcessExited, StackDump
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Evidence, EvidenceSet, HostPid, lazy_pattern, ranks, ranks_of
 from keepstep.story.who_is_who import rank_of_exit
 
 F = TypeVar("F", bound=Fact)

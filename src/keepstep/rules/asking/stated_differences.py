@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.base.wording import shorten
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import ContractBroken, ContractStated
+from keepstep.rules.api import ContractBroken, ContractStated, Evidence, EvidenceSet, Fact, shorten
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.own_exception import left_by_own_exception
 from keepstep.signals.contracts import Difference, Subject, differences, lines
 

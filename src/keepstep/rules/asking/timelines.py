@@ -6,14 +6,26 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import ConnectFailed, NameUnresolved, PeerLost, RendezvousTimeout
-from keepstep.model.facts.platform import Preempted
-from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, TracebackCut
-from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown
-from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    ConnectFailed,
+    ErrorSaid,
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    GroupShutDown,
+    Loudness,
+    NameUnresolved,
+    NativeAbort,
+    PeerLost,
+    PhaseSeen,
+    Preempted,
+    RendezvousTimeout,
+    StepSeen,
+    StreamEnded,
+    TracebackCut,
+)
+from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
 
 STILL_S, STILL_STEPS, FEW_STEPS = 900.0, 50, 3
 """A run without a step for this long, in time and in usual steps, had stopped. A few steps show what is usual."""

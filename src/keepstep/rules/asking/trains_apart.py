@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.guard import NeverExchanged
-from keepstep.model.identity import everyone
+from keepstep.rules.api import Evidence, EvidenceSet, NeverExchanged, everyone
 
 
 def trains_apart(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[Evidence[NeverExchanged], ...]]:

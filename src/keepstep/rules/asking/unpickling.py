@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import CheckpointUnreadable
+from keepstep.rules.api import CheckpointUnreadable, Evidence, EvidenceSet, ExceptionRaised, Fact, lazy_pattern
 from keepstep.rules.asking.exceptions import lost_its_parent
 
 LINES_ABOVE = 160

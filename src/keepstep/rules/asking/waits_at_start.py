@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.arrivals import RanksArriving
-from keepstep.model.facts.guard import WorldFormed
-from keepstep.model.facts.process import StartedWith
-from keepstep.model.facts.rank_places import RanksOnHost
+from keepstep.rules.api import Evidence, EvidenceSet, RanksArriving, RanksOnHost, StartedWith, WorldFormed
 
 
 def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:

@@ -3,17 +3,29 @@
 
 from __future__ import annotations
 
-from keepstep.base.wording import ranks
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import RankDoing, RankEnded
-from keepstep.model.facts.network import PeerLost, RendezvousTimeout
-from keepstep.model.facts.platform import MemberRestarted, ParameterServerLost, Preempted
-from keepstep.model.facts.process import FatalSignal, NativeAbort, ProcessExited
-from keepstep.model.facts.resource import HostAllocationFailed, MemoryGrew, MemoryLow, MemoryRead, OomKilled
-from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Fix, ranks_of
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    Fact,
+    FatalSignal,
+    GroupShutDown,
+    HostAllocationFailed,
+    MemberRestarted,
+    MemoryGrew,
+    MemoryLow,
+    MemoryRead,
+    NativeAbort,
+    OomKilled,
+    ParameterServerLost,
+    PeerLost,
+    Preempted,
+    ProcessExited,
+    RankDoing,
+    RankEnded,
+    RanksMissing,
+    RendezvousTimeout,
+    StepSeen,
+)
+from keepstep.rules.api import Evidence, EvidenceSet, Fix, ranks, ranks_of
 from keepstep.rules.asking.process_endings import ended_by, once_a_line
 from keepstep.story.first_rank import first_exits
 from keepstep.story.rank_endings import given_up_before, is_supervised, stopped_before

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.base.wording import shorten
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CheckpointMismatch, CheckpointUnreadable, ExceptionRaised, Fact
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    rule,
+    shorten,
+)
 from keepstep.rules.asking.exceptions import ranks_told, reads_checkpoint, short_type
 from keepstep.rules.asking.unpickling import of_a_parent, of_input, of_ranks
 
@@ -30,7 +34,7 @@ from keepstep.rules.asking.unpickling import of_a_parent, of_input, of_ranks
         Cause.WORKER_PARAMETER_SERVER_LOST,
     ),
 )
-def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
+def corrupt_or_missing(seen: EvidenceSet) -> Findings:
     """A checkpoint, or a part of one, is missing, truncated or damaged.
 
     ## What it looks like

@@ -3,16 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import CheckpointMismatch, CheckpointUnreadable, ExceptionRaised, Fact
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
 from keepstep.rules.asking.exceptions import lacks_a_name, ranks_told
 from keepstep.rules.last_resort.words import Subject, in_words
 from keepstep.rules.last_resort.words import said as said_in_words
@@ -36,7 +28,7 @@ def _only_supposed(seen: EvidenceSet, place: Evidence[CheckpointMismatch]) -> bo
         Cause.NETWORK_TIMEOUT_SLOW,
     ),
 )
-def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
+def mismatch_keys_shapes(seen: EvidenceSet) -> Findings:
     """A checkpoint holds different names or shapes from the model that reads it.
 
     ## What it looks like

@@ -3,19 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort
-from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.model.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    NativeAbort,
+    PeerLost,
+    Phase,
+    PhaseSeen,
+    RanksMissing,
+    SlowStorage,
+    StepSeen,
+)
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    duration,
+    rule,
+)
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.timelines import LOADING, SAVING, LateAtEnd, late
 
 MOST_BUSY = 2
@@ -32,7 +45,7 @@ GATHERS = ("ALLGATHER", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST", "SCATTER", 
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
-def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
+def slow_io_timeout(seen: EvidenceSet) -> Findings:
     """The other ranks timed out while one was still writing or reading a checkpoint.
 
     ## What it looks like

@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeBlock, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler, Value
+from keepstep.model.facts import CodeBlock, CodeCall, CodeDiverges, CodeFile, CodeFunction, CodeHandler, Value
 from keepstep.model.lazy_evidence import MadeLater
+from keepstep.rules.api import Evidence, EvidenceSet
 from keepstep.rules.code._made_later import Assignments, ByFunction, Files, by_column, has_word, writing
 
 Call = Evidence[CodeCall]

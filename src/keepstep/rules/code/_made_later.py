@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned
 from keepstep.model.lazy_evidence import MadeLater
+from keepstep.rules.api import CodeAssigned, Evidence, EvidenceSet
 
 Assigned = Evidence[CodeAssigned]
 Files = list[MadeLater[Any]]

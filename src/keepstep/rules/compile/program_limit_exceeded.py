@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.training import ProgramTooLarge
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, ProgramTooLarge, Safety, rule, shorten
 from keepstep.rules.asking.exceptions import ranks_told
 
 
@@ -26,7 +19,7 @@ from keepstep.rules.asking.exceptions import ranks_told
         Cause.FRAMEWORK_BUG_SEGFAULT,
     ),
 )
-def program_limit_exceeded(seen: EvidenceSet) -> Iterator[Found]:
+def program_limit_exceeded(seen: EvidenceSet) -> Findings:
     """A compiler rejected the program because it exceeds one of the compiler's limits.
 
     ## What it looks like

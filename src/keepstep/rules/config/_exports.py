@@ -6,10 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from keepstep.base.wording import shorten
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.cluster import Fault, VariableFaulty
-from keepstep.model.finding import Fix, Found
+from keepstep.rules.api import Evidence, EvidenceSet, Fault, Fix, Found, VariableFaulty, shorten
 
 
 def export(name: str, value: str) -> str:

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import BindFailed
-from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import BindFailed
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, ranks_of, rule
 
 
 @rule(
@@ -25,7 +20,7 @@ from keepstep.model.rule import rule
         Cause.UNKNOWN_NOT_ESTABLISHED,
     ),
 )
-def address_not_here(seen: EvidenceSet) -> Iterator[Found]:
+def address_not_here(seen: EvidenceSet) -> Findings:
     """A process tried to listen on an address that its host does not have.
 
     ## What it looks like

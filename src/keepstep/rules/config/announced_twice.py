@@ -4,15 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, StepSeen, WorldSeen, ranks, rule
 from keepstep.rules.asking.process_endings import once_a_line
 
 
@@ -23,7 +16,7 @@ from keepstep.rules.asking.process_endings import once_a_line
     confidence=Confidence.SUPPORTED,
     explains=(Cause.PREEMPTION_SIGTERM, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def announced_twice(seen: EvidenceSet) -> Iterator[Found]:
+def announced_twice(seen: EvidenceSet) -> Findings:
     """Several processes announced themselves as the same rank, while other ranks of the same world never appeared.
 
     ## What it looks like

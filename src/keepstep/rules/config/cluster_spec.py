@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ClusterSpecInvalid, DeviceShared, DuplicateMember
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.fallout import FALLOUT, lasting
 
 A_DEVICE_EACH = (
@@ -36,7 +30,7 @@ A_DEVICE_EACH = (
         Cause.TPU_INITIALIZATION_FAILURE,
     ),
 )
-def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
+def cluster_spec(seen: EvidenceSet) -> Findings:
     """The cluster description is wrong: a task, device or rank does not fit the others.
 
     ## What it looks like

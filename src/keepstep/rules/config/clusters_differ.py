@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ClusterSeen, EvidenceSet, Findings, Fix, Found, listing, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(id="CFG110", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
-def clusters_differ(seen: EvidenceSet) -> Iterator[Found]:
+def clusters_differ(seen: EvidenceSet) -> Findings:
     """The processes of one job were given different cluster descriptions.
 
     ## What it looks like

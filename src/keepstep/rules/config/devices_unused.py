@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.accelerators import AcceleratorAsked, DevicesLeft, RanksPerNode
-from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import AcceleratorAsked, DevicesLeft, RanksPerNode
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, ranks_of, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.accelerator_use import uses
 
 FEWEST = 2
@@ -24,7 +19,7 @@ FEWEST = 2
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def devices_unused(seen: EvidenceSet) -> Iterator[Found]:
+def devices_unused(seen: EvidenceSet) -> Findings:
     """The job has accelerators that no rank uses.
 
     ## What it looks like

@@ -3,18 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import ProcessesStarted, WorldSeen
-from keepstep.model.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout
-from keepstep.model.facts.rank_places import NodeSeen
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    ConnectFailed,
+    Fact,
+    NodeSeen,
+    PeerAwaited,
+    ProcessesStarted,
+    RendezvousTimeout,
+    StepSeen,
+    WorldSeen,
+)
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+)
 
 _OF_JAX = lazy_pattern(r"(?i)\bjax\b|coordination|RegisterTask")
 """JAX has one process per task; other launchers start more below each."""
@@ -33,7 +43,7 @@ _OF_JAX = lazy_pattern(r"(?i)\bjax\b|coordination|RegisterTask")
         Cause.TPU_INITIALIZATION_FAILURE,
     ),
 )
-def fewer_started(seen: EvidenceSet) -> Iterator[Found]:
+def fewer_started(seen: EvidenceSet) -> Findings:
     """The launcher started fewer processes than the program waits for.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import WorldFormed
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import WorldFormed
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import ranks as say_ranks
 
 MEANT = ("torchrun", "TF_CONFIG", "JAX", "keepstep run")
 """Launchers whose variables are set only to form a world."""
@@ -22,7 +17,7 @@ MEANT = ("torchrun", "TF_CONFIG", "JAX", "keepstep run")
     needs=(WorldFormed,),
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC),
 )
-def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
+def formed_no_world(seen: EvidenceSet) -> Findings:
     """A rank trains in a world of its own, though its launcher started it as one of several.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import IndexExpandedEarly
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, IndexExpandedEarly, Severity, rule
 from keepstep.rules.asking.fallout import FALLOUT
 
 
@@ -26,7 +20,7 @@ from keepstep.rules.asking.fallout import FALLOUT
         Cause.CONFIG_TRAINS_ALONE,
     ),
 )
-def index_expanded_early(seen: EvidenceSet) -> Iterator[Found]:
+def index_expanded_early(seen: EvidenceSet) -> Findings:
     """The batch script's own shell replaced `$SLURM_NODEID` or `$SLURM_PROCID`, so every task got the index 0.
 
     ## What it looks like

@@ -4,18 +4,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
-from keepstep.model.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.model.identity import everyone
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    AddressIsLocal,
+    AddressMap,
+    ClusterSpecInvalid,
+    ConnectFailed,
+    Fact,
+    PeerAwaited,
+    PortTaken,
+    RendezvousTimeout,
+    StepSeen,
+    WorldSeen,
+)
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    everyone,
+    lazy_pattern,
+    ranks_of,
+    rule,
+)
 from keepstep.rules.asking.fallout import FALLOUT
 from keepstep.rules.asking.late_arrivals import came_too_late
 
@@ -37,7 +52,7 @@ _HOSTNAME_ENTRY = lazy_pattern(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
         Cause.NETWORK_WRONG_INTERFACE,
     ),
 )
-def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
+def localhost_address(seen: EvidenceSet) -> Findings:
     """An address that means "this host" was given to other hosts.
 
     ## What it looks like
@@ -96,7 +111,7 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     yield from _dialled(seen)
 
 
-def _dialled(seen: EvidenceSet) -> Iterator[Found]:
+def _dialled(seen: EvidenceSet) -> Findings:
     """What failed connections to a loopback address say, where no process names the address as its own."""
     dialled = tuple(e for e in seen.all(ConnectFailed) if e.fact.peer and not seen.survived(e))
     entry = tuple(e for e in dialled if _HOSTNAME_ENTRY.match(e.fact.peer or ""))

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ClusterSeen, HostSeen, NameLookedUp
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, listing, rule
 
 LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost", "0.0.0.0", "::", "::1")
 
@@ -34,7 +28,7 @@ def _first_of_each(seen: EvidenceSet) -> list[Evidence[ClusterSeen]]:
 
 
 @rule(id="CFG113", cause=Cause.CONFIG_LOCALHOST_ADDRESS, needs=(ClusterSeen,))
-def loopback_between_hosts(seen: EvidenceSet) -> Iterator[Found]:
+def loopback_between_hosts(seen: EvidenceSet) -> Findings:
     """A cluster of several hosts lists an address that means the host itself.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.config import RankVariableMissing
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, RankVariableMissing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting
 
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -28,7 +22,7 @@ THROUGH_TORCHRUN = Fix(do="start a PyTorch script through its launcher", command
         Cause.CONFIG_CLUSTER_SPEC,
     ),
 )
-def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
+def missing_rank_env(seen: EvidenceSet) -> Findings:
     """A process does not know its rank: a variable or argument is missing, or was not understood.
 
     ## What it looks like

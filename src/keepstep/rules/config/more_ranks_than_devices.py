@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen, HostSeen
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ClusterSeen, EvidenceSet, Findings, Fix, Found, HostSeen, Severity, rule
 
 
 @rule(id="CFG116", cause=Cause.CONFIG_WORLD_SIZE_MISMATCH, needs=(ClusterSeen,))
-def more_ranks_than_devices(seen: EvidenceSet) -> Iterator[Found]:
+def more_ranks_than_devices(seen: EvidenceSet) -> Findings:
     """A host has fewer GPUs than the ranks that were started on it.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import CommunicationFailed
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CommunicationFailed, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 
 
 @rule(
@@ -20,7 +14,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.HYPOTHESIS,
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
-def nccl_invalid_usage(seen: EvidenceSet) -> Iterator[Found]:
+def nccl_invalid_usage(seen: EvidenceSet) -> Findings:
     """NCCL rejected how it was called, and the log does not say why.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import NeverExchanged
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import NeverExchanged
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.trains_apart import trains_apart
 
 
@@ -21,7 +16,7 @@ from keepstep.rules.asking.trains_apart import trains_apart
     confidence=Confidence.SUPPORTED,
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC),
 )
-def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
+def never_exchanged(seen: EvidenceSet) -> Findings:
     """The ranks joined one world but exchange no gradients: each trains its own model.
 
     ## What it looks like

@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import NotScheduled
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import NotScheduled, StepSeen
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT
 
 
@@ -22,7 +15,7 @@ from keepstep.rules.asking.fallout import FALLOUT
     confidence=Confidence.SUPPORTED,
     explains=(*FALLOUT, Cause.RESOURCE_CONTENTION, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
-def never_scheduled(seen: EvidenceSet) -> Iterator[Found]:
+def never_scheduled(seen: EvidenceSet) -> Findings:
     """The run asked its scheduler for more devices, tasks or nodes than the cluster has.
 
     ## What it looks like

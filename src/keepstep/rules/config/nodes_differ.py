@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.nodes import NodesMissing
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, NodesMissing, rule
 
 
 @rule(id="CFG015", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(NodesMissing,))
-def nodes_differ(seen: EvidenceSet) -> Iterator[Found]:
+def nodes_differ(seen: EvidenceSet) -> Findings:
     """A node of `keepstep run` was refused, because it was not started like the others.
 
     ## What it looks like

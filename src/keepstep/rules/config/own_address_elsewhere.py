@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ClusterSeen, HostSeen, NameLookedUp
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, listing, rule
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="CFG114", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
-def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
+def own_address_elsewhere(seen: EvidenceSet) -> Findings:
     """The address that a process should listen on does not belong to its host.
 
     ## What it looks like

@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import PortPrivileged
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, PortPrivileged, rule
 
 
 @rule(id="CFG115", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(PortPrivileged,))
-def port_privileged(seen: EvidenceSet) -> Iterator[Found]:
+def port_privileged(seen: EvidenceSet) -> Findings:
     """The job has to listen on a port that this user is not allowed to open.
 
     ## What it looks like

@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.arrivals import RanksArriving
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, RanksArriving, listing, rule
 from keepstep.rules.asking.fallout import FALLOUT
 
 
@@ -28,7 +21,7 @@ from keepstep.rules.asking.fallout import FALLOUT
         Cause.USER_CODE_EXCEPTION,
     ),
 )
-def rank_came_twice(seen: EvidenceSet) -> Iterator[Found]:
+def rank_came_twice(seen: EvidenceSet) -> Findings:
     """Two processes have the same rank or task.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ClusterSeen, EvidenceSet, Findings, Fix, Found, rule
 
 _FIXES = {
     "TF_CONFIG": (
@@ -25,7 +19,7 @@ _FIXES = {
 
 
 @rule(id="CFG111", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
-def rank_given_twice(seen: EvidenceSet) -> Iterator[Found]:
+def rank_given_twice(seen: EvidenceSet) -> Findings:
     """Two processes were given the same rank or task.
 
     ## What it looks like

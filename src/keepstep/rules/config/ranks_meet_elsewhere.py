@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.arrivals import RanksArriving
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import RanksArriving
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.waits_at_start import still_waiting
 
 
@@ -27,7 +21,7 @@ from keepstep.rules.asking.waits_at_start import still_waiting
         Cause.CONFIG_WORLD_SIZE_MISMATCH,
     ),
 )
-def ranks_meet_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
+def ranks_meet_elsewhere(seen: EvidenceSet) -> Findings:
     """Ranks of one program waited for each other at different addresses.
 
     ## What it looks like

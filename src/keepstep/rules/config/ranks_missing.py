@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration, listing
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.arrivals import RanksArriving
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import RanksArriving
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, duration, listing, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.waits_at_start import ranks_started, still_waiting
 
 
@@ -27,7 +21,7 @@ from keepstep.rules.asking.waits_at_start import ranks_started, still_waiting
         Cause.UNKNOWN_NOT_ESTABLISHED,
     ),
 )
-def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
+def ranks_missing(seen: EvidenceSet) -> Findings:
     """Ranks waited for others that never arrived: fewer ranks were started than they expected.
 
     ## What it looks like

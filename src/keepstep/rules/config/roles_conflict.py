@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import Fault, VariableFaulty
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Fault, Findings, Fix, VariableFaulty, rule
 from keepstep.rules.config._exports import by_fault, faults, found
 
 
 @rule(id="CFG105", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(VariableFaulty,))
-def roles_conflict(seen: EvidenceSet) -> Iterator[Found]:
+def roles_conflict(seen: EvidenceSet) -> Findings:
     """The tasks in the cluster description contradict each other.
 
     ## What it looks like

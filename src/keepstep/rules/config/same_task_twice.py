@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import ServerStarted
-from keepstep.model.facts.platform import MemberRestarted
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    ExceptionRaised,
+    FatalSignal,
+    MemberRestarted,
+    NativeAbort,
+    ProcessExited,
+    ServerStarted,
+    StepSeen,
+    TerminationRequested,
+)
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
 from keepstep.rules.asking.fallout import FALLOUT
 
 _LOOPBACK = lazy_pattern(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")
@@ -30,7 +31,7 @@ ENDS = (ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationReq
     confidence=Confidence.SUPPORTED,
     explains=(*FALLOUT, Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def same_task_twice(seen: EvidenceSet) -> Iterator[Found]:
+def same_task_twice(seen: EvidenceSet) -> Findings:
     """Two processes of one run started as the same task of the cluster.
 
     ## What it looks like

@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ClusterSeen, EvidenceSet, Findings, Fix, Found, listing, rule
 
 
 @rule(id="CFG112", cause=Cause.CONFIG_WORLD_SIZE_MISMATCH, needs=(ClusterSeen,))
-def sizes_differ(seen: EvidenceSet) -> Iterator[Found]:
+def sizes_differ(seen: EvidenceSet) -> Findings:
     """The processes, or the launcher and the scheduler, disagree on how many ranks there are.
 
     ## What it looks like

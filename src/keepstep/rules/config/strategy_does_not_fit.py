@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen
-from keepstep.model.facts.software import ScriptCalls
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ClusterSeen, EvidenceSet, Findings, Fix, Found, ScriptCalls, Severity, rule
 
 
 @rule(id="CFG118", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ScriptCalls,))
-def strategy_does_not_fit(seen: EvidenceSet) -> Iterator[Found]:
+def strategy_does_not_fit(seen: EvidenceSet) -> Findings:
     """The cluster has parameter servers, and the script has no strategy for them.
 
     ## What it looks like

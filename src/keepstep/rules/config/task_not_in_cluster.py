@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import Fault, VariableFaulty
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Fault, Findings, Fix, Severity, VariableFaulty, rule
 from keepstep.rules.config._exports import by_fault, faults, found
 
 
 @rule(id="CFG103", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(VariableFaulty,))
-def task_not_in_cluster(seen: EvidenceSet) -> Iterator[Found]:
+def task_not_in_cluster(seen: EvidenceSet) -> Findings:
     """A process is set up as a task that its cluster does not have.
 
     ## What it looks like

@@ -4,15 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.config import ProcessesStarted, WorldSeen
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ProcessesStarted, StepSeen, WorldSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
 
 NEAR = 400
 """Processes that start together print their world size within this many lines; otherwise they are separate runs."""
@@ -45,7 +39,7 @@ def _words(e: Evidence[WorldSeen]) -> str:
     confidence=Confidence.SUPPORTED,
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.RESOURCE_GPU_OOM, Cause.NETWORK_PORT_IN_USE),
 )
-def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
+def trains_alone(seen: EvidenceSet) -> Findings:
     """Each process formed a world of its own and trained alone.
 
     ## What it looks like

@@ -5,13 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.sync import CommMember
-from keepstep.model.finding import Confidence, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CommMember, ExceptionRaised
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Found, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.fallout import FALLOUT
 from keepstep.rules.config.cluster_spec import A_DEVICE_EACH
 
@@ -25,7 +21,7 @@ REFUSED = ("invalid usage", "ncclInvalidUsage")
     explains=(*FALLOUT, Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT),
     confidence=Confidence.SUPPORTED,
 )
-def two_ranks_on_a_device(seen: EvidenceSet) -> Iterator[Found]:
+def two_ranks_on_a_device(seen: EvidenceSet) -> Findings:
     """Two ranks of one communicator use the same GPU, and NCCL rejected that.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import Fault, VariableFaulty
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Fault, Findings, Fix, VariableFaulty, rule
 from keepstep.rules.config._exports import by_fault, faults, found
 
 
 @rule(id="CFG101", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(VariableFaulty,))
-def variable_unreadable(seen: EvidenceSet) -> Iterator[Found]:
+def variable_unreadable(seen: EvidenceSet) -> Findings:
     """The cluster description cannot be read.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import DeviceShared, WorldSizeConflict
-from keepstep.model.facts.data import BatchNotDivisible
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import BatchNotDivisible, DeviceShared, WorldSizeConflict
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.asking.exceptions import over_parallel_ranks
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
@@ -21,7 +15,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
     needs=(WorldSizeConflict, DeviceShared, BatchNotDivisible),
     explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.HARDWARE_GPU_FAULT_XID_ECC),
 )
-def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def world_size_mismatch(seen: EvidenceSet) -> Findings:
     """Two places disagree on how many ranks or devices there are.
 
     ## What it looks like

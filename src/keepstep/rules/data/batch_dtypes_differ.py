@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import ContractBroken, ContractStated
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ContractBroken, ContractStated, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.asking.stated_differences import broken_contracts
 from keepstep.rules.data.inputs_differ import only_dtype
 from keepstep.signals.contracts import Subject
@@ -21,7 +15,7 @@ from keepstep.signals.contracts import Subject
     needs=(ContractBroken, ContractStated),
     explains=(Cause.SYNC_COLLECTIVE_MISMATCH, Cause.USER_CODE_EXCEPTION, Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK),
 )
-def batch_dtypes_differ(seen: EvidenceSet) -> Iterator[Found]:
+def batch_dtypes_differ(seen: EvidenceSet) -> Findings:
     """Ranks feed batches of different dtypes into the same step.
 
     ## What it looks like

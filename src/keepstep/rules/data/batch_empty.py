@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import BatchOdd
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import BatchOdd, Cause, EvidenceSet, Findings, Fix, rule
 from keepstep.rules.asking.odd_batches import odd_batches
 
 
@@ -25,7 +19,7 @@ from keepstep.rules.asking.odd_batches import odd_batches
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
     ),
 )
-def batch_empty(seen: EvidenceSet) -> Iterator[Found]:
+def batch_empty(seen: EvidenceSet) -> Findings:
     """A batch had no rows.
 
     ## What it looks like

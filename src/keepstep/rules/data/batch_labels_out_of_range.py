@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import BatchOdd
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import BatchOdd, Cause, EvidenceSet, Findings, Fix, rule
 from keepstep.rules.asking.odd_batches import odd_batches
 
 
@@ -24,7 +18,7 @@ from keepstep.rules.asking.odd_batches import odd_batches
         Cause.HARDWARE_GPU_FAULT_XID_ECC,
     ),
 )
-def batch_labels_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
+def batch_labels_out_of_range(seen: EvidenceSet) -> Findings:
     """A batch has labels outside the declared range.
 
     ## What it looks like

@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.data import BatchNotDivisible, EmptyBatch
-from keepstep.model.facts.sync import GroupShutDown
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import BatchNotDivisible, EmptyBatch, GroupShutDown, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, rule
 from keepstep.rules.asking.exceptions import over_parallel_ranks
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
@@ -31,7 +24,7 @@ _FIXES = (
     needs=(BatchNotDivisible, EmptyBatch, GroupShutDown),
     explains=(*FALLOUT, Cause.DATA_SHAPE_MISMATCH),
 )
-def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
+def batch_not_divisible(seen: EvidenceSet) -> Findings:
     """A batch could not be split evenly, so a replica got too few rows or none.
 
     ## What it looks like

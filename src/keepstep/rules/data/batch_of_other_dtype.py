@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import BatchOdd
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import BatchOdd, Cause, EvidenceSet, Findings, Fix, rule
 from keepstep.rules.asking.odd_batches import odd_batches
 
 
@@ -19,7 +13,7 @@ from keepstep.rules.asking.odd_batches import odd_batches
     needs=(BatchOdd,),
     explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
-def batch_of_other_dtype(seen: EvidenceSet) -> Iterator[Found]:
+def batch_of_other_dtype(seen: EvidenceSet) -> Findings:
     """A batch had a different dtype than the batches before it, or than was declared.
 
     ## What it looks like

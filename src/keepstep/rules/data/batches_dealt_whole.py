@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import PipelineSeen
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, PipelineSeen, Severity, rule
 from keepstep.rules.asking.pipeline_stages import pairs
 
 
 @rule(id="DAT071", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(PipelineSeen,))
-def batches_dealt_whole(seen: EvidenceSet) -> Iterator[Found]:
+def batches_dealt_whole(seen: EvidenceSet) -> Findings:
     """The pipeline makes batches before it takes this rank's part, so whole batches are dealt out.
 
     ## What it looks like

@@ -4,15 +4,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.data import CorruptData
-from keepstep.model.facts.training import CheckpointUnreadable
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import CheckpointUnreadable, CorruptData
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.unpickling import of_input
 
@@ -32,7 +26,7 @@ def _where(found: tuple[Evidence[CorruptData], ...]) -> str:
     needs=(CorruptData, CheckpointUnreadable),
     explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.DATA_SHARDING_UNEVEN_OR_EMPTY),
 )
-def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
+def corrupt_or_truncated(seen: EvidenceSet) -> Findings:
     """An input file or record could not be decoded.
 
     ## What it looks like
@@ -72,7 +66,7 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _not_unpickled(seen: EvidenceSet) -> Iterator[Found]:
+def _not_unpickled(seen: EvidenceSet) -> Findings:
     """Input that is pickled or zipped like a checkpoint: only the stack frames show that it is not one."""
     found = tuple(e for e in lasting(seen, CheckpointUnreadable) if of_input(seen, e))
     if found:

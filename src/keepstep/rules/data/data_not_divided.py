@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import PipelineSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, PipelineSeen, Severity, rule
 
 
 @rule(id="DAT074", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(PipelineSeen,))
-def data_not_divided(seen: EvidenceSet) -> Iterator[Found]:
+def data_not_divided(seen: EvidenceSet) -> Findings:
     """A loader in a job of several ranks feeds all records to every rank.
 
     ## What it looks like

@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.data import DtypeMismatch
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import DtypeMismatch, ExceptionRaised
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
 
 
 @rule(id="DAT002", cause=Cause.DATA_DTYPE_MISMATCH, needs=(DtypeMismatch, ExceptionRaised), explains=FALLOUT)
-def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def dtype_mismatch(seen: EvidenceSet) -> Findings:
     """An operation got operands whose dtypes do not match.
 
     ## What it looks like

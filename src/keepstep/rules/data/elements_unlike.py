@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import ElementSpecs
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ElementSpecs, EvidenceSet, Findings, Fix, Found, Severity, listing, rule
 
 
 @rule(id="DAT072", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ElementSpecs,))
-def elements_unlike(seen: EvidenceSet) -> Iterator[Found]:
+def elements_unlike(seen: EvidenceSet) -> Findings:
     """Batches of one pipeline have different types or shapes.
 
     ## What it looks like

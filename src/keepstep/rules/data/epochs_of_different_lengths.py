@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import StepsUneven
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import StepsUneven
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Severity, count, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(id="DAT062", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(StepsUneven,))
-def epochs_of_different_lengths(seen: EvidenceSet) -> Iterator[Found]:
+def epochs_of_different_lengths(seen: EvidenceSet) -> Findings:
     """Ranks would have different numbers of steps per epoch, so some wait for others that are done.
 
     ## What it looks like

@@ -4,21 +4,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
-from keepstep.base.wording import count
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.pipeline import BatchFed, RanksFedAlike
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import BatchFed, RanksFedAlike
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, Severity, count, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.signals.same_batches import FedAlikeRanks, fed_alike
 
 
 @rule(id="DAT075", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(BatchFed, RanksFedAlike))
-def fed_the_same_batches(seen: EvidenceSet) -> Iterator[Found]:
+def fed_the_same_batches(seen: EvidenceSet) -> Findings:
     """Ranks were fed the same records, so they computed the same gradients.
 
     ## What it looks like

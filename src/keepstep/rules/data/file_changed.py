@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardChanged
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Severity, ShardChanged, rule
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT306", cause=Cause.DATA_CORRUPT_OR_TRUNCATED, needs=(ShardChanged,))
-def file_changed(seen: EvidenceSet) -> Iterator[Found]:
+def file_changed(seen: EvidenceSet) -> Findings:
     """The content of a data file is not what it was at an earlier check.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count, shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.shards import ShardBroken, ShardsSeen
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import ShardBroken, ShardsSeen
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, Safety, count, rule, shorten
 from keepstep.rules.asking.data_files import base_name, damaged, place
 
 _WORDS = {
@@ -25,7 +19,7 @@ _SIDE_BY_SIDE = ("TFRecord", "JSON lines", "CSV")
 
 
 @rule(id="DAT301", cause=Cause.DATA_CORRUPT_OR_TRUNCATED, needs=(ShardBroken,))
-def file_damaged(seen: EvidenceSet) -> Iterator[Found]:
+def file_damaged(seen: EvidenceSet) -> Findings:
     """A data file is corrupt, cut short, missing, or not what its name or its index says.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardBroken, ShardsSeen
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Severity, ShardBroken, ShardsSeen, rule
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT302", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(ShardBroken,), severity=Severity.WARNING)
-def file_empty(seen: EvidenceSet) -> Iterator[Found]:
+def file_empty(seen: EvidenceSet) -> Findings:
     """A data file has no bytes or no records.
 
     ## What it looks like

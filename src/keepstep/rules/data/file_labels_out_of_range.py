@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ValueRange
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, ValueRange, rule
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT308", cause=Cause.DATA_LABEL_OUT_OF_RANGE, needs=(ValueRange,))
-def file_labels_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
+def file_labels_out_of_range(seen: EvidenceSet) -> Findings:
     """A data file holds labels or tokens outside the range that the model has.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardsSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, ShardsSeen, rule
 from keepstep.rules.asking.data_files import base_name, odd_schemas
 
 
 @rule(id="DAT304", cause=Cause.DATA_DTYPE_MISMATCH, needs=(ShardsSeen,))
-def file_of_other_dtype(seen: EvidenceSet) -> Iterator[Found]:
+def file_of_other_dtype(seen: EvidenceSet) -> Findings:
     """A field of a data file has another type than in most files beside it.
 
     ## What it looks like

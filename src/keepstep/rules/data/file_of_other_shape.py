@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardsSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, ShardsSeen, listing, rule
 from keepstep.rules.asking.data_files import OddSchema, base_name, odd_schemas
 
 
 @rule(id="DAT305", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShardsSeen,))
-def file_of_other_shape(seen: EvidenceSet) -> Iterator[Found]:
+def file_of_other_shape(seen: EvidenceSet) -> Findings:
     """A data file lacks fields, has extra ones, or has records of another shape than most files beside it.
 
     ## What it looks like

@@ -4,19 +4,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardUnreadable
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, ShardUnreadable, rule, shorten
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT307", cause=Cause.DATA_CORRUPT_OR_TRUNCATED, needs=(ShardUnreadable,))
-def file_unreadable(seen: EvidenceSet) -> Iterator[Found]:
+def file_unreadable(seen: EvidenceSet) -> Findings:
     """A data file could not be opened or read.
 
     ## What it looks like

@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count, listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardsAlike
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import ShardsAlike
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, Severity, count, listing, rule
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT303", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(ShardsAlike,), severity=Severity.WARNING)
-def files_alike(seen: EvidenceSet) -> Iterator[Found]:
+def files_alike(seen: EvidenceSet) -> Findings:
     """Data files have exactly the same content.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import ContractBroken, ContractStated
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ContractBroken, ContractStated, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.asking.stated_differences import BrokenContract, broken_contracts
 from keepstep.signals.contracts import Subject
 
@@ -47,7 +41,7 @@ def only_dtype(one: str, other: str) -> bool:
         Cause.NUMERIC_NAN_OR_DIVERGENCE,
     ),
 )
-def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
+def inputs_differ(seen: EvidenceSet) -> Findings:
     """Ranks feed inputs of different shapes into the same step.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.data import LabelOutOfRange
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, LabelOutOfRange, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
@@ -19,7 +13,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
     needs=(LabelOutOfRange,),
     explains=(*FALLOUT, Cause.HARDWARE_GPU_FAULT_XID_ECC),
 )
-def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
+def label_out_of_range(seen: EvidenceSet) -> Findings:
     """A class label, token id or position was outside its table.
 
     ## What it looks like

@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import LabelsSkewed
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, LabelsSkewed, Safety, Severity, rule
 
 _WHOLE_FILES = "each rank reads whole files, and the files are not mixed"
 _IN_ORDER = "the records are divided in the order in which they are stored, and that order follows the label"
 
 
 @rule(id="DAT067", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(LabelsSkewed,))
-def labels_unlike_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
+def labels_unlike_between_ranks(seen: EvidenceSet) -> Findings:
     """A label would be spread unevenly over the ranks.
 
     ## What it looks like

@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import BatchesUneven
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import BatchesUneven, Cause, EvidenceSet, Findings, Fix, Found, Safety, Severity, listing, rule
 
 
 @rule(id="DAT065", cause=Cause.DATA_BATCH_NOT_DIVISIBLE, needs=(BatchesUneven,))
-def last_batch_of_other_size(seen: EvidenceSet) -> Iterator[Found]:
+def last_batch_of_other_size(seen: EvidenceSet) -> Findings:
     """The last batch of an epoch would be smaller, or of different sizes on the ranks.
 
     ## What it looks like

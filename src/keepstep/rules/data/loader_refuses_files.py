@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import LoaderRefuses
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import LoaderRefuses
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, count, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(id="DAT060", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(LoaderRefuses,))
-def loader_refuses_files(seen: EvidenceSet) -> Iterator[Found]:
+def loader_refuses_files(seen: EvidenceSet) -> Findings:
     """The loader would stop with an error, because there are too few files for the ranks and their workers.
 
     ## What it looks like

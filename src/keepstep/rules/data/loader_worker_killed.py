@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.resource import LoaderWorkerDied
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, LoaderWorkerDied, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
@@ -21,7 +15,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
     standing=Standing.SYMPTOM,
     explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
+def loader_worker_killed(seen: EvidenceSet) -> Findings:
     """A data loader worker died, and nothing says why.
 
     ## What it looks like

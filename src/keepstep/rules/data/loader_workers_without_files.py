@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import WorkersIdle
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Severity, WorkersIdle, count, rule
 
 
 @rule(id="DAT066", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(WorkersIdle,))
-def loader_workers_without_files(seen: EvidenceSet) -> Iterator[Found]:
+def loader_workers_without_files(seen: EvidenceSet) -> Findings:
     """Worker processes of loaders would have nothing to read.
 
     ## What it looks like

@@ -4,14 +4,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.data import DataMissing
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, DataMissing, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
@@ -22,7 +16,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
     confidence=Confidence.SUPPORTED,
     explains=FALLOUT,
 )
-def missing_on_some(seen: EvidenceSet) -> Iterator[Found]:
+def missing_on_some(seen: EvidenceSet) -> Findings:
     """An input file was missing on some of the ranks, while the others found theirs.
 
     ## What it looks like

@@ -3,22 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.data import EndOfData
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import EndOfData, ExceptionRaised, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting, others_stopped, who
 
 LINES_BELOW = 4
 
 
 @rule(id="DAT005", cause=Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, needs=(EndOfData,), explains=FALLOUT)
-def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
+def out_of_range_end_of_sequence(seen: EvidenceSet) -> Findings:
     """The input ended before the training did.
 
     ## What it looks like

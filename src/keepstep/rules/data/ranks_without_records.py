@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import ShareEmpty
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, ShareEmpty, count, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(id="DAT061", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(ShareEmpty,))
-def ranks_without_records(seen: EvidenceSet) -> Iterator[Found]:
+def ranks_without_records(seen: EvidenceSet) -> Findings:
     """Some ranks would be given no record at all.
 
     ## What it looks like

@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import RecordsRepeated
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, RecordsRepeated, Severity, count, rule
 
 
 @rule(id="DAT063", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(RecordsRepeated,))
-def records_fed_repeatedly(seen: EvidenceSet) -> Iterator[Found]:
+def records_fed_repeatedly(seen: EvidenceSet) -> Findings:
     """Records would be fed more than once per epoch.
 
     ## What it looks like

@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.plan import RecordsUnseen
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, RecordsUnseen, Severity, count, rule
 
 NOTABLE = 0.01
 """The part of the records from which on it is more than a note."""
 
 
 @rule(id="DAT064", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(RecordsUnseen,))
-def records_never_fed(seen: EvidenceSet) -> Iterator[Found]:
+def records_never_fed(seen: EvidenceSet) -> Findings:
     """No rank would get some of the records in an epoch.
 
     ## What it looks like

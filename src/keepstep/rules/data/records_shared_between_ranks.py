@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import RowsCompared
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, RowsCompared, Severity, count, rule
 
 ONE_OF = 20
 """One row of this many must be shared; records may be equal by chance."""
 
 
 @rule(id="DAT073", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(RowsCompared,))
-def records_shared_between_ranks(seen: EvidenceSet) -> Iterator[Found]:
+def records_shared_between_ranks(seen: EvidenceSet) -> Findings:
     """Ranks are fed the same records.
 
     ## What it looks like

@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ShardBroken
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, Severity, ShardBroken, count, rule
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="DAT309", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShardBroken,), severity=Severity.WARNING)
-def sample_incomplete(seen: EvidenceSet) -> Iterator[Found]:
+def sample_incomplete(seen: EvidenceSet) -> Findings:
     """A sample lacks a part that the samples around it have.
 
     ## What it looks like

@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.data import ShapeMismatch
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised, ShapeMismatch
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.matched_messages import tells_more
 from keepstep.rules.last_resort.words import Subject, in_words, said
@@ -24,7 +17,7 @@ def _both(fact: ShapeMismatch) -> str:
 
 
 @rule(id="DAT001", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShapeMismatch, ExceptionRaised), explains=FALLOUT)
-def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def shape_mismatch(seen: EvidenceSet) -> Findings:
     """An operation got operands whose shapes do not match.
 
     ## What it looks like

@@ -3,19 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.data import EndOfData, UnevenShards
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
-from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    EndOfData,
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    GroupShutDown,
+    NativeAbort,
+    Phase,
+    PhaseSeen,
+    ProcessExited,
+    RanksMissing,
+    StepSeen,
+    StreamEnded,
+    TracebackCut,
+    UnevenShards,
+)
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+)
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.exceptions import is_of_peers, short_type
 from keepstep.rules.asking.fallout import FALLOUT, lasting, others_stopped, who
 
@@ -41,7 +58,7 @@ _BY_NO_BATCHES = lazy_pattern(r"(?:/|//|%) *(?:float\(|int\()?len\((?:self\.)?\w
     needs=(UnevenShards, GroupShutDown, CollectiveTimeout, RanksMissing, EndOfData, ExceptionRaised),
     explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
-def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
+def sharding_uneven_or_empty(seen: EvidenceSet) -> Findings:
     """Ranks got different amounts of data, so one was done while the others waited for it.
 
     ## What it looks like
@@ -92,7 +109,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
     yield from _done_first(seen)
 
 
-def _done_first(seen: EvidenceSet) -> Iterator[Found]:
+def _done_first(seen: EvidenceSet) -> Findings:
     """A rank that was done while the others waited for it, by its own messages, its silence, or its number of steps."""
     waiting = others_stopped(seen)
     if not waiting or any(e.fact.phase is Phase.STOPPING_EARLY for e in seen.all(PhaseSeen)):

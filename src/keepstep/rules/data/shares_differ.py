@@ -3,17 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from keepstep.base.whole_numbers import whole
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import ContractBroken, ContractStated, RankDoing, RankStopped
-from keepstep.model.facts.process import ProcessSeen
-from keepstep.model.facts.sync import CollectiveTimeout
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout, ContractBroken, ContractStated, ProcessSeen, RankDoing, RankStopped
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.stated_differences import BrokenContract, broken_contracts
 from keepstep.signals.contracts import Subject
 
@@ -24,7 +17,7 @@ from keepstep.signals.contracts import Subject
     needs=(ContractBroken, ContractStated),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE),
 )
-def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
+def shares_differ(seen: EvidenceSet) -> Findings:
     """Ranks have different numbers of batches, or of rows per batch.
 
     ## What it looks like

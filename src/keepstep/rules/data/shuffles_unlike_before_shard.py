@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import PipelineSeen
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, PipelineSeen, Severity, rule
 from keepstep.rules.asking.pipeline_stages import NO_SEED, pairs
 
 
 @rule(id="DAT070", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(PipelineSeen,))
-def shuffles_unlike_before_shard(seen: EvidenceSet) -> Iterator[Found]:
+def shuffles_unlike_before_shard(seen: EvidenceSet) -> Findings:
     """Each rank shuffles in its own order before it takes its part, so parts overlap and records are left out.
 
     ## What it looks like

@@ -7,11 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.base.wording import listing
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import ranks_of
+from keepstep.rules.api import Evidence, EvidenceSet, SoftwareSeen, listing, ranks_of
+from keepstep.rules.api import ranks as say_ranks
 
 ABSENT = "(none)"
 

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.environment import CpuInstructionMissing, SymbolMissing
-from keepstep.model.facts.process import FatalSignal, ProcessExited
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CpuInstructionMissing, Fact, FatalSignal, ProcessExited, SymbolMissing
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 from keepstep.rules.env.symbols import of_cuda
 
@@ -34,7 +38,7 @@ _SYSTEM = lazy_pattern(
     needs=(SymbolMissing, CpuInstructionMissing, FatalSignal, ProcessExited),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH, Cause.USER_CODE_EXCEPTION),
 )
-def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
+def abi_or_cpu_instruction(seen: EvidenceSet) -> Findings:
     """A binary is not compatible with the installed libraries, or uses instructions that this CPU lacks.
 
     ## What it looks like

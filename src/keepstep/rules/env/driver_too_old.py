@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from keepstep.base.whole_numbers import whole
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, SoftwareSeen, rule
 
 LOWEST = {"11": (450, 80), "12": (525, 60), "13": (580, 65)}
 """By CUDA generation: the oldest Linux driver with minor-version compatibility."""
@@ -21,7 +15,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 @rule(id="ENV106", cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH, needs=(SoftwareSeen,))
-def driver_too_old(seen: EvidenceSet) -> Iterator[Found]:
+def driver_too_old(seen: EvidenceSet) -> Findings:
     """The GPU driver is too old for the CUDA version that the installed framework ships.
 
     ## What it looks like

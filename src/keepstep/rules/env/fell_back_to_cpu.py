@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.accelerators import OnCpu
-from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import OnCpu
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, ranks_of, rule, shorten
 from keepstep.rules.asking.accelerator_use import unwillingly_on_cpu
 from keepstep.rules.asking.process_endings import who
 
@@ -22,7 +16,7 @@ from keepstep.rules.asking.process_endings import who
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def fell_back_to_cpu(seen: EvidenceSet) -> Iterator[Found]:
+def fell_back_to_cpu(seen: EvidenceSet) -> Findings:
     """A rank trained on the CPU, although the job asked for a GPU, the machine has one, or other ranks use theirs.
 
     ## What it looks like

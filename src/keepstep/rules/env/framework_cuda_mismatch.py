@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.environment import CudaMismatch, SymbolMissing
-from keepstep.model.facts.resource import DeviceMemoryExhausted
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CudaMismatch, DeviceMemoryExhausted, Fact, StepSeen, SymbolMissing
+from keepstep.rules.api import (
+    TO_THE_END,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Severity,
+    rule,
+)
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 from keepstep.rules.env.symbols import of_cuda
 
@@ -35,7 +39,7 @@ LAST_LINES = 8
     needs=(CudaMismatch, SymbolMissing),
     explains=(*OF_A_DEAD_RANK, Cause.RESOURCE_GPU_OOM, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.ENV_ABI_OR_CPU_INSTRUCTION),
 )
-def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def framework_cuda_mismatch(seen: EvidenceSet) -> Findings:
     """The driver, the CUDA libraries, the GPU and the framework's build are not compatible.
 
     ## What it looks like

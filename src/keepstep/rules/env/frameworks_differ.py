@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, SoftwareSeen, count, rule
 from keepstep.rules.env._inventories import InventoryDifference, by_process, differences
 
 CRITICAL = frozenset(
@@ -22,7 +15,7 @@ CRITICAL = frozenset(
 
 
 @rule(id="ENV101", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
-def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
+def frameworks_differ(seen: EvidenceSet) -> Findings:
     """Hosts have different versions of a framework, or of Python.
 
     ## What it looks like

@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, SoftwareSeen, rule
 
 NEEDS_AVX = frozenset({"tensorflow", "tensorflow-cpu", "jaxlib"})
 
 
 @rule(id="ENV107", cause=Cause.ENV_ABI_OR_CPU_INSTRUCTION, needs=(SoftwareSeen,))
-def instructions_missing(seen: EvidenceSet) -> Iterator[Found]:
+def instructions_missing(seen: EvidenceSet) -> Findings:
     """A host's CPU lacks instructions that the installed framework was built for.
 
     ## What it looks like

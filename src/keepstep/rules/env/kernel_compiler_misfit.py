@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
 from keepstep.rules.asking.exceptions import short_type
 from keepstep.rules.asking.matched_messages import recognised
 
@@ -21,7 +15,7 @@ _OF_INTERFACES = {"AssertionError", "AttributeError", "TypeError", "ImportError"
 
 
 @rule(id="ENV006", cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH, needs=(ExceptionRaised,))
-def kernel_compiler_misfit(seen: EvidenceSet) -> Iterator[Found]:
+def kernel_compiler_misfit(seen: EvidenceSet) -> Findings:
     """Triton rejected a call from PyTorch's compiler.
 
     ## What it looks like

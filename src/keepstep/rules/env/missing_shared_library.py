@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.environment import CudaMismatch, GpuLibrariesMissing, LibraryMissing
-from keepstep.model.facts.resource import DeviceMemoryExhausted
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CudaMismatch, DeviceMemoryExhausted, GpuLibrariesMissing, LibraryMissing
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    lazy_pattern,
+    listing,
+    rule,
+)
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 OF_CUDA = ("ptxas", "nvlink", "libdevice")
@@ -28,7 +32,7 @@ NO_HANDLE = lazy_pattern(r"^cu(solver|blas|sparse|fft|rand) could not start")
     needs=(LibraryMissing,),
     explains=(*OF_A_DEAD_RANK, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.ENV_FRAMEWORK_CUDA_MISMATCH),
 )
-def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
+def missing_shared_library(seen: EvidenceSet) -> Findings:
     """A program or module could not start because a shared library was not found.
 
     ## What it looks like

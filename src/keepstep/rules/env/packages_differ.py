@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, SoftwareSeen, count, rule
 from keepstep.rules.env._inventories import InventoryDifference, by_process, differences
 from keepstep.rules.env.frameworks_differ import CRITICAL
 
@@ -35,7 +28,7 @@ def _told(found: list[InventoryDifference], severity: Severity, because: str) ->
 
 
 @rule(id="ENV102", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
-def packages_differ(seen: EvidenceSet) -> Iterator[Found]:
+def packages_differ(seen: EvidenceSet) -> Findings:
     """Hosts have different versions of packages other than the frameworks.
 
     ## What it looks like

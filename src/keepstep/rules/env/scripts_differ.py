@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, SoftwareSeen, rule
 from keepstep.rules.env._inventories import differences
 
 
 @rule(id="ENV105", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
-def scripts_differ(seen: EvidenceSet) -> Iterator[Found]:
+def scripts_differ(seen: EvidenceSet) -> Findings:
     """The training script is not the same on every host.
 
     ## What it looks like

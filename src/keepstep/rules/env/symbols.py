@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.facts.environment import SymbolMissing
+from keepstep.rules.api import SymbolMissing, lazy_pattern
 
 _OF_CUDA = lazy_pattern(
     r"^(?:lib)?(?:cu(?:blas|blaslt|dnn|dart|da|fft|rand|solver|sparse|pti|file)|nccl"

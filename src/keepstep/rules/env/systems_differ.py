@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, SoftwareSeen, rule
 from keepstep.rules.env._inventories import differences
 
 
 @rule(id="ENV103", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
-def systems_differ(seen: EvidenceSet) -> Iterator[Found]:
+def systems_differ(seen: EvidenceSet) -> Findings:
     """Hosts have different drivers, C libraries or architectures.
 
     ## What it looks like

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.network import CommunicationFailed
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CommunicationFailed, StepSeen
+from keepstep.rules.api import (
+    TO_THE_END,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    rule,
+)
 
 SOME_STEPS = 3
 """So many different steps need NCCL, CUDA and the driver to fit."""
@@ -24,7 +29,7 @@ SOME_STEPS = 3
     confidence=Confidence.HYPOTHESIS,
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
-def unhandled_cuda_error(seen: EvidenceSet) -> Iterator[Found]:
+def unhandled_cuda_error(seen: EvidenceSet) -> Findings:
     """NCCL hit a CUDA error, and the log does not contain CUDA's own message.
 
     ## What it looks like

@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import AgreedSetting
-from keepstep.model.facts.software import SoftwareSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import AgreedSetting, SoftwareSeen
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.config._exports import export
 from keepstep.rules.env._inventories import ABSENT, differences
 
 
 @rule(id="ENV104", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
-def variables_differ(seen: EvidenceSet) -> Iterator[Found]:
+def variables_differ(seen: EvidenceSet) -> Findings:
     """Processes differ in a variable that changes what is loaded or compiled.
 
     ## What it looks like

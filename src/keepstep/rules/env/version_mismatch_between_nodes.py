@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.environment import VersionConflict, VersionSeen
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised, StreamEnded, VersionConflict, VersionSeen
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    lazy_pattern,
+    ranks_of,
+    rule,
+)
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line
 
 MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
@@ -36,7 +41,7 @@ _FIXES = (
     needs=(VersionConflict, VersionSeen),
     explains=(*OF_A_DEAD_RANK, Cause.USER_CODE_EXCEPTION, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
+def version_mismatch_between_nodes(seen: EvidenceSet) -> Findings:
     """Processes of one run have different versions of something that must be the same.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import ContractBroken, ContractStated
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ContractBroken, ContractStated, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.asking.stated_differences import broken_contracts
 from keepstep.signals.contracts import Subject
 
@@ -20,7 +14,7 @@ from keepstep.signals.contracts import Subject
     needs=(ContractBroken, ContractStated),
     severity=Severity.WARNING,
 )
-def versions_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
+def versions_stated_differ(seen: EvidenceSet) -> Findings:
     """Ranks run different versions of the framework.
 
     ## What it looks like

@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.environment import InternalFault
-from keepstep.model.facts.resource import AllocationAbsurd
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import AllocationAbsurd, InternalFault
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
@@ -23,7 +16,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
     standing=Standing.SYMPTOM,
     explains=FALLOUT,
 )
-def internal_fault(seen: EvidenceSet) -> Iterator[Found]:
+def internal_fault(seen: EvidenceSet) -> Findings:
     """The framework reports a bug of its own.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from keepstep.base.whole_numbers import whole
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.software import ScriptCalls, SoftwareSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import ScriptCalls, SoftwareSeen
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -22,7 +17,7 @@ def _at_least(version: str, *wanted: int) -> bool:
 
 
 @rule(id="FRW101", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(SoftwareSeen,))
-def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
+def known_not_to_work(seen: EvidenceSet) -> Findings:
     """The installed packages are known not to work together.
 
     ## What it looks like

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessExited
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import CoreDump, FatalSignal, NativeAbort, ProcessExited
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.crash import Crash, crashes
 from keepstep.rules.asking.crashed_code import Blame, blame, called_from, grouped, innermost, names, standing_of
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK
@@ -33,7 +28,7 @@ STOP_THREADS = (
     confidence=Confidence.SUPPORTED,
     explains=OF_A_DEAD_RANK,
 )
-def segfault(seen: EvidenceSet) -> Iterator[Found]:
+def segfault(seen: EvidenceSet) -> Findings:
     """A rank crashed inside the framework or a library, or in native code that nothing identifies.
 
     ## What it looks like

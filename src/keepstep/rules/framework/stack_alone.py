@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import (
+from keepstep.model.facts import (
     CoreDump,
     ExceptionRaised,
     FatalSignal,
@@ -16,8 +12,7 @@ from keepstep.model.facts.process import (
     ProcessExited,
     StackDump,
 )
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 
 FEW = 3
 """This many frames are a stack; a message may quote one."""
@@ -31,7 +26,7 @@ FEW = 3
     confidence=Confidence.HYPOTHESIS,
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
-def stack_alone(seen: EvidenceSet) -> Iterator[Found]:
+def stack_alone(seen: EvidenceSet) -> Findings:
     """The last lines of a log are native stack frames: a process crashed or aborted there.
 
     ## What it looks like

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.environment import UnsupportedCombination
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised, UnsupportedCombination, WorldSeen
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+    shorten,
+)
 from keepstep.rules.asking.exceptions import Raised
 from keepstep.rules.asking.fallout import FALLOUT, lasting
 from keepstep.rules.asking.matched_messages import recognised
@@ -39,7 +41,7 @@ _KERAS_FIXES = (
     standing=Standing.EXCEPTION,
     explains=FALLOUT,
 )
-def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
+def unsupported_combination(seen: EvidenceSet) -> Findings:
     """The framework does not support a combination of features.
 
     ## What it looks like

@@ -3,16 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.data import LabelOutOfRange
-from keepstep.model.facts.platform import DeviceFault
-from keepstep.model.facts.resource import DeviceMemoryExhausted
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import DeviceFault, DeviceMemoryExhausted, Fact, LabelOutOfRange
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
@@ -26,7 +18,7 @@ _BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
     confidence=Confidence.HYPOTHESIS,
     explains=OF_A_DEAD_RANK,
 )
-def device_side_error(seen: EvidenceSet) -> Iterator[Found]:
+def device_side_error(seen: EvidenceSet) -> Findings:
     """A GPU kernel made an invalid memory access: a bug in native code, rarely the device.
 
     ## What it looks like

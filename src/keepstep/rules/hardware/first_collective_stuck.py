@@ -3,16 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import TransportUsed
-from keepstep.model.facts.sync import CollectiveProgress, CollectiveTimeout
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveProgress, CollectiveTimeout, StepSeen, TransportUsed
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 
 FIRST = 1
 """The sequence number of the first collective of a group."""
@@ -26,7 +19,7 @@ FIRST = 1
     confidence=Confidence.HYPOTHESIS,
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
-def first_collective_stuck(seen: EvidenceSet) -> Iterator[Found]:
+def first_collective_stuck(seen: EvidenceSet) -> Findings:
     """All ranks entered the very first collective and none finished it, over direct links between GPUs.
 
     ## What it looks like

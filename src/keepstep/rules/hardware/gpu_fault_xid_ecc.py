@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.platform import DeviceFault
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import DeviceFault
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, ranks_of, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardware stack error")
@@ -27,7 +22,7 @@ _VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardwa
         Cause.HARDWARE_NVLINK_PCIE_P2P,
     ),
 )
-def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
+def gpu_fault_xid_ecc(seen: EvidenceSet) -> Findings:
     """A GPU reported a fault of its own: memory errors, a lost device, a fatal Xid.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import GpuSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, GpuSeen, Severity, rule
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="HWD101", cause=Cause.HARDWARE_GPU_FAULT_XID_ECC, needs=(GpuSeen,))
-def gpu_unwell(seen: EvidenceSet) -> Iterator[Found]:
+def gpu_unwell(seen: EvidenceSet) -> Findings:
     """A GPU reports uncorrected memory errors or slows itself down.
 
     ## What it looks like

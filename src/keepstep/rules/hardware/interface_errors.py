@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import InterfaceCounters
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, InterfaceCounters, Safety, Severity, rule
 
 MANY_NOW = 3
 """Errors during the check,"""
@@ -21,7 +15,7 @@ DROPPED = 500
 
 
 @rule(id="HWD103", cause=Cause.HARDWARE_NIC_FAULT, needs=(InterfaceCounters,), severity=Severity.WARNING)
-def interface_errors(seen: EvidenceSet) -> Iterator[Found]:
+def interface_errors(seen: EvidenceSet) -> Findings:
     """A network interface counts damaged or lost packets.
 
     ## What it looks like

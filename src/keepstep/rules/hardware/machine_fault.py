@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.platform import MachineFault
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import MachineFault
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.process_endings import ended_badly, once_a_line
 
 
@@ -25,7 +20,7 @@ from keepstep.rules.asking.process_endings import ended_badly, once_a_line
         Cause.UNKNOWN_NOT_ESTABLISHED,
     ),
 )
-def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
+def machine_fault(seen: EvidenceSet) -> Findings:
     """A machine of the run failed, and its ranks with it.
 
     ## What it looks like

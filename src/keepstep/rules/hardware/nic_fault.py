@@ -3,16 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import RdmaTrouble
-from keepstep.model.facts.platform import NicFault
-from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout, Fact, NicFault, RanksMissing, RdmaTrouble
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_badly, once_a_line
 
 _FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing)
@@ -24,7 +16,7 @@ _FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing
     needs=(NicFault,),
     explains=(*OF_A_DEAD_RANK, Cause.NETWORK_RDMA_IB, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def nic_fault(seen: EvidenceSet) -> Iterator[Found]:
+def nic_fault(seen: EvidenceSet) -> Findings:
     """A network card lost its link or reported an error of its own during the run.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, DeviceFault, EvidenceSet, Findings, Fix, Found, PeerAccessFault, Safety, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _PCIE = "uncorrected PCIe error"
@@ -22,7 +16,7 @@ _OFF_THE_BUS = 79
     needs=(PeerAccessFault,),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.HARDWARE_GPU_FAULT_XID_ECC),
 )
-def nvlink_pcie_p2p(seen: EvidenceSet) -> Iterator[Found]:
+def nvlink_pcie_p2p(seen: EvidenceSet) -> Findings:
     """A link between GPUs (NVLink, NVSwitch, PCIe peer-to-peer) failed or could not be set up.
 
     ## What it looks like

@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import ModelsDiffer
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import ModelsDiffer
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, lazy_pattern, rule, shorten
 
 _NOTHING = lazy_pattern(r"while rank \d+ has (?:inconsistent )?0 params")
 
@@ -28,7 +21,7 @@ _NOTHING = lazy_pattern(r"while rank \d+ has (?:inconsistent )?0 params")
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
     ),
 )
-def peers_read_nothing(seen: EvidenceSet) -> Iterator[Found]:
+def peers_read_nothing(seen: EvidenceSet) -> Findings:
     """The first exchange between ranks delivered zeros: direct access between their GPUs does not work.
 
     ## What it looks like

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import TransportUsed
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.sync import CollectiveTimeout
-from keepstep.model.facts.training import PhaseSeen, StepSeen, StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout, ExceptionRaised, PhaseSeen, StepSeen, StreamEnded, TransportUsed
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Standing,
+    lazy_pattern,
+    rule,
+)
 
 _SET_UP = lazy_pattern(
     r"NCCL INFO .{0,200}(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)"
@@ -27,7 +29,7 @@ _SET_UP = lazy_pattern(
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
 )
-def silent_after_setup(seen: EvidenceSet) -> Iterator[Found]:
+def silent_after_setup(seen: EvidenceSet) -> Findings:
     """NCCL set up direct links between GPUs, and nothing was printed after that.
 
     ## What it looks like

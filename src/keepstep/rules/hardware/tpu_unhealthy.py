@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.platform import Preempted, TpuUnhealthy
-from keepstep.model.finding import Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Preempted, TpuUnhealthy
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Standing,
+    rule,
+    shorten,
+)
 from keepstep.rules.asking.exceptions import ranks_told
 
 UNSAID = ("the program on it was stopped",)
@@ -28,7 +33,7 @@ UNSAID = ("the program on it was stopped",)
         Cause.FRAMEWORK_BUG_SEGFAULT,
     ),
 )
-def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_unhealthy(seen: EvidenceSet) -> Findings:
     """A TPU, a link between TPUs, or the TPU runtime reported a fault.
 
     ## What it looks like

@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import TroubleBefore
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, TroubleBefore, rule
 
 
 @rule(id="HWD102", cause=Cause.HARDWARE_MACHINE_FAULT, needs=(TroubleBefore,))
-def trouble_before(seen: EvidenceSet) -> Iterator[Found]:
+def trouble_before(seen: EvidenceSet) -> Findings:
     """One host was the first to fail in most of the recent failures diagnosed on this machine.
 
     ## What it looks like

@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, ProcessExited
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.model.facts import (
+    ErrorSaid,
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    Loudness,
+    NativeAbort,
+    Phase,
+    PhaseSeen,
+    ProcessExited,
+    StepSeen,
+)
+from keepstep.rules.api import TO_THE_END, Cause, Evidence, EvidenceSet
 from keepstep.rules.asking.exceptions import at_teardown, short_type
 from keepstep.rules.last_resort.naming import Named, named_by, words_of, words_of_abort, words_said
 

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
+from keepstep.rules.api import Cause, ErrorSaid, ExceptionRaised, Loudness, NativeAbort, lazy_pattern
 from keepstep.rules.asking.exceptions import is_library_file, is_of_the_program, short_type
 from keepstep.rules.last_resort.row import LONGEST_TEXT
 from keepstep.rules.last_resort.table import BEFORE, FALLOUT, table

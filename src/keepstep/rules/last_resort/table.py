@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 
 from keepstep.knowledge import read_table
-from keepstep.model.cause import Cause
+from keepstep.rules.api import Cause
 from keepstep.rules.last_resort.row import Row, row
 
 

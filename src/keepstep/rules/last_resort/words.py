@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import shorten
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Confidence, Fix, Found, Standing
+from keepstep.rules.api import Confidence, EvidenceSet, ExceptionRaised, Fix, Found, Standing, lazy_pattern, shorten
 from keepstep.rules.asking.exceptions import (
     Raised,
     at_teardown,

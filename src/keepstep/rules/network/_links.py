@@ -8,11 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from keepstep.base.wording import count, listing
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.links import LinkProbed, Reached
-from keepstep.model.finding import Fix, Safety
+from keepstep.rules.api import Evidence, EvidenceSet, Fact, Fix, LinkProbed, Reached, Safety, count, listing
 
 DROPPED = (Reached.NO_ANSWER, Reached.SILENT)
 REJECTED = (Reached.REFUSED, Reached.REJECTED, Reached.RESET)

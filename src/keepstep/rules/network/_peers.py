@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.model.facts import Fact, PeerLost, Phase, PhaseSeen, ProcessExited, StepSeen
+from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
 
 _LOOPBACK = lazy_pattern(r"^\[?(?:::ffff:)?(?:127\.|localhost|::1\]?(?:$|:|<)|0\.0\.0\.0)")
 _HOSTS_ONLY = lazy_pattern(r"^\[?(?:fe80:|169\.254\.|172\.17\.|192\.168\.122\.)")

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import LinkProbed
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, LinkProbed, rule
 from keepstep.rules.network._links import literal, misled
 
 
 @rule(id="NET111", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
-def address_of_nobody(seen: EvidenceSet) -> Iterator[Found]:
+def address_of_nobody(seen: EvidenceSet) -> Findings:
     """The job lists a host under an address that the host does not have, and that does not lead to it.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.nodes import NodeLost
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import NodeLost
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, ranks, rule
 
 
 @rule(
@@ -20,7 +14,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.WORKER_PARAMETER_SERVER_LOST),
 )
-def agent_gone(seen: EvidenceSet) -> Iterator[Found]:
+def agent_gone(seen: EvidenceSet) -> Findings:
     """The agent of a node ended, and the ranks of that node with it.
 
     ## What it looks like

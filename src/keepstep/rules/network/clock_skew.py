@@ -4,22 +4,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from statistics import median
 
-from keepstep.base.wording import duration
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.links import ClockCompared
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import ClockCompared
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, duration, rule
 
 OFF_S = 1.0
 """Smaller differences do no harm: time-outs are longer, and logs are compared with more tolerance."""
 
 
 @rule(id="NET109", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(ClockCompared,), severity=Severity.WARNING)
-def clock_skew(seen: EvidenceSet) -> Iterator[Found]:
+def clock_skew(seen: EvidenceSet) -> Findings:
     """The clock of one host differs from the clocks of the other hosts.
 
     ## What it looks like

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import PeerLost, ProcessExited
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.network._peers import after_the_end, lost_rank, stated
 
 
@@ -22,7 +16,7 @@ from keepstep.rules.network._peers import after_the_end, lost_rank, stated
     standing=Standing.SYMPTOM,
     confidence=Confidence.SUPPORTED,
 )
-def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
+def connection_reset_peer_died(seen: EvidenceSet) -> Findings:
     """A connection to another rank was lost, and no evidence shows why that rank went away.
 
     ## What it looks like

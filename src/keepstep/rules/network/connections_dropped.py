@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import LinkProbed
-from keepstep.model.finding import Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Found, LinkProbed, rule
 from keepstep.rules.network._links import Blockage, blockages, opened, ports, shown
 
 
 @rule(id="NET104", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
-def connections_dropped(seen: EvidenceSet) -> Iterator[Found]:
+def connections_dropped(seen: EvidenceSet) -> Findings:
     """Connections between hosts of the job get no answer: a firewall drops the packets.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import NameUnresolved
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, NameUnresolved, rule
 
 
 @rule(
@@ -18,7 +12,7 @@ from keepstep.model.rule import rule
     needs=(NameUnresolved,),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def dns(seen: EvidenceSet) -> Iterator[Found]:
+def dns(seen: EvidenceSet) -> Findings:
     """A host name that the run needs could not be resolved.
 
     ## What it looks like

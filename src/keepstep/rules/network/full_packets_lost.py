@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count, listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import LinkProbed
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, LinkProbed, Safety, count, listing, rule
 from keepstep.rules.network._links import ranks_at
 
 
 @rule(id="NET108", cause=Cause.NETWORK_MTU, needs=(LinkProbed,))
-def full_packets_lost(seen: EvidenceSet) -> Iterator[Found]:
+def full_packets_lost(seen: EvidenceSet) -> Findings:
     """Small packets pass between two hosts and full-size ones get lost: an MTU black hole.
 
     ## What it looks like

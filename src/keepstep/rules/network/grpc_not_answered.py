@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import GrpcExchanged, LinkProbed
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, GrpcExchanged, LinkProbed, Safety, count, rule
 from keepstep.rules.network._links import ranks_at
 
 
 @rule(id="NET115", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(GrpcExchanged,))
-def grpc_not_answered(seen: EvidenceSet) -> Iterator[Found]:
+def grpc_not_answered(seen: EvidenceSet) -> Findings:
     """Plain connections work between two hosts, and gRPC calls do not.
 
     ## What it looks like

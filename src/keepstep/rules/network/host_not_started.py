@@ -3,20 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import HostNotStarted
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, HostNotStarted, rule, shorten
 
 NOT_FOUND = 127
 
 
 @rule(id="NET116", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(HostNotStarted,))
-def host_not_started(seen: EvidenceSet) -> Iterator[Found]:
+def host_not_started(seen: EvidenceSet) -> Findings:
     """`keepstep check --hosts` could not start the check on a host.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen, HostSeen, InterfaceWanted
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ClusterSeen, EvidenceSet, Findings, Fix, Found, HostSeen, InterfaceWanted, rule
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="NET183", cause=Cause.NETWORK_WRONG_INTERFACE, needs=(InterfaceWanted,))
-def interface_variable(seen: EvidenceSet) -> Iterator[Found]:
+def interface_variable(seen: EvidenceSet) -> Findings:
     """A variable selects a network interface that this host does not have, or only loopback.
 
     ## What it looks like

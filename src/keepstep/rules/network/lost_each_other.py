@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.process import ProcessSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import PeerLost, ProcessSeen
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import ranks as say_ranks
 
 _SILENCE = ("heartbeats stopped", "heartbeats got no answer")
 
@@ -23,7 +17,7 @@ _SILENCE = ("heartbeats stopped", "heartbeats got no answer")
     confidence=Confidence.SUPPORTED,
     explains=SEEN_BY_OTHER_RANKS,
 )
-def lost_each_other(seen: EvidenceSet) -> Iterator[Found]:
+def lost_each_other(seen: EvidenceSet) -> Findings:
     """Two ranks each missed the other's heartbeats: both were alive, and nothing passed between them.
 
     ## What it looks like

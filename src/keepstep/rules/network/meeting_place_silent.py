@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.arrivals import RanksArriving
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import RanksArriving
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
 from keepstep.rules.asking.waits_at_start import still_waiting
 
 
@@ -22,7 +16,7 @@ from keepstep.rules.asking.waits_at_start import still_waiting
     standing=Standing.SYMPTOM,
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def meeting_place_silent(seen: EvidenceSet) -> Iterator[Found]:
+def meeting_place_silent(seen: EvidenceSet) -> Findings:
     """Nothing answered at the address where the ranks should meet.
 
     ## What it looks like

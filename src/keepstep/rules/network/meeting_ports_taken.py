@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import MeetingPortsTaken
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, MeetingPortsTaken, Severity, listing, rule
 
 
 @rule(id="NET103", cause=Cause.NETWORK_PORT_IN_USE, needs=(MeetingPortsTaken,), severity=Severity.WARNING)
-def meeting_ports_taken(seen: EvidenceSet) -> Iterator[Found]:
+def meeting_ports_taken(seen: EvidenceSet) -> Findings:
     """Every port at which rank 0 could have met the other processes of the check is taken.
 
     ## What it looks like

@@ -3,17 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.network import ConnectFailed, PortTaken, RendezvousTimeout
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectFailed, Fact, PortTaken, RendezvousTimeout, StepSeen, WorldSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import ranks as say_ranks
 
 Starts = tuple[Evidence[WorldSeen], Evidence[WorldSeen]]
 
@@ -30,7 +22,7 @@ Starts = tuple[Evidence[WorldSeen], Evidence[WorldSeen]]
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
     ),
 )
-def met_here_before(seen: EvidenceSet) -> Iterator[Found]:
+def met_here_before(seen: EvidenceSet) -> Findings:
     """The ranks were started again and could not meet at the address where they had met before.
 
     ## What it looks like

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import AddressMisled
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import AddressMisled
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
 
 
 @rule(
@@ -19,7 +14,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.USER_CODE_EXCEPTION),
 )
-def misleading_address(seen: EvidenceSet) -> Iterator[Found]:
+def misleading_address(seen: EvidenceSet) -> Findings:
     """A process advertised addresses that lead its peers nowhere, or to another process.
 
     ## What it looks like

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import LinkMtu, MtuTrouble
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import LinkMtu, MtuTrouble
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 
 
 @rule(
@@ -19,7 +14,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def mtu(seen: EvidenceSet) -> Iterator[Found]:
+def mtu(seen: EvidenceSet) -> Findings:
     """Full-size packets did not get through between hosts.
 
     ## What it looks like

@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import NameLookedUp
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, NameLookedUp, listing, rule
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="NET180", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))
-def name_does_not_resolve(seen: EvidenceSet) -> Iterator[Found]:
+def name_does_not_resolve(seen: EvidenceSet) -> Findings:
     """A host name of the cluster does not resolve.
 
     ## What it looks like

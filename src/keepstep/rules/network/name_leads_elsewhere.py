@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import LinkProbed
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, LinkProbed, listing, rule
 from keepstep.rules.network._links import literal, misled
 
 
 @rule(id="NET110", cause=Cause.NETWORK_DNS, needs=(LinkProbed,))
-def name_leads_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
+def name_leads_elsewhere(seen: EvidenceSet) -> Findings:
     """A host name resolves to an address that the host does not have, and that does not lead to it.
 
     ## What it looks like

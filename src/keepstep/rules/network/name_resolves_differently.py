@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import HostSeen, NameLookedUp
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, HostSeen, NameLookedUp, rule
 
 
 @rule(id="NET181", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))
-def name_resolves_differently(seen: EvidenceSet) -> Iterator[Found]:
+def name_resolves_differently(seen: EvidenceSet) -> Findings:
     """A host name of the cluster resolves to different addresses on different hosts.
 
     ## What it looks like

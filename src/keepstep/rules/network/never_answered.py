@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerAwaited
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import PhaseSeen, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised, Fact, PeerAwaited, PhaseSeen, StepSeen
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    listing,
+    rule,
+)
 
 OFTEN = 3
 """A healthy start waits a little too."""
@@ -29,7 +31,7 @@ _COUNT = lazy_pattern(r"^\d+ of \d+ tasks$")
     confidence=Confidence.HYPOTHESIS,
     standing=Standing.SYMPTOM,
 )
-def never_answered(seen: EvidenceSet) -> Iterator[Found]:
+def never_answered(seen: EvidenceSet) -> Findings:
     """A process waited for a peer that never answered.
 
     ## What it looks like

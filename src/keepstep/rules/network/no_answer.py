@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import ConnectionStuck
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectionStuck
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
 
 
 @rule(
@@ -19,7 +14,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
-def no_answer(seen: EvidenceSet) -> Iterator[Found]:
+def no_answer(seen: EvidenceSet) -> Findings:
     """In a live job that hangs, packets to another host are retransmitted over and over without an answer.
 
     ## What it looks like

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.sync import CollectiveTimeout
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.identity import everyone
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    duration,
+    everyone,
+    rule,
+)
 from keepstep.rules.sync._waiting import failed_at
 from keepstep.signals.stacks import place
 
@@ -27,7 +33,7 @@ _TRANSFERS = ("recv", "send")
     standing=Standing.SYMPTOM,
     explains=SEEN_BY_OTHER_RANKS,
 )
-def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
+def nobody_missing(seen: EvidenceSet) -> Findings:
     """Every rank waited for data at the same line until its own time limit.
 
     ## What it looks like

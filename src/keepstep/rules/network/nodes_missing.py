@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.nodes import NodesMissing
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, NodesMissing, rule
 
 
 @rule(id="NET062", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(NodesMissing,), confidence=Confidence.HYPOTHESIS)
-def nodes_missing(seen: EvidenceSet) -> Iterator[Found]:
+def nodes_missing(seen: EvidenceSet) -> Findings:
     """Too few nodes came in time, and `keepstep run` started nothing.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import LinkProbed
-from keepstep.model.finding import Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Found, LinkProbed, rule
 from keepstep.rules.network._links import blockages, opened, ports, shown
 
 
 @rule(id="NET106", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
-def one_way_link(seen: EvidenceSet) -> Iterator[Found]:
+def one_way_link(seen: EvidenceSet) -> Findings:
     """One host can connect to another, but not the other way round.
 
     ## What it looks like

@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import PortTaken
-from keepstep.model.facts.restarts import EndpointGiven
-from keepstep.model.finding import Fix, Found, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import EndpointGiven, PortTaken
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, ranks_of, rule
 from keepstep.story.life_of_file import job_of
 
 
 @rule(id="NET002", cause=Cause.NETWORK_PORT_IN_USE, needs=(PortTaken,))
-def port_in_use(seen: EvidenceSet) -> Iterator[Found]:
+def port_in_use(seen: EvidenceSet) -> Findings:
     """A rank could not listen on its port because another process holds it.
 
     ## What it looks like

@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing, ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import MemberLeft
-from keepstep.model.finding import Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, MemberLeft, Standing, listing, ranks, rule
 
 
 @rule(id="NET114", cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED, needs=(MemberLeft,), standing=Standing.SYMPTOM)
-def process_left_check(seen: EvidenceSet) -> Iterator[Found]:
+def process_left_check(seen: EvidenceSet) -> Findings:
     """A process of the job joined the check and disappeared during it.
 
     ## What it looks like

@@ -4,19 +4,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
-from keepstep.base.wording import duration, listing, ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.cluster import ClusterSeen
-from keepstep.model.facts.links import HostNotStarted, MemberMissing, Reached
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ClusterSeen, HostNotStarted, MemberMissing, Reached
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    duration,
+    listing,
+    ranks,
+    rule,
+)
 
 
 @rule(id="NET101", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(MemberMissing,), confidence=Confidence.SUPPORTED)
-def process_never_arrived(seen: EvidenceSet) -> Iterator[Found]:
+def process_never_arrived(seen: EvidenceSet) -> Findings:
     """A process of the job never joined the check: it was not started, or cannot reach rank 0.
 
     ## What it looks like

@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import ProxySet
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, ProxySet, Severity, listing, rule
 
 
 @rule(id="NET182", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(ProxySet,))
-def proxy_in_the_way(seen: EvidenceSet) -> Iterator[Found]:
+def proxy_in_the_way(seen: EvidenceSet) -> Findings:
     """gRPC would send connections between hosts of the cluster to a proxy.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.links import MeetingFailed, Reached
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import MeetingFailed, Reached
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, duration, rule
 
 _WHY = {
     Reached.CONNECTED: "the connection is open, and rank 0's check never finished",
@@ -26,7 +20,7 @@ _WHY = {
 
 
 @rule(id="NET102", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(MeetingFailed,), confidence=Confidence.SUPPORTED)
-def rank_0_not_reached(seen: EvidenceSet) -> Iterator[Found]:
+def rank_0_not_reached(seen: EvidenceSet) -> Findings:
     """A process of the job could not reach rank 0.
 
     ## What it looks like

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import RdmaTrouble
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import RdmaTrouble
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Standing,
+    rule,
+)
 
 
 @rule(
@@ -19,7 +25,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
+def rdma_ib(seen: EvidenceSet) -> Findings:
     """The RDMA transport (InfiniBand, RoCE, EFA) between hosts failed.
 
     ## What it looks like

@@ -4,15 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from statistics import median
 
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.links import LinkProbed, usual_rate
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import LinkProbed, usual_rate
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, Severity, count, rule
 from keepstep.rules.network._links import Link, ranks_at
 
 BEHIND = 4.0
@@ -27,7 +22,7 @@ MOST_LINKS = 8
 
 
 @rule(id="NET107", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(LinkProbed,), severity=Severity.WARNING)
-def slow_link(seen: EvidenceSet) -> Iterator[Found]:
+def slow_link(seen: EvidenceSet) -> Findings:
     """One link is far slower than the other links of the cluster, or one host is slow on all its links.
 
     ## What it looks like
@@ -96,7 +91,7 @@ def _pairs(
     evidence: dict[Link, list[Evidence[LinkProbed]]],
     rates: dict[Link, tuple[float, float]],
     usual: float,
-) -> Iterator[Found]:
+) -> Findings:
     shown = 0
     for link in sorted(left, key=lambda link: left[link]):
         if link not in left:
@@ -122,7 +117,7 @@ def _pairs(
             return
 
 
-def _late(seen: EvidenceSet) -> Iterator[Found]:
+def _late(seen: EvidenceSet) -> Findings:
     """Links whose answers come late, even when measured again."""
     best: dict[Link, float] = {}
     again: set[Link] = set()

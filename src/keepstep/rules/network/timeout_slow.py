@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import RendezvousTimeout
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, RendezvousTimeout, Standing, rule
 from keepstep.rules.network._peers import BY_LIMIT, at_the_exit
 
 
@@ -20,7 +14,7 @@ from keepstep.rules.network._peers import BY_LIMIT, at_the_exit
     standing=Standing.SYMPTOM,
     confidence=Confidence.HYPOTHESIS,
 )
-def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
+def timeout_slow(seen: EvidenceSet) -> Findings:
     """A rank waited for a key in the store until its time limit: the other side was slow, or not there.
 
     ## What it looks like

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import ConnectFailed, PeerAwaited, PeerLost, ProxyInTheWay, RendezvousTimeout, Why
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectFailed, PeerAwaited, PeerLost, ProxyInTheWay, RendezvousTimeout, StepSeen, Why
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    rule,
+)
 from keepstep.rules.network._peers import BY_LIMIT, after_the_end, loopback, stated
 
 _MANY = 3
@@ -24,7 +29,7 @@ _MANY = 3
     standing=Standing.SYMPTOM,
     explains=SEEN_BY_OTHER_RANKS,
 )
-def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
+def unreachable_or_firewall(seen: EvidenceSet) -> Findings:
     """A rank could not connect to another, or not all ranks met in time.
 
     ## What it looks like

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import ConnectFailed
-from keepstep.model.facts.paths import AddressChosen, AddressTried
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import AddressChosen, AddressTried, ConnectFailed
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    count,
+    rule,
+)
 
 
 @rule(
@@ -20,7 +25,7 @@ from keepstep.model.rule import rule
     needs=(AddressChosen,),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.USER_CODE_EXCEPTION),
 )
-def unreached_address(seen: EvidenceSet) -> Iterator[Found]:
+def unreached_address(seen: EvidenceSet) -> Findings:
     """A host gives its peers an address of an interface that does not lead to them.
 
     ## What it looks like

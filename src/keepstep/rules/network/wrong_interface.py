@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost, Why
-from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    ConnectFailed,
+    Fact,
+    InterfaceMissing,
+    InterfaceUsed,
+    PeerLost,
+    RanksMissing,
+    Why,
+    WorldSeen,
+)
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.network._peers import host_only, loopback, virtual
 
 
@@ -23,7 +26,7 @@ from keepstep.rules.network._peers import host_only, loopback, virtual
     needs=(InterfaceMissing, InterfaceUsed, ConnectFailed),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
+def wrong_interface(seen: EvidenceSet) -> Findings:
     """The selected network interface does not exist, or does not lead to the other hosts.
 
     ## What it looks like

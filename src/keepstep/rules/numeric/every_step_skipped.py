@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import pairwise
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.training import NonFinite, StepsSkipped
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import NonFinite, StepsSkipped
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.numeric.nan_or_divergence import FIND_THE_FIRST_NAN
 
 LOWEST = 1.0
@@ -31,7 +27,7 @@ _Skipped = list[Evidence[StepsSkipped]]
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def every_step_skipped(seen: EvidenceSet) -> Iterator[Found]:
+def every_step_skipped(seen: EvidenceSet) -> Findings:
     """Gradients overflow at every step, so the loss scaler skips it: the run continues and learns nothing.
 
     ## What it looks like

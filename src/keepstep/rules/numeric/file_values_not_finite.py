@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import listing
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.shards import ValuesOdd
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, ValuesOdd, listing, rule
 from keepstep.rules.asking.data_files import base_name
 
 
 @rule(id="NUM301", cause=Cause.NUMERIC_NAN_OR_DIVERGENCE, needs=(ValuesOdd,))
-def file_values_not_finite(seen: EvidenceSet) -> Iterator[Found]:
+def file_values_not_finite(seen: EvidenceSet) -> Findings:
     """A data file holds values that are NaN or infinite.
 
     ## What it looks like

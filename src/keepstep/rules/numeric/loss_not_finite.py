@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.guard import BatchOdd, LossNotFinite
-from keepstep.model.facts.training import NonFinite
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import BatchOdd, LossNotFinite, NonFinite
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.numeric.nan_or_divergence import CALMER, FIND_THE_FIRST_NAN
 
 LASTING = 10
@@ -23,7 +19,7 @@ LASTING = 10
     needs=(LossNotFinite,),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.NUMERIC_PLATEAU, Cause.SYNC_REPLICA_DESYNC),
 )
-def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
+def loss_not_finite(seen: EvidenceSet) -> Findings:
     """The loss became NaN or infinite; the guard saw when, and on which rank first.
 
     ## What it looks like

@@ -4,18 +4,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import LossNotFinite
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
-from keepstep.model.facts.training import NonFinite, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    LossNotFinite,
+    NativeAbort,
+    NonFinite,
+    ProcessExited,
+    StepSeen,
+    TracebackCut,
+)
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Severity,
+    lazy_pattern,
+    ranks,
+    rule,
+)
 
 FEW = 2
 """One NaN is ignored; this many in a row, with no finite value after them, are not."""
@@ -56,7 +71,7 @@ _Readings = dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]]
     needs=(NonFinite, StepSeen),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.NUMERIC_PLATEAU),
 )
-def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
+def nan_or_divergence(seen: EvidenceSet) -> Findings:
     """The loss or the gradients became NaN or infinite.
 
     ## What it looks like

@@ -5,13 +5,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.training import Plateau, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import Plateau, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 
 ENOUGH = 30
 """How many readings must be equal to all printed digits."""
@@ -43,7 +39,7 @@ FROM_THE_START = 300
     severity=Severity.WARNING,
     confidence=Confidence.HYPOTHESIS,
 )
-def plateau(seen: EvidenceSet) -> Iterator[Found]:
+def plateau(seen: EvidenceSet) -> Findings:
     """The loss no longer changes: the last readings are all the same number.
 
     ## What it looks like

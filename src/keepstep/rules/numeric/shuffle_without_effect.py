@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import PipelineSeen
-from keepstep.model.finding import Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, PipelineSeen, Safety, Severity, rule
 from keepstep.rules.asking.pipeline_stages import pairs
 
 CACHED = "every epoch has the order of the first one: the data is cached after it is shuffled"
@@ -22,7 +16,7 @@ ORDERS = (
 
 
 @rule(id="NUM060", cause=Cause.NUMERIC_PLATEAU, needs=(PipelineSeen,))
-def shuffle_without_effect(seen: EvidenceSet) -> Iterator[Found]:
+def shuffle_without_effect(seen: EvidenceSet) -> Findings:
     """The pipeline shuffles, but at a place where that has little or no effect.
 
     ## What it looks like

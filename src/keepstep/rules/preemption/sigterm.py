@@ -3,22 +3,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import NotScheduled
-from keepstep.model.facts.data import LabelOutOfRange
-from keepstep.model.facts.guard import RankEnded
-from keepstep.model.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
-from keepstep.model.facts.platform import DeviceFault, MachineFault, Preempted
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
-from keepstep.model.facts.resource import DeviceMemoryExhausted, HostAllocationFailed, OomKilled
-from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
-from keepstep.model.facts.training import Phase, PhaseSeen, StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectiveMismatch,
+    CollectiveTimeout,
+    ConnectFailed,
+    DeviceFault,
+    DeviceMemoryExhausted,
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    HostAllocationFailed,
+    LabelOutOfRange,
+    MachineFault,
+    NativeAbort,
+    NotScheduled,
+    OomKilled,
+    PeerLost,
+    Phase,
+    PhaseSeen,
+    Preempted,
+    ProcessExited,
+    RankEnded,
+    RanksMissing,
+    RendezvousTimeout,
+    StreamEnded,
+    TerminationRequested,
+)
+from keepstep.rules.api import (
+    TO_THE_END,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    ranks_of,
+    rule,
+)
 from keepstep.rules.asking.exceptions import is_wrapper
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, once_a_line
 from keepstep.rules.asking.timelines import stood_still
@@ -51,7 +74,7 @@ _BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mi
     needs=(Preempted, TerminationRequested, ProcessExited, RankEnded),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
-def sigterm(seen: EvidenceSet) -> Iterator[Found]:
+def sigterm(seen: EvidenceSet) -> Findings:
     """The run was ended from outside: time limit, preemption, a reclaimed machine, a cancelled job.
 
     ## What it looks like
@@ -126,7 +149,7 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
         yield from _by_exits(seen)
 
 
-def _by_exits(seen: EvidenceSet) -> Iterator[Found]:
+def _by_exits(seen: EvidenceSet) -> Findings:
     """Nothing shows who sent SIGTERM, but the first process to exit was ended by it."""
     exits = seen.bad_exits
     first = tuple(e for e in exits if e.fact.first) or exits

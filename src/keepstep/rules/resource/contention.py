@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.resource import Contention
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Contention, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 
 @rule(id="RES007", cause=Cause.RESOURCE_CONTENTION, needs=(Contention,), explains=OF_A_DEAD_RANK)
-def contention(seen: EvidenceSet) -> Iterator[Found]:
+def contention(seen: EvidenceSet) -> Findings:
     """Another process or job held the device or resource that this one needed.
 
     ## What it looks like

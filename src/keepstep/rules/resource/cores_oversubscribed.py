@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import CoresSeen
-from keepstep.model.facts.software import ScriptCalls
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CoresSeen, ScriptCalls
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 
 
 @rule(id="RES106", cause=Cause.RESOURCE_CONTENTION, needs=(CoresSeen,))
-def cores_oversubscribed(seen: EvidenceSet) -> Iterator[Found]:
+def cores_oversubscribed(seen: EvidenceSet) -> Findings:
     """The ranks of a host use more threads or loader workers than it has cores.
 
     ## What it looks like

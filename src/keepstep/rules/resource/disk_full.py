@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.resource import DiskFull
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, DiskFull, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "cannot be opened", "write(): fd ")
@@ -21,7 +15,7 @@ _INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "canno
     needs=(DiskFull,),
     explains=(*OF_A_DEAD_RANK, Cause.CHECKPOINT_CORRUPT_OR_MISSING, Cause.CHECKPOINT_SLOW_IO_TIMEOUT),
 )
-def disk_full(seen: EvidenceSet) -> Iterator[Found]:
+def disk_full(seen: EvidenceSet) -> Findings:
     """A write failed because the disk, a quota or the inodes ran out.
 
     ## What it looks like

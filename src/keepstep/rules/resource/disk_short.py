@@ -4,19 +4,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.base.wording import size
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import DiskSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, DiskSeen, EvidenceSet, Findings, Fix, Found, Severity, rule, size
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES104", cause=Cause.RESOURCE_DISK_FULL, needs=(DiskSeen,))
-def disk_short(seen: EvidenceSet) -> Iterator[Found]:
+def disk_short(seen: EvidenceSet) -> Findings:
     """The run will not be able to write where it has to: no space, or no permission.
 
     ## What it looks like

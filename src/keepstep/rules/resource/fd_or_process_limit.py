@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.resource import LimitReached
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, ExceptionRaised, Findings, Fix, Found, LimitReached, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 
@@ -26,7 +19,7 @@ from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, w
         Cause.USER_NATIVE_CRASH,
     ),
 )
-def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
+def fd_or_process_limit(seen: EvidenceSet) -> Findings:
     """A system limit on open files, processes, threads or locked memory was reached.
 
     ## What it looks like

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.environment import LibraryMissing
-from keepstep.model.facts.resource import DeviceMemoryExhausted
-from keepstep.model.facts.training import StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import DeviceMemoryExhausted, LibraryMissing, StreamEnded
+from keepstep.rules.api import (
+    TO_THE_END,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
 _OF_AN_ALLOCATOR = lazy_pattern(
@@ -26,7 +30,7 @@ _OF_AN_ALLOCATOR = lazy_pattern(
     needs=(DeviceMemoryExhausted,),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
-def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
+def gpu_oom(seen: EvidenceSet) -> Findings:
     """A GPU ran out of memory, and the program did not go on.
 
     ## What it looks like

@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import size
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import GpuSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, GpuSeen, Severity, rule, size
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES107", cause=Cause.RESOURCE_GPU_OOM, needs=(GpuSeen,))
-def gpu_taken(seen: EvidenceSet) -> Iterator[Found]:
+def gpu_taken(seen: EvidenceSet) -> Findings:
     """Another process already uses a GPU's memory.
 
     ## What it looks like

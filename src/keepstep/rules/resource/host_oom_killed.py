@@ -3,23 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.base.wording import ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised, ProcessExited
-from keepstep.model.facts.resource import (
+from keepstep.model.facts import (
     AllocationAbsurd,
+    ExceptionRaised,
+    Fact,
     HostAllocationFailed,
     LoaderWorkerDied,
     OomKilled,
+    ProcessExited,
     SharedMemoryExhausted,
 )
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
-from keepstep.model.rule import rule
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Standing,
+    ranks,
+    ranks_of,
+    rule,
+)
 from keepstep.rules.asking.process_endings import (
     OF_A_DEAD_RANK,
     ended_badly,
@@ -54,7 +63,7 @@ _FIXES = (
         Cause.PREEMPTION_SIGTERM,
     ),
 )
-def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
+def host_oom_killed(seen: EvidenceSet) -> Findings:
     """The host ran out of memory: a process was killed, or an allocation failed.
 
     ## What it looks like

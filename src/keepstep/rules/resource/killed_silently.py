@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ProcessExited
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
 
 
@@ -21,7 +16,7 @@ from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_ar
     confidence=Confidence.HYPOTHESIS,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
-def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
+def killed_silently(seen: EvidenceSet) -> Findings:
     """SIGKILL ended a process without a message, and there are signs that host memory was short.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import LimitSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, LimitSeen, Severity, rule
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES105", cause=Cause.RESOURCE_FD_OR_PROCESS_LIMIT, needs=(LimitSeen,))
-def limits_low(seen: EvidenceSet) -> Iterator[Found]:
+def limits_low(seen: EvidenceSet) -> Findings:
     """A limit on open files or processes is low or nearly reached.
 
     ## What it looks like

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import pairwise
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.resource import (
+from keepstep.model.facts import (
     DeviceMemoryExhausted,
     HostAllocationFailed,
     LoaderWorkerDied,
     MemoryGrew,
     MemoryRead,
     OomKilled,
+    ProcessExited,
 )
-from keepstep.model.finding import Confidence, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Found, Severity, rule
 from keepstep.rules.asking.process_endings import ended_by, once_a_line, who
 from keepstep.rules.resource.memory_rising import KEEP_LESS, told_of
 
@@ -39,7 +35,7 @@ STILL = 1.08
     confidence=Confidence.SUPPORTED,
     explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.RESOURCE_GPU_OOM, Cause.DATA_LOADER_WORKER_KILLED),
 )
-def memory_leak(seen: EvidenceSet) -> Iterator[Found]:
+def memory_leak(seen: EvidenceSet) -> Findings:
     """Memory grew step after step, and then ran out.
 
     ## What it looks like

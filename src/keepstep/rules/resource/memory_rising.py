@@ -3,15 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count, duration, ranks, size
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.resource import HostAllocationFailed, LoaderWorkerDied, MemoryRose, OomKilled
-from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import HostAllocationFailed, LoaderWorkerDied, MemoryRose, OomKilled, ProcessExited
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    count,
+    duration,
+    ranks,
+    ranks_of,
+    rule,
+    size,
+)
 from keepstep.rules.asking.process_endings import ended_by
 
 EPOCHS = 2
@@ -35,7 +43,7 @@ KEEP_LESS = (
     confidence=Confidence.SUPPORTED,
     explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.DATA_LOADER_WORKER_KILLED, Cause.SLOW_STRAGGLER),
 )
-def memory_rising(seen: EvidenceSet) -> Iterator[Found]:
+def memory_rising(seen: EvidenceSet) -> Findings:
     """The memory of a rank's processes grows with every step.
 
     ## What it looks like

@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import NotScheduled
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import NotScheduled, StepSeen
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule, shorten
 
 TABLE = 40
 """The lines of a table of pending trials; a log may end in one."""
@@ -25,7 +18,7 @@ TABLE = 40
     confidence=Confidence.HYPOTHESIS,
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
-def not_scheduled_yet(seen: EvidenceSet) -> Iterator[Found]:
+def not_scheduled_yet(seen: EvidenceSet) -> Findings:
     """The run waited for nodes or devices that it never got.
 
     ## What it looks like

@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.nodes import RunFolderLost
-from keepstep.model.finding import Fix, Found, Severity, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, RunFolderLost, Severity, Standing, rule
 
 
 @rule(
@@ -20,7 +15,7 @@ from keepstep.model.rule import rule
     severity=Severity.WARNING,
     standing=Standing.SYMPTOM,
 )
-def run_folder_lost(seen: EvidenceSet) -> Iterator[Found]:
+def run_folder_lost(seen: EvidenceSet) -> Findings:
     """The run folder could not be written any more, so the recording went on in another place.
 
     ## What it looks like

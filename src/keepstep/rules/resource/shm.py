@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal, ProcessExited
-from keepstep.model.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    LimitReached,
+    LoaderWorkerDied,
+    ProcessExited,
+    SharedMemoryExhausted,
+)
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, once_a_line, who
 
 _SHARING = (
@@ -41,7 +42,7 @@ _FIXES = (
         Cause.USER_NATIVE_CRASH,
     ),
 )
-def shm(seen: EvidenceSet) -> Iterator[Found]:
+def shm(seen: EvidenceSet) -> Findings:
     """Shared memory (`/dev/shm`) was too small for the data of ranks or loader workers.
 
     ## What it looks like

@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import size
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import SharedMemorySeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import SharedMemorySeen
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule, size
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES103", cause=Cause.RESOURCE_SHM, needs=(SharedMemorySeen,))
-def shm_small(seen: EvidenceSet) -> Iterator[Found]:
+def shm_small(seen: EvidenceSet) -> Findings:
     """Shared memory is too small for loader workers or NCCL.
 
     ## What it looks like

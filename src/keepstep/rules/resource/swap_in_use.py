@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import size
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import MemorySeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, MemorySeen, Severity, rule, size
 from keepstep.rules.asking.process_endings import host_of
 
 
 @rule(id="RES102", cause=Cause.RESOURCE_CONTENTION, needs=(MemorySeen,))
-def swap_in_use(seen: EvidenceSet) -> Iterator[Found]:
+def swap_in_use(seen: EvidenceSet) -> Findings:
     """A host has swapped memory out to disk.
 
     ## What it looks like

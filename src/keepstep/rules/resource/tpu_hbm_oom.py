@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.resource import DeviceMemoryExhausted
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, DeviceMemoryExhausted, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.exceptions import ranks_told
 
 
@@ -25,7 +19,7 @@ from keepstep.rules.asking.exceptions import ranks_told
         Cause.USER_CODE_EXCEPTION,
     ),
 )
-def tpu_hbm_oom(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_hbm_oom(seen: EvidenceSet) -> Findings:
     """A program did not fit into a TPU's memory (HBM).
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from keepstep.base.whole_numbers import whole
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.training import MessageTooLarge
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, MessageTooLarge, rule
 from keepstep.rules.asking.exceptions import ranks_told
 
 
@@ -26,7 +20,7 @@ from keepstep.rules.asking.exceptions import ranks_told
         Cause.WORKER_PARAMETER_SERVER_LOST,
     ),
 )
-def too_large_or_protobuf(seen: EvidenceSet) -> Iterator[Found]:
+def too_large_or_protobuf(seen: EvidenceSet) -> Findings:
     """A graph, message or object was larger than its encoding allows, or could not be decoded.
 
     ## What it looks like

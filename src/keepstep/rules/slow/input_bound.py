@@ -4,16 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from keepstep.base import wording
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.training import Slowness, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import Fact, Slowness, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule, shorten
 
 ENOUGH = 3
 """How many steps must show it in their own timing; single steps wait for data in every run."""
@@ -33,7 +27,7 @@ STEADY = 0.02
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def input_bound(seen: EvidenceSet) -> Iterator[Found]:
+def input_bound(seen: EvidenceSet) -> Findings:
     """Most of each step is spent waiting for data.
 
     ## What it looks like

@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import PipelineSeen
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, PipelineSeen, Severity, rule
 from keepstep.rules.asking.pipeline_stages import has
 
 PREFETCHED_BY = {"tf.data": "dataset.prefetch(tf.data.AUTOTUNE)", "PyTorch": "DataLoader(..., num_workers=2)"}
 
 
 @rule(id="SLO061", cause=Cause.SLOW_INPUT_BOUND, needs=(PipelineSeen,))
-def input_not_prefetched(seen: EvidenceSet) -> Iterator[Found]:
+def input_not_prefetched(seen: EvidenceSet) -> Findings:
     """Batches are prepared only when a step asks for them, while the devices wait.
 
     ## What it looks like

@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.pipeline import InputPace
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, InputPace, Severity, count, rule
 
 
 @rule(id="SLO060", cause=Cause.SLOW_INPUT_BOUND, needs=(InputPace,))
-def input_slower_than_steps(seen: EvidenceSet) -> Iterator[Found]:
+def input_slower_than_steps(seen: EvidenceSet) -> Findings:
     """The input needs longer for a batch than a step takes.
 
     ## What it looks like

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.guard import RankLate, WorldFormed
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import RankLate, WorldFormed
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.asking.trains_apart import trains_apart
 
 
@@ -20,7 +15,7 @@ from keepstep.rules.asking.trains_apart import trains_apart
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
+def keeps_others_waiting(seen: EvidenceSet) -> Findings:
     """One rank keeps the others waiting at every step.
 
     ## What it looks like

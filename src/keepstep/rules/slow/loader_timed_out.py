@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.training import Slowness
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Slowness, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, who
 
 
@@ -21,7 +15,7 @@ from keepstep.rules.asking.fallout import FALLOUT, who
     standing=Standing.SYMPTOM,
     explains=(*FALLOUT, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
-def loader_timed_out(seen: EvidenceSet) -> Iterator[Found]:
+def loader_timed_out(seen: EvidenceSet) -> Findings:
     """The loader gave up: no worker delivered a batch within the time limit.
 
     ## What it looks like

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count, shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.training import DevicesNamed, Slowness, StepSeen, Throughput
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import DevicesNamed, Fact, Slowness, StepSeen, Throughput
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    count,
+    rule,
+    shorten,
+)
 
 MOSTLY = 0.6
 """The part of a step above which it is worth reporting."""
@@ -30,7 +35,7 @@ _Reading = tuple[int, float, Evidence[Fact]]
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def network_bound(seen: EvidenceSet) -> Iterator[Found]:
+def network_bound(seen: EvidenceSet) -> Findings:
     """Most of each step is spent in communication.
 
     ## What it looks like

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.training import Recompiling
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import Recompiling
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    lazy_pattern,
+    rule,
+    shorten,
+)
 
 _STEP = lazy_pattern(r"(?i)train|step|update|loss|grad|forward")
 STORM = 3
@@ -31,7 +36,7 @@ LONG_S = 2.0
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def recompilation(seen: EvidenceSet) -> Iterator[Found]:
+def recompilation(seen: EvidenceSet) -> Findings:
     """A function is traced or compiled again and again, which costs more than running it.
 
     ## What it looks like

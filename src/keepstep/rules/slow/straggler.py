@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from statistics import median
 
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.training import Slowness, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import Slowness, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule, shorten
 
 FEWEST_RANKS = 3
 FEWEST_READINGS = 2
@@ -29,7 +25,7 @@ SLOWER = 1.5
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def straggler(seen: EvidenceSet) -> Iterator[Found]:
+def straggler(seen: EvidenceSet) -> Findings:
     """One rank takes longer for each step, and all others wait for it.
 
     ## What it looks like
@@ -74,7 +70,7 @@ _MEASURES: tuple[Callable[[StepSeen], float | None], ...] = (
 )
 
 
-def _by_timings(seen: EvidenceSet) -> Iterator[Found]:
+def _by_timings(seen: EvidenceSet) -> Findings:
     """One rank that takes longer than all others for the same steps, or has a lower rate."""
     for measure in _MEASURES:
         by_rank: dict[int, list[tuple[float, Evidence[StepSeen]]]] = defaultdict(list)

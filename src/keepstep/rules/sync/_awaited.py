@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.guard import CollectivesIssued, RankDoing
-from keepstep.model.facts.process import StackDump
+from keepstep.rules.api import CollectivesIssued, Evidence, EvidenceSet, RankDoing, StackDump
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.signals.collective_history import SCRIPTS
 from keepstep.signals.waits import awaits_others, waits_in
 from keepstep.story.wait_graph import CollectiveReach, GroupRecords, Origins, origins

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.facts.sync import ModelsDiffer
+from keepstep.rules.api import ModelsDiffer, lazy_pattern
 
 MOST = 1_000_000
 """Parameter tensors of one model: the largest have thousands. More is another collective's data, read as a number."""

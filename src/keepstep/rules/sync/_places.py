@@ -7,13 +7,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from keepstep.base import wording
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.process import CoreDump, ExceptionRaised, FatalSignal, Frame, ProcessSeen
-from keepstep.model.facts.sync import CollectiveTimeout, StacksAtLimit
-from keepstep.model.facts.training import StepSeen
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    CoreDump,
+    ExceptionRaised,
+    Fact,
+    FatalSignal,
+    Frame,
+    PeerLost,
+    ProcessSeen,
+    StacksAtLimit,
+    StepSeen,
+)
+from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
 from keepstep.rules.sync._told_stacks import processes
 from keepstep.signals.stacks import base_name, innermost_user
 from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in

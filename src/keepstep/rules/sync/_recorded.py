@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.sync import DumpUnreadable, NothingRecorded, RecordedCollective
-from keepstep.model.identity import everyone
+from keepstep.rules.api import DumpUnreadable, Evidence, EvidenceSet, NothingRecorded, RecordedCollective, everyone
 from keepstep.signals.stacks import place
 from keepstep.story.wait_graph import CollectiveReach, GroupRecords
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessSeen, StackDump
+from keepstep.rules.api import CoreDump, Evidence, EvidenceSet, FatalSignal, NativeAbort, ProcessSeen, StackDump
 from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in
 
 Stack = Evidence[StackDump]

@@ -6,9 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import CollectivesIssued, ContractBroken, RankStopped
+from keepstep.rules.api import CollectivesIssued, ContractBroken, Evidence, EvidenceSet, Fact, RankStopped
 from keepstep.signals import collective_history
 from keepstep.signals.collective_history import SCRIPTS, Mismatch, TrailEntry
 from keepstep.signals.contracts import Difference, Subject

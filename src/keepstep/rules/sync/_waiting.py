@@ -6,13 +6,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sized
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised, Frame
-from keepstep.model.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.model.facts import (
+    CollectiveProgress,
+    CollectiveTimeout,
+    ExceptionRaised,
+    Fact,
+    Frame,
+    Phase,
+    PhaseSeen,
+    StepSeen,
+    TimeoutHeardOf,
+)
+from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.signals.stacks import innermost_user
 from keepstep.story.wait_graph import CollectiveReach, GroupRecords, origins
 

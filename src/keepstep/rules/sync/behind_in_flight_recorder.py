@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from keepstep.base import wording
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import RecordedCollective, SendsUnrecorded
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import RecordedCollective, SendsUnrecorded
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.sync._recorded import (
     Entry,
     RecordedGroup,
@@ -34,7 +31,7 @@ MOST_SHOWN = 8
     confidence=Confidence.SUPPORTED,
     explains=(Cause.NETWORK_TIMEOUT_SLOW, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
-def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
+def behind_in_flight_recorder(seen: EvidenceSet) -> Findings:
     """The flight recorder shows ranks waiting in a collective that another rank did not join or start.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import CollectivesIssued, ContractBroken
-from keepstep.model.finding import RUN_FOLDER, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectivesIssued, ContractBroken
+from keepstep.rules.api import RUN_FOLDER, SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.own_exception import left_by_own_exception
 from keepstep.rules.sync._trails import first_mismatch
 from keepstep.signals.collective_history import Mismatch
@@ -22,7 +17,7 @@ from keepstep.signals.collective_history import Mismatch
     needs=(ContractBroken, CollectivesIssued),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.DATA_SHAPE_MISMATCH, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
-def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
+def collective_issued_alone(seen: EvidenceSet) -> Findings:
     """A rank issued a collective that the others did not, or one with a different size or type.
 
     ## What it looks like

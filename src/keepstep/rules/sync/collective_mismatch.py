@@ -4,16 +4,28 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.sync import CollectiveCalled, CollectiveMismatch, CollectiveProgress, CollectiveTimeout
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectiveCalled,
+    CollectiveMismatch,
+    CollectiveProgress,
+    CollectiveTimeout,
+    ProcessExited,
+)
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    rule,
+)
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.sync._trails import first_mismatch
 from keepstep.rules.sync._waiting import differing, group_of, waiting, who
 
@@ -34,7 +46,7 @@ _FIXES = (
     needs=(CollectiveMismatch, CollectiveTimeout, CollectiveCalled),
     explains=SEEN_BY_OTHER_RANKS,
 )
-def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def collective_mismatch(seen: EvidenceSet) -> Findings:
     """Ranks ran different collectives at the same point, or the same one with different sizes.
 
     ## What it looks like

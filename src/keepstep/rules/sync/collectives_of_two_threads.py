@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import StackDump
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, StackDump, rule
 from keepstep.rules.sync._told_stacks import of_a_crash, processes
 from keepstep.signals.waits import WaitKind, waits_in
 
@@ -21,7 +15,7 @@ from keepstep.signals.waits import WaitKind, waits_in
     confidence=Confidence.SUPPORTED,
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
-def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
+def collectives_of_two_threads(seen: EvidenceSet) -> Findings:
     """Two threads of one process are in collectives at the same time.
 
     ## What it looks like

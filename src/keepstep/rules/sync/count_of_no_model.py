@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import ModelsDiffer
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ModelsDiffer
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.sync._counts import of_no_model
 
 
@@ -21,7 +15,7 @@ from keepstep.rules.sync._counts import of_no_model
     confidence=Confidence.SUPPORTED,
     explains=SEEN_BY_OTHER_RANKS,
 )
-def count_of_no_model(seen: EvidenceSet) -> Iterator[Found]:
+def count_of_no_model(seen: EvidenceSet) -> Findings:
     """The wrapper compared parameter counts, and read another collective's data as a count.
 
     ## What it looks like

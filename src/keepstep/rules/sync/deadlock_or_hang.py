@@ -3,18 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import ConnectFailed, PeerLost, RdmaTrouble
-from keepstep.model.facts.sync import CollectiveTimeout, RanksMissing, RecordedCollective, TimeoutHeardOf
-from keepstep.model.facts.training import PhaseSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectiveTimeout,
+    ConnectFailed,
+    Fact,
+    PeerLost,
+    PhaseSeen,
+    RanksMissing,
+    RdmaTrouble,
+    RecordedCollective,
+    TimeoutHeardOf,
+)
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Standing,
+    duration,
+    rule,
+)
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.timelines import late
 from keepstep.rules.sync._waiting import also_there, entered, group_of, occupied, others, waiting, was, who
 from keepstep.story.rank_endings import clearly_after
@@ -36,7 +49,7 @@ _PERHAPS = "rank 0 is not among the ranks that timed out; the usual reason is wo
     confidence=Confidence.SUPPORTED,
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED,),
 )
-def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
+def deadlock_or_hang(seen: EvidenceSet) -> Findings:
     """Ranks waited in a collective until their time limit, because another rank did not join.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import CollectiveTimeout
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.sync._places import RankPlace, listing, places
 from keepstep.rules.sync._waiting import was
 
@@ -25,7 +20,7 @@ MOST_SHOWN = 8
     standing=Standing.SYMPTOM,
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def elsewhere(seen: EvidenceSet) -> Iterator[Found]:
+def elsewhere(seen: EvidenceSet) -> Findings:
     """Ranks timed out in a collective, and the traceback or stack of another rank shows it outside any.
 
     ## What it looks like

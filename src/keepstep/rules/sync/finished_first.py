@@ -3,19 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import CollectivesIssued, RankEnded
-from keepstep.model.facts.network import PeerLost, RendezvousTimeout
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.model.facts.training import StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    CollectivesIssued,
+    CollectiveTimeout,
+    Fact,
+    GroupShutDown,
+    PeerLost,
+    ProcessExited,
+    RankEnded,
+    RanksMissing,
+    RendezvousTimeout,
+    StreamEnded,
+)
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    rule,
+)
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.timelines import ever_done, says_done, says_it_leaves
 from keepstep.signals.collective_history import SCRIPTS
 from keepstep.story.rank_endings import ends_of
@@ -33,7 +45,7 @@ SEEN_LATER_S = 2.0
     standing=Standing.SYMPTOM,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def finished_first(seen: EvidenceSet) -> Iterator[Found]:
+def finished_first(seen: EvidenceSet) -> Findings:
     """A rank finished normally while the others still needed it.
 
     ## What it looks like

@@ -4,14 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from keepstep.base import wording
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import RecordedCollective
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, RecordedCollective, rule
 from keepstep.rules.sync._recorded import Entry, RecordedGroup, groups, is_pending, words
 
 _SIZES_MAY_DIFFER = tuple(
@@ -23,7 +18,7 @@ _SIZES_MUST_AGREE = tuple(
 
 
 @rule(id="SYN053", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(RecordedCollective,), explains=SEEN_BY_OTHER_RANKS)
-def flight_recorder_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def flight_recorder_mismatch(seen: EvidenceSet) -> Findings:
     """The flight recorder shows that ranks ran different collectives at the same point of one group.
 
     ## What it looks like

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from keepstep.base import wording
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ProcessSeen, StackDump
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ProcessSeen, StackDump
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
 from keepstep.rules.asking.process_endings import parent_of
 from keepstep.signals.stacks import Whose, innermost_user, place, whose
 
@@ -26,7 +20,7 @@ _ACQUIRES = lazy_pattern(r"^(?:lock_PyThread_acquire_lock|rlock_acquire|acquire_
     confidence=Confidence.SUPPORTED,
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.SLOW_INPUT_BOUND),
 )
-def forked_child_stuck(seen: EvidenceSet) -> Iterator[Found]:
+def forked_child_stuck(seen: EvidenceSet) -> Findings:
     """A live rank waits for a child process that it forked and that is stuck inside the framework.
 
     ## What it looks like

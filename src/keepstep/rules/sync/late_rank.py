@@ -3,16 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import ConnectFailed, PeerAwaited, RendezvousTimeout, Why
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectFailed, Fact, PeerAwaited, RendezvousTimeout, Why
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.late_arrivals import came_too_late, gave_up
 from keepstep.rules.asking.timelines import AT, LateAtEnd, late
 from keepstep.rules.sync._waiting import was
@@ -35,7 +28,7 @@ MOST = 2
         Cause.CONFIG_LOCALHOST_ADDRESS,
     ),
 )
-def late_rank(seen: EvidenceSet) -> Iterator[Found]:
+def late_rank(seen: EvidenceSet) -> Findings:
     """Ranks waited in vain, at the start, for a rank that was still busy with something else.
 
     ## What it looks like

@@ -3,16 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import PeerLost
-from keepstep.model.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.model.facts.training import Phase, PhaseSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout, GroupShutDown, PeerLost, Phase, PhaseSeen, RanksMissing
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(
@@ -23,7 +16,7 @@ from keepstep.model.rule import rule
     standing=Standing.SYMPTOM,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.DATA_SHARDING_UNEVEN_OR_EMPTY),
 )
-def left_early(seen: EvidenceSet) -> Iterator[Found]:
+def left_early(seen: EvidenceSet) -> Findings:
     """One rank decided on its own to stop, while the others continued to the next collective.
 
     ## What it looks like

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import ExceptionRaised, FatalSignal
-from keepstep.model.facts.sync import CollectiveTimeout, ForkOrThread
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout, ExceptionRaised, Fact, FatalSignal, ForkOrThread
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+)
 
 START_METHOD = "start method"
 _WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")
@@ -29,7 +32,7 @@ _WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv
         Cause.USER_NATIVE_CRASH,
     ),
 )
-def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
+def multiple_threads_or_fork(seen: EvidenceSet) -> Findings:
     """A process was forked after its library had started, or the library was used from several threads at once.
 
     ## What it looks like

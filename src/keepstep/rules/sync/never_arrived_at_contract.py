@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import ContractStated, PeerSilent, RankDoing
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ContractStated, Fact, PeerSilent, RankDoing
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(
@@ -21,7 +15,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
 )
-def never_arrived_at_contract(seen: EvidenceSet) -> Iterator[Found]:
+def never_arrived_at_contract(seen: EvidenceSet) -> Findings:
     """A rank did not arrive where the others are, within the time that they waited for its statement.
 
     ## What it looks like

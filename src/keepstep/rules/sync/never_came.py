@@ -3,17 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.arrivals import RanksArriving
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import RankDoing, RankEnded, WorldFormed
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Fact, RankDoing, RankEnded, RanksArriving, WorldFormed
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.waits_at_start import missing_from, ranks_started, still_waiting
 from keepstep.story.rank_endings import ends_of, is_supervised
 
@@ -28,7 +20,7 @@ STARTS_S = 20.0
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
 )
-def never_came(seen: EvidenceSet) -> Iterator[Found]:
+def never_came(seen: EvidenceSet) -> Findings:
     """A rank of the world never arrived, and the others waited for it.
 
     ## What it looks like

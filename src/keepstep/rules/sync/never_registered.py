@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.network import ConnectFailed
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectFailed, WorldSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 
 SERVICE = "the coordination service"
 MOST = 2
@@ -26,7 +20,7 @@ MOST = 2
     standing=Standing.SYMPTOM,
     explains=(Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def never_registered(seen: EvidenceSet) -> Iterator[Found]:
+def never_registered(seen: EvidenceSet) -> Findings:
     """Every known process waited to register until its time limit, and one process of the world is missing.
 
     ## What it looks like

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import CollectiveTimeout, NoProgress, RanksMissing, TimeoutHeardOf
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveTimeout, NoProgress, RanksMissing, TimeoutHeardOf
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.timelines import behind, late
 from keepstep.story.rank_endings import clearly_after
 
@@ -24,7 +18,7 @@ from keepstep.story.rank_endings import clearly_after
     standing=Standing.SYMPTOM,
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.PREEMPTION_SIGTERM, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
-def no_progress(seen: EvidenceSet) -> Iterator[Found]:
+def no_progress(seen: EvidenceSet) -> Findings:
     """The run made no progress, and a watchdog around it ended it.
 
     ## What it looks like

@@ -4,15 +4,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from keepstep.base import wording
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ProcessSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.identity import everyone
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, ProcessSeen, Safety, everyone, rule
 from keepstep.rules.asking.live_jobs import LiveProcess, jobs, names, split, stands_still
 from keepstep.rules.sync._awaited import by_guards
 from keepstep.rules.sync._waiting import was
@@ -23,7 +17,7 @@ from keepstep.signals.waits import WaitKind, waits_in
 @rule(
     id="SYN051", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED
 )
-def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
+def odd_one_out(seen: EvidenceSet) -> Findings:
     """In a live job that hangs, most ranks wait in a collective and one is stuck somewhere else.
 
     ## What it looks like
@@ -73,7 +67,7 @@ def _launches(each: LiveProcess, job: list[LiveProcess]) -> bool:
     return each.wait is not None and each.wait.kind is WaitKind.CHILDREN and (each.rank is None or len(alike) > 1)
 
 
-def _stopped(stopped: list[LiveProcess], others: list[LiveProcess]) -> Iterator[Found]:
+def _stopped(stopped: list[LiveProcess], others: list[LiveProcess]) -> Findings:
     traced = all(each.process.fact.state == "t" for each in stopped)
     how = "by a debugger or tracer" if traced else "by a signal (SIGSTOP)"
     pids = " ".join(str(each.process.fact.pid) for each in stopped)
@@ -93,7 +87,7 @@ def _stopped(stopped: list[LiveProcess], others: list[LiveProcess]) -> Iterator[
     )
 
 
-def _odd(odd: list[LiveProcess], waiting: list[LiveProcess]) -> Iterator[Found]:
+def _odd(odd: list[LiveProcess], waiting: list[LiveProcess]) -> Findings:
     groups: dict[tuple[object, ...], list[LiveProcess]] = defaultdict(list)
     for each in odd:
         groups[each.signature].append(each)
@@ -119,7 +113,7 @@ def _odd(odd: list[LiveProcess], waiting: list[LiveProcess]) -> Iterator[Found]:
         )
 
 
-def _alone(waiting: list[LiveProcess], others: list[LiveProcess]) -> Iterator[Found]:
+def _alone(waiting: list[LiveProcess], others: list[LiveProcess]) -> Findings:
     """A few ranks wait in a collective of their own, while the devices of most are in another one."""
     first = waiting[0]
     yield Found(
@@ -149,7 +143,7 @@ def _worker_at(first: LiveProcess) -> str:
     return ""
 
 
-def _in_the_kernel(odd: list[LiveProcess]) -> Iterator[Found]:
+def _in_the_kernel(odd: list[LiveProcess]) -> Findings:
     """No rank waits in a collective, but a process cannot be woken up."""
     stuck = [each for each in odd if each.process.fact.state == "D"]
     if stuck:
@@ -162,7 +156,7 @@ def _in_the_kernel(odd: list[LiveProcess]) -> Iterator[Found]:
         )
 
 
-def _all_wait(job: list[LiveProcess]) -> Iterator[Found]:
+def _all_wait(job: list[LiveProcess]) -> Findings:
     """Every rank here waits for others: one left early, or is missing."""
     leaving = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.LEAVING]
     staying = [each for each in job if each not in leaving]

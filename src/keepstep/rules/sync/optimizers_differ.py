@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import ContractBroken, ContractStated
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, ContractBroken, ContractStated, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.asking.stated_differences import broken_contracts
 from keepstep.rules.sync._waiting import differing
 from keepstep.signals.contracts import Subject
 
 
 @rule(id="SYN203", cause=Cause.SYNC_REPLICA_DESYNC, needs=(ContractBroken, ContractStated), severity=Severity.WARNING)
-def optimizers_differ(seen: EvidenceSet) -> Iterator[Found]:
+def optimizers_differ(seen: EvidenceSet) -> Findings:
     """Ranks train with different optimizers or settings, so their weights drift apart.
 
     ## What it looks like

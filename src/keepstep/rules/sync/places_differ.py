@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised, StackDump
-from keepstep.model.facts.sync import CollectiveMismatch, CollectiveTimeout
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CollectiveMismatch, CollectiveTimeout, ExceptionRaised, StackDump
+from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.sync._places import RankPlace, listing, places
 from keepstep.rules.sync._waiting import group_of, others
 
@@ -25,7 +19,7 @@ MOST_SHOWN = 8
     confidence=Confidence.SUPPORTED,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
-def places_differ(seen: EvidenceSet) -> Iterator[Found]:
+def places_differ(seen: EvidenceSet) -> Findings:
     """Every rank waited in a collective until its time limit, and they were not in the same one.
 
     ## What it looks like

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import ContractBroken, ContractStated
-from keepstep.model.finding import RUN_FOLDER, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import ContractBroken, ContractStated
+from keepstep.rules.api import RUN_FOLDER, SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.asking.stated_differences import broken_contracts
 from keepstep.rules.data.inputs_differ import begins_with_inputs
 from keepstep.rules.sync._waiting import differing
@@ -22,7 +17,7 @@ from keepstep.signals.contracts import Subject
     needs=(ContractBroken, ContractStated),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.DATA_SHAPE_MISMATCH, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
-def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
+def programs_differ(seen: EvidenceSet) -> Findings:
     """Ranks are about to run different programs or models.
 
     ## What it looks like

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.data import CorruptData, DownloadSeen
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.sync import SharedStateRace
-from keepstep.model.facts.training import StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CorruptData, DownloadSeen, ExceptionRaised, SharedStateRace, StreamEnded
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    lazy_pattern,
+    rule,
+    shorten,
+)
 
 _MAKES = lazy_pattern(r"^(?:mkdir|makedirs|symlink|link|rename|replace|move|copytree)$")
 _REMOVES = lazy_pattern(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace|move|onerror|scandir)$")
@@ -38,7 +40,7 @@ _OF_TEMPFILE = lazy_pattern(r"No such file or directory: '(?:[^'\n]{0,200}/)?tmp
         Cause.DATA_CORRUPT_OR_TRUNCATED,
     ),
 )
-def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
+def race_on_shared_state(seen: EvidenceSet) -> Findings:
     """Several ranks created, renamed or removed the same file, folder or cache at the same time.
 
     ## What it looks like
@@ -82,7 +84,7 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _building(seen: EvidenceSet) -> Iterator[Found]:
+def _building(seen: EvidenceSet) -> Findings:
     """Every rank's last message is that it uses the folder of compiled extensions, which may hold a lock file."""
     ends = seen.all(StreamEnded)
     if not ends or seen.broken or not all(_COMES_TO_BUILD.search(e.fact.last) for e in ends):
@@ -121,7 +123,7 @@ def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:
     return False
 
 
-def _downloads(seen: EvidenceSet) -> Iterator[Found]:
+def _downloads(seen: EvidenceSet) -> Findings:
     """Ranks that downloaded one file to one path, and one of them found it damaged or missing."""
     by_path: dict[str, list[Evidence[DownloadSeen]]] = {}
     for each in seen.all(DownloadSeen):

@@ -3,16 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.sync import ModelsDiffer, ReplicasDiffer
-from keepstep.model.facts.training import NonFinite
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised, ModelsDiffer, NonFinite, ReplicasDiffer
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.sync._counts import of_no_model
 from keepstep.rules.sync._waiting import who
 
@@ -30,7 +22,7 @@ LISTED_WITHIN = 4
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
     ),
 )
-def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
+def replica_desync(seen: EvidenceSet) -> Findings:
     """The model or its values differ between ranks that must hold the same ones.
 
     ## What it looks like

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.cluster import AgreedSetting
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import AgreedSetting
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.config._exports import export
 
 
 @rule(id="SYN101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(AgreedSetting,))
-def settings_differ(seen: EvidenceSet) -> Iterator[Found]:
+def settings_differ(seen: EvidenceSet) -> Findings:
     """Ranks differ in a setting that decides how they communicate, or what they compile.
 
     ## What it looks like

@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import AddressMap, InterfaceUsed, TransportUsed
-from keepstep.model.facts.process import ErrorSaid, ExceptionRaised, Loudness
-from keepstep.model.facts.sync import CollectiveTimeout
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    AddressMap,
+    CollectiveTimeout,
+    ErrorSaid,
+    ExceptionRaised,
+    InterfaceUsed,
+    Loudness,
+    Phase,
+    PhaseSeen,
+    StepSeen,
+    StreamEnded,
+    TransportUsed,
+)
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+)
 
 _SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
 """Messages of a program that is about to work with other ranks, whether or not we see those."""
@@ -44,7 +58,7 @@ SEVERAL = 2
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
 )
-def silent_in_setup(seen: EvidenceSet) -> Iterator[Found]:
+def silent_in_setup(seen: EvidenceSet) -> Findings:
     """The ranks began to set up their communication, and the log ends there.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import StackDump
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import StackDump
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.sync._told_stacks import Process, of_a_crash, processes
 from keepstep.rules.sync._waiting import was
 from keepstep.signals.stacks import innermost_user, place
@@ -24,7 +19,7 @@ from keepstep.signals.waits import WaitKind, awaits_others
     standing=Standing.SYMPTOM,
     confidence=Confidence.SUPPORTED,
 )
-def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
+def stacks_told(seen: EvidenceSet) -> Findings:
     """Stacks in the log show that processes wait for each other.
 
     ## What it looks like

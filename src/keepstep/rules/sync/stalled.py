@@ -3,16 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.sync import RanksMissing
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Phase, PhaseSeen, RanksMissing, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(
@@ -23,7 +16,7 @@ from keepstep.model.rule import rule
     standing=Standing.SYMPTOM,
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED,),
 )
-def stalled(seen: EvidenceSet) -> Iterator[Found]:
+def stalled(seen: EvidenceSet) -> Findings:
     """Ranks reported that they were waiting for another rank, and the log ends there.
 
     ## What it looks like

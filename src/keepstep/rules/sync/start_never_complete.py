@@ -3,16 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.network import PeerAwaited
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.identity import everyone
-from keepstep.model.rule import rule
+from keepstep.model.facts import PeerAwaited, StepSeen, WorldSeen
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, everyone, rule
 from keepstep.rules.network.never_answered import interrupted, trained_before
 
 OFTEN = 2
@@ -26,7 +18,7 @@ OFTEN = 2
     confidence=Confidence.HYPOTHESIS,
     standing=Standing.SYMPTOM,
 )
-def start_never_complete(seen: EvidenceSet) -> Iterator[Found]:
+def start_never_complete(seen: EvidenceSet) -> Findings:
     """Ranks waited for the others to join the process group, and the log ends there.
 
     ## What it looks like
@@ -70,7 +62,7 @@ def _only_one_absent(world: int, waiting: set[int | None]) -> tuple[int, ...]:
     return tuple(absent) if len(absent) == 1 else ()
 
 
-def _few_came(seen: EvidenceSet) -> Iterator[Found]:
+def _few_came(seen: EvidenceSet) -> Findings:
     """Some ranks of a world said who they are, and the log ends there."""
     told = [e for e in seen.all(WorldSeen) if e.fact.index is not None and (e.fact.size or 0) > 1]
     came = {e.fact.index for e in told}

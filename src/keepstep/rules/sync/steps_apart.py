@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, StepSeen, rule
 
 FAR = 100
 """Ranks that wait for each other cannot be this many steps apart."""
@@ -22,7 +16,7 @@ FAR = 100
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def steps_apart(seen: EvidenceSet) -> Iterator[Found]:
+def steps_apart(seen: EvidenceSet) -> Findings:
     """Ranks that must be at the same step print steps that are far apart.
 
     ## What it looks like

@@ -3,17 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.platform import Preempted
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Fact, Preempted, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.timelines import behind, elsewhere, stood_still
 
 
@@ -25,7 +17,7 @@ from keepstep.rules.asking.timelines import behind, elsewhere, stood_still
     standing=Standing.EXCEPTION,
     explains=(Cause.PREEMPTION_SIGTERM,),
 )
-def stood_still_until_the_limit(seen: EvidenceSet) -> Iterator[Found]:
+def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
     """The ranks had stopped making steps long before the scheduler ended the run.
 
     ## What it looks like

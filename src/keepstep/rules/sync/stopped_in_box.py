@@ -3,16 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import PeersWait, RankDoing, RankStopped
-from keepstep.model.facts.process import StackDump
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Fact, PeersWait, RankDoing, RankStopped, StackDump
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
+from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.sync._awaited import by_guards, by_steps
 from keepstep.rules.sync._waiting import was
 from keepstep.story.rank_endings import ended_by_hand, waited_to_the_end
@@ -32,7 +25,7 @@ LONG_S = 600.0
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
 )
-def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
+def stopped_in_box(seen: EvidenceSet) -> Findings:
     """Ranks stopped making progress, and one of them is in a different place from the others.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks as say_ranks
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.guard import TrainsApart
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import TrainsApart
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import ranks as say_ranks
 
 
 @rule(
@@ -20,7 +15,7 @@ from keepstep.model.rule import rule
     confidence=Confidence.SUPPORTED,
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC, Cause.CHECKPOINT_CORRUPT_OR_MISSING),
 )
-def trains_outside_strategy(seen: EvidenceSet) -> Iterator[Found]:
+def trains_outside_strategy(seen: EvidenceSet) -> Findings:
     """The workers of a multi-worker world train separately: they never exchange a gradient.
 
     ## What it looks like

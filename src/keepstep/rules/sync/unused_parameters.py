@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import MarkedReadyTwice, UnusedParameters
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import MarkedReadyTwice, UnusedParameters
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
 
 
 @rule(
@@ -23,7 +17,7 @@ from keepstep.model.rule import rule
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
     ),
 )
-def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
+def unused_parameters(seen: EvidenceSet) -> Findings:
     """The data-parallel wrapper waited for gradients of parameters that the loss does not use.
 
     ## What it looks like

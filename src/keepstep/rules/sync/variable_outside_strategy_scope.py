@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.sync import OutsideScope
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, OutsideScope, rule, shorten
 
 
 @rule(
@@ -19,7 +12,7 @@ from keepstep.model.rule import rule
     needs=(OutsideScope,),
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
-def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
+def variable_outside_strategy_scope(seen: EvidenceSet) -> Findings:
     """A variable, optimizer, metric or model was created or used outside its strategy's scope.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.network import PeerAwaited
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, PeerAwaited, Standing, rule
 from keepstep.rules.network.never_answered import interrupted, trained_before
 
 
@@ -20,7 +14,7 @@ from keepstep.rules.network.never_answered import interrupted, trained_before
     confidence=Confidence.HYPOTHESIS,
     standing=Standing.SYMPTOM,
 )
-def waits_after_training(seen: EvidenceSet) -> Iterator[Found]:
+def waits_after_training(seen: EvidenceSet) -> Findings:
     """Ranks that had trained together began to wait for another rank, and the log ends there.
 
     ## What it looks like

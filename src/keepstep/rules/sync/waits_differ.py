@@ -4,15 +4,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from keepstep.base import wording
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ProcessSeen
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, ProcessSeen, lazy_pattern, rule
 from keepstep.rules.asking.live_jobs import LiveProcess, jobs, names, stands_still
 from keepstep.rules.sync._awaited import by_guards
 from keepstep.signals.waits import WaitKind
@@ -21,7 +15,7 @@ OF_PARTS = lazy_pattern(r"send|recv", most=80)
 
 
 @rule(id="SYN054", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED)
-def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
+def waits_differ(seen: EvidenceSet) -> Findings:
     """In a live job that hangs, ranks wait in different collectives of the same group.
 
     ## What it looks like

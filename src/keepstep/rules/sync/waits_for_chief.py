@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import PeerAwaited, SessionOpened
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Fact, PeerAwaited, SessionOpened
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 
 OFTEN = 2
 """A healthy start also waits once: the chief needs a moment."""
@@ -25,7 +19,7 @@ SESSIONS = 3
     confidence=Confidence.HYPOTHESIS,
     standing=Standing.SYMPTOM,
 )
-def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
+def waits_for_chief(seen: EvidenceSet) -> Findings:
     """Workers waited for a task that had to act first, and it never did.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import TO_THE_END, Evidence, EvidenceSet
-from keepstep.model.facts.platform import TpuBusy
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import StepSeen, TpuBusy
+from keepstep.rules.api import TO_THE_END, Cause, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.exceptions import ranks_told
 
 
@@ -26,7 +20,7 @@ from keepstep.rules.asking.exceptions import ranks_told
         Cause.NETWORK_TIMEOUT_SLOW,
     ),
 )
-def device_busy(seen: EvidenceSet) -> Iterator[Found]:
+def device_busy(seen: EvidenceSet) -> Findings:
     """The TPU could not be opened because another process held it.
 
     ## What it looks like

@@ -3,15 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.platform import TpuInitFailed
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, ExceptionRaised, Findings, Fix, Found, TpuInitFailed, rule, shorten
 from keepstep.rules.asking.exceptions import ranks_told
 
 SLOW_TO_START = "taking more than"
@@ -37,7 +29,7 @@ FIXES = (
         Cause.FRAMEWORK_BUG_SEGFAULT,
     ),
 )
-def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
+def initialization_failure(seen: EvidenceSet) -> Findings:
     """The TPU system could not be initialised.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.platform import TpuInitFailed
-from keepstep.model.facts.process import FatalSignal, NativeAbort
-from keepstep.model.finding import Confidence, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import FatalSignal, NativeAbort, TpuInitFailed
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Found, Standing, rule
 from keepstep.rules.tpu.initialization_failure import FIXES, SLOW_TO_START
 
 
@@ -21,7 +15,7 @@ from keepstep.rules.tpu.initialization_failure import FIXES, SLOW_TO_START
     standing=Standing.SYMPTOM,
     confidence=Confidence.SUPPORTED,
 )
-def set_up_unfinished(seen: EvidenceSet) -> Iterator[Found]:
+def set_up_unfinished(seen: EvidenceSet) -> Findings:
     """The initialisation of the TPU system took long, and nothing followed.
 
     ## What it looks like

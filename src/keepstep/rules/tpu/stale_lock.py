@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.host import LockFileSeen
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, LockFileSeen, Severity, rule
 
 
 @rule(id="TPU101", cause=Cause.TPU_DEVICE_BUSY_IN_USE, needs=(LockFileSeen,))
-def stale_lock(seen: EvidenceSet) -> Iterator[Found]:
+def stale_lock(seen: EvidenceSet) -> Findings:
     """A lock file of the TPU driver exists before the run starts.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.accelerators import OnCpu
-from keepstep.model.finding import Confidence, Fix, Found, Severity, ranks_of
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, OnCpu, Severity, ranks_of, rule
 from keepstep.rules.asking.accelerator_use import unwillingly_on_cpu
 from keepstep.rules.asking.process_endings import who
 
@@ -21,7 +15,7 @@ from keepstep.rules.asking.process_endings import who
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def tpu_unused(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_unused(seen: EvidenceSet) -> Findings:
     """A rank trained on the CPU of a machine that has a TPU.
 
     ## What it looks like

@@ -3,16 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import RankDoing, RankEnded
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import Fact, ProcessExited, RankDoing, RankEnded
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, count, rule
 from keepstep.rules.asking.who_killed import WHO_KILLED
 from keepstep.story.rank_endings import (
     BOX_S,
@@ -36,7 +28,7 @@ _NEXT_TIME = Fix(do="make native crashes print their stack next time", command="
     confidence=Confidence.SUPPORTED,
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
+def ended_without_goodbye(seen: EvidenceSet) -> Findings:
     """A rank was killed, crashed, or exited with a status other than 0, and nothing here says why.
 
     ## What it looks like

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule, shorten
 from keepstep.rules.asking.exceptions import Raised, ranks_told, short_type
 from keepstep.rules.last_resort.naming import Named, named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
@@ -23,7 +17,7 @@ from keepstep.rules.last_resort.words import speaks_of, unexplained
     standing=Standing.EXCEPTION,
     confidence=Confidence.HYPOTHESIS,
 )
-def exception_in_words(seen: EvidenceSet) -> Iterator[Found]:
+def exception_in_words(seen: EvidenceSet) -> Findings:
     """An unrecognised exception ended the program, and its wording suggests a cause outside the program.
 
     ## What it looks like

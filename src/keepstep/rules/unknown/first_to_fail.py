@@ -3,23 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import duration, shorten
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.process import (
+from keepstep.model.facts import (
     ErrorSaid,
     ExceptionRaised,
+    Fact,
     FatalSignal,
     NativeAbort,
     ProcessExited,
+    StreamEnded,
     TracebackCut,
 )
-from keepstep.model.facts.training import StreamEnded
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    duration,
+    rule,
+    shorten,
+)
 from keepstep.rules.asking.exceptions import at_teardown, is_wrapper, short_type, user_frame
 from keepstep.rules.last_resort.last_errors import Said, last_errors, named_by_last_errors
 from keepstep.rules.last_resort.naming import Named
@@ -37,7 +43,7 @@ SILENT_S = 30.0
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
 )
-def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
+def first_to_fail(seen: EvidenceSet) -> Findings:
     """A process failed and no known message says why; the first one to fail is named, with what its errors suggest.
 
     ## What it looks like

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import ranks
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import RankEnded
-from keepstep.model.facts.process import CoreDump, ProcessExited
-from keepstep.model.finding import Confidence, Fix, Found, Standing, ranks_of
-from keepstep.model.rule import rule
+from keepstep.model.facts import CoreDump, Fact, ProcessExited, RankEnded
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    ranks,
+    ranks_of,
+    rule,
+)
 from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
 from keepstep.story.rank_endings import stopped_before
 
@@ -27,7 +32,7 @@ LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "
     confidence=Confidence.HYPOTHESIS,
     explains=SEEN_BY_OTHER_RANKS,
 )
-def killed_from_outside(seen: EvidenceSet) -> Iterator[Found]:
+def killed_from_outside(seen: EvidenceSet) -> Findings:
     """A process was killed from outside, and no evidence shows by whom.
 
     ## What it looks like
@@ -54,7 +59,7 @@ def killed_from_outside(seen: EvidenceSet) -> Iterator[Found]:
     yield from _by_a_signal_of_crashes(seen)
 
 
-def _by_sigkill(seen: EvidenceSet) -> Iterator[Found]:
+def _by_sigkill(seen: EvidenceSet) -> Findings:
     killed = killed_first(seen)
     if not killed or memory_around(seen) is not None:
         return
@@ -78,7 +83,7 @@ def _by_sigkill(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _by_a_signal_of_crashes(seen: EvidenceSet) -> Iterator[Found]:
+def _by_a_signal_of_crashes(seen: EvidenceSet) -> Findings:
     for core in seen.all(CoreDump):
         fact = core.fact
         if fact.sent_by is None or fact.signal not in LEAVES_A_CORE or stopped_before(seen, core.at):

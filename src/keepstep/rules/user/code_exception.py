@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.wording import called, ranks, shorten
-from keepstep.model.cause import SEEN_BY_OTHER_RANKS, Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import ExceptionRaised
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ExceptionRaised, StepSeen
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    called,
+    lazy_pattern,
+    ranks,
+    rule,
+    shorten,
+)
 from keepstep.rules.asking.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
 from keepstep.rules.last_resort.naming import named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
@@ -35,7 +41,7 @@ OF_THE_SYSTEM = frozenset(
     standing=Standing.EXCEPTION,
     explains=(*SEEN_BY_OTHER_RANKS, Cause.WORKER_PARAMETER_SERVER_LOST, Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH),
 )
-def code_exception(seen: EvidenceSet) -> Iterator[Found]:
+def code_exception(seen: EvidenceSet) -> Findings:
     """The program raised an exception for a reason of its own, and exited.
 
     ## What it looks like

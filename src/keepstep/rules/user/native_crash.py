@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import CoreDump, FatalSignal, NativeAbort
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CoreDump, FatalSignal, NativeAbort
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.asking.crash import crashes
 from keepstep.rules.asking.crashed_code import blame, called_from, grouped, innermost, names, standing_of
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK
@@ -22,7 +17,7 @@ from keepstep.signals.stacks import Whose
     needs=(FatalSignal, NativeAbort, CoreDump),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
-def native_crash(seen: EvidenceSet) -> Iterator[Found]:
+def native_crash(seen: EvidenceSet) -> Findings:
     """A rank crashed in the user's own native code: an extension, ctypes, cffi.
 
     ## What it looks like

@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.wording import count
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.process import WorkerReplaced
-from keepstep.model.finding import Fix, Found, Severity, Standing
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Severity, Standing, WorkerReplaced, count, rule
 
 
 @rule(
@@ -20,7 +13,7 @@ from keepstep.model.rule import rule
     severity=Severity.NOTE,
     standing=Standing.SYMPTOM,
 )
-def came_back_alone(seen: EvidenceSet) -> Iterator[Found]:
+def came_back_alone(seen: EvidenceSet) -> Findings:
     """A worker was lost and restarted alone, while the coordinator continued with the others.
 
     ## What it looks like

@@ -3,17 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.network import ConnectFailed, ServerStarted
-from keepstep.model.facts.platform import ParameterServerLost
-from keepstep.model.facts.process import ProcessExited
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectFailed, Fact, ParameterServerLost, ProcessExited, ServerStarted, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting
 
 
@@ -25,7 +18,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting
     standing=Standing.SYMPTOM,
     explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
-def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
+def parameter_server_lost(seen: EvidenceSet) -> Findings:
     """A parameter server was lost, and with it the variables that it held.
 
     ## What it looks like

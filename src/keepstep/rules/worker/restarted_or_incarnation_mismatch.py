@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.network import ConnectFailed, RendezvousClosed, ServerStarted
-from keepstep.model.facts.platform import MemberRestarted
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import ConnectFailed, MemberRestarted, RendezvousClosed, ServerStarted, StepSeen
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.who_killed import HOW_PODS_ENDED
 
@@ -28,7 +21,7 @@ from keepstep.rules.asking.who_killed import HOW_PODS_ENDED
         Cause.WORKER_PARAMETER_SERVER_LOST,
     ),
 )
-def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Findings:
     """One worker restarted as a new process while the others still used the old one.
 
     ## What it looks like

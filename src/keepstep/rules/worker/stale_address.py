@@ -4,20 +4,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
-from keepstep.model.facts.network import ConnectFailed, Why
-from keepstep.model.facts.process import FatalSignal
-from keepstep.model.facts.resource import OomKilled
-from keepstep.model.facts.restarts import EndpointGiven, LifeBegan, LifeEnded
-from keepstep.model.facts.training import StepSeen
-from keepstep.model.finding import Confidence, Fix, Found, Standing
-from keepstep.model.rule import rule
+from keepstep.model.facts import (
+    ConnectFailed,
+    EndpointGiven,
+    Fact,
+    FatalSignal,
+    LifeBegan,
+    LifeEnded,
+    OomKilled,
+    StepSeen,
+    Why,
+    WorldSeen,
+)
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Standing,
+    lazy_pattern,
+    rule,
+)
 
 _DEADLY: tuple[type[Fact], ...] = (FatalSignal, OomKilled)
 _PLACE = lazy_pattern(r"^\[?(?P<host>[\w.\-:%]+?)\]?(?::|<)(?P<port>\d{2,5})>?$")
@@ -31,7 +42,7 @@ _PLACE = lazy_pattern(r"^\[?(?P<host>[\w.\-:%]+?)\]?(?::|<)(?P<port>\d{2,5})>?$"
     standing=Standing.SYMPTOM,
     explains=(Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def stale_address(seen: EvidenceSet) -> Iterator[Found]:
+def stale_address(seen: EvidenceSet) -> Findings:
     """After a restart, ranks went to an address that belonged to the attempt before.
 
     ## What it looks like

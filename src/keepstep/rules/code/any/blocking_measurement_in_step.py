@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import program
 from keepstep.rules.code._steps import in_every_step
 from keepstep.rules.code.torch._torch import is_without_gradients
@@ -26,7 +20,7 @@ _CALLS = ("torch.cuda.synchronize", "jax.block_until_ready")
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def blocking_measurement_in_step(seen: EvidenceSet) -> Iterator[Found]:
+def blocking_measurement_in_step(seen: EvidenceSet) -> Findings:
     """A value is fetched from the device in every step, or the device is synchronised to take the time.
 
     ## What it looks like

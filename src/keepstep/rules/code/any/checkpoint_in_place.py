@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, Value, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 _RENAMES = ("os.replace", "os.rename", "shutil.move", "shutil.copy", "shutil.copyfile")
@@ -45,7 +39,7 @@ def _renames(known: ProjectFacts, place: Call) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def checkpoint_in_place(seen: EvidenceSet) -> Iterator[Found]:
+def checkpoint_in_place(seen: EvidenceSet) -> Findings:
     """A checkpoint is written over the last good one.
 
     ## What it looks like

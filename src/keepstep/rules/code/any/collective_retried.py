@@ -6,11 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code._steps import is_tried_again
 
@@ -69,7 +65,7 @@ def _is_repeated(known: ProjectFacts, call: Call) -> bool:
 
 
 @rule(id="COD008", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def collective_retried(seen: EvidenceSet) -> Iterator[Found]:
+def collective_retried(seen: EvidenceSet) -> Findings:
     """A collective is tried again by the rank on which it failed.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import diverging, reached_by, short
 
 
 @rule(id="COD002", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
-def early_exit_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
+def early_exit_on_some_ranks(seen: EvidenceSet) -> Findings:
     """Some ranks leave a function or a loop before a collective that the others go on to issue.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import program
 from keepstep.rules.code._steps import in_every_step
 
@@ -22,7 +16,7 @@ from keepstep.rules.code._steps import in_every_step
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def every_rank_logs(seen: EvidenceSet) -> Iterator[Found]:
+def every_rank_logs(seen: EvidenceSet) -> Findings:
     """Every rank prints a line in every step.
 
     ## What it looks like

@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall, CodeHandler
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, CodeHandler
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code._steps import is_tried_again
 from keepstep.rules.code.torch._torch import DDP, FSDP
@@ -81,7 +78,7 @@ def _found(place: Evidence[CodeHandler] | Call, step: Call) -> Found:
 
 
 @rule(id="COD010", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall, CodeHandler), confidence=Confidence.SUPPORTED)
-def failed_step_swallowed(seen: EvidenceSet) -> Iterator[Found]:
+def failed_step_swallowed(seen: EvidenceSet) -> Findings:
     """An `except` around the training step lets a rank go on alone after its step failed.
 
     ## What it looks like

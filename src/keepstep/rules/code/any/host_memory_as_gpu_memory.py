@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 _HOST = ("psutil.", "resource.getrusage")
@@ -54,7 +60,7 @@ def _found(place: Evidence[Any]) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def host_memory_as_gpu_memory(seen: EvidenceSet) -> Iterator[Found]:
+def host_memory_as_gpu_memory(seen: EvidenceSet) -> Findings:
     """A figure of the host's memory is reported as that of the GPU.
 
     ## What it looks like

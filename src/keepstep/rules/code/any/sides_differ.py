@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import diverging, reached_by, short
 
 
 @rule(id="COD004", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
-def sides_differ(seen: EvidenceSet) -> Iterator[Found]:
+def sides_differ(seen: EvidenceSet) -> Findings:
     """Both sides of a rank-dependent branch issue collectives, but not the same ones.
 
     ## What it looks like

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from keepstep.model.evidence import Evidence
+from keepstep.rules.api import Evidence
 from keepstep.rules.code._asking import ProjectFacts
 
 INIT = "jax.distributed.initialize"

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import diverging, program, reached_by, short
 
 _SOME = "orbax.checkpoint.options.MultiprocessingOptions"
@@ -18,7 +12,7 @@ _SOME = "orbax.checkpoint.options.MultiprocessingOptions"
 @rule(
     id="COD308", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall), confidence=Confidence.SUPPORTED
 )
-def checkpoint_on_one_process(seen: EvidenceSet) -> Iterator[Found]:
+def checkpoint_on_one_process(seen: EvidenceSet) -> Findings:
     """A checkpoint that all processes must save or restore is left to some of them.
 
     ## What it looks like

@@ -7,11 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, CodeFunction
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, CodeFunction, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.jax._jax import COMPILERS, constants
 
@@ -133,7 +129,7 @@ def _given(call: Call, slots: tuple[int | str, ...]) -> list[str]:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def donated_reused(seen: EvidenceSet) -> Iterator[Found]:
+def donated_reused(seen: EvidenceSet) -> Findings:
     """A variable is used after its buffer was donated.
 
     ## What it looks like

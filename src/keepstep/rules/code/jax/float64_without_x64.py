@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import COMPILERS
 
@@ -51,7 +47,7 @@ def _is_double(call: Call, is_compiled: bool) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def float64_without_x64(seen: EvidenceSet) -> Iterator[Found]:
+def float64_without_x64(seen: EvidenceSet) -> Findings:
     """An array of 64 bits is asked for, and nothing switches `jax_enable_x64` on.
 
     ## What it looks like

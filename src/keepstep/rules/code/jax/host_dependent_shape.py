@@ -7,12 +7,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall, CodeFile
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall, CodeFile
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Severity,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import PARTS
 
@@ -63,7 +71,7 @@ def _text(place: Evidence[CodeAssigned] | Call) -> str:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def host_dependent_shape(seen: EvidenceSet) -> Iterator[Found]:
+def host_dependent_shape(seen: EvidenceSet) -> Findings:
     """The number of rows of a process depends on its index.
 
     ## What it looks like

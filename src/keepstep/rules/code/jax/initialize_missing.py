@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import INIT, lines_that_decide
 
@@ -49,7 +45,7 @@ def _divides(known: ProjectFacts, call: Call, calls: list[Call]) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def initialize_missing(seen: EvidenceSet) -> Iterator[Found]:
+def initialize_missing(seen: EvidenceSet) -> Findings:
     """A program asks for its index among the processes, and nothing in it calls `jax.distributed.initialize`.
 
     ## What it looks like

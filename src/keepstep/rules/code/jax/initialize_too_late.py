@@ -6,11 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeBlock, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeBlock, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.jax._jax import DEVICE_USES, INIT
 
@@ -96,7 +92,7 @@ def _where(use: Call, init: Call) -> str:
 
 
 @rule(id="COD301", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def initialize_too_late(seen: EvidenceSet) -> Iterator[Found]:
+def initialize_too_late(seen: EvidenceSet) -> Findings:
     """A device is used before `jax.distributed.initialize`.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import diverging, reached_by, short
 
 
@@ -20,7 +14,7 @@ from keepstep.rules.code._asking import diverging, reached_by, short
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def jit_on_some_processes(seen: EvidenceSet) -> Iterator[Found]:
+def jit_on_some_processes(seen: EvidenceSet) -> Findings:
     """A compiled step is under a condition that differs by process.
 
     ## What it looks like

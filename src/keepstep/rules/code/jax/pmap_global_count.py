@@ -6,11 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import has_several_processes, is_compiled_by
 
@@ -73,7 +69,7 @@ def _lambdas(known: ProjectFacts, function: str) -> list[Call]:
 
 
 @rule(id="COD305", cause=Cause.DATA_SHAPE_MISMATCH, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def pmap_global_count(seen: EvidenceSet) -> Iterator[Found]:
+def pmap_global_count(seen: EvidenceSet) -> Findings:
     """The leading axis of what `pmap` is given has `jax.device_count()` elements.
 
     ## What it looks like

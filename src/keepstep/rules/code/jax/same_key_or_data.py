@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, Value
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.jax._jax import PARTS, lines_that_decide
 
@@ -70,7 +67,7 @@ def _tells_processes_apart(known: ProjectFacts, use: Call) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def same_key_or_data(seen: EvidenceSet) -> Iterator[Found]:
+def same_key_or_data(seen: EvidenceSet) -> Findings:
     """Every process draws its part of a global array with the same seed.
 
     ## What it looks like

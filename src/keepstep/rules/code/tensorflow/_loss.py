@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence
-from keepstep.model.facts.code import CodeAssigned
+from keepstep.rules.api import CodeAssigned, Evidence, lazy_pattern
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, is_seen_from
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from keepstep.model.evidence import Evidence
+from keepstep.rules.api import Evidence
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, Moment, conditions, exclude_each_other
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.facts.code import Value
+from keepstep.rules.api import Value
 from keepstep.rules.code._asking import Call, is_on_some_ranks
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import Value
+from keepstep.rules.api import EvidenceSet, Value, lazy_pattern
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import (
     BATCHES,

@@ -10,9 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence, EvidenceSet, Origin
-from keepstep.model.facts.code import CodeAssigned, CodeBlock, CodeCall, Value
+from keepstep.rules.api import CodeAssigned, CodeBlock, CodeCall, Evidence, EvidenceSet, Origin, Value, lazy_pattern
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 MULTI = ("tensorflow.distribute.MultiWorkerMirroredStrategy",)

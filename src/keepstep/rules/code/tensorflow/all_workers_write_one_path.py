@@ -4,14 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, Value
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Severity, lazy_pattern, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._saves import may_be_by_rank, saves
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, is_seen_from
@@ -85,7 +80,7 @@ def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def all_workers_write_one_path(seen: EvidenceSet) -> Iterator[Found]:
+def all_workers_write_one_path(seen: EvidenceSet) -> Findings:
     """Under `MultiWorkerMirroredStrategy`, every worker saves to the same path.
 
     ## What it looks like

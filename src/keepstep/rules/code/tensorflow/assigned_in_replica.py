@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import SERVERS, Distributed, distributed, is_reduced, is_seen_from
 
@@ -37,7 +31,7 @@ def _drifts(made: Call) -> bool:
 
 
 @rule(id="COD204", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def assigned_in_replica(seen: EvidenceSet) -> Iterator[Found]:
+def assigned_in_replica(seen: EvidenceSet) -> Findings:
     """A replica function assigns its own value to a variable that has no aggregation.
 
     ## What it looks like

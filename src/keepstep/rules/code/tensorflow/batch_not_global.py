@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, Value
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import at_line
@@ -51,7 +48,7 @@ def _found(place: Evidence[Any], batch: Call, size: Value) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def batch_not_global(seen: EvidenceSet) -> Iterator[Found]:
+def batch_not_global(seen: EvidenceSet) -> Findings:
     """The dataset that the strategy splits among the replicas is batched with the size meant for each of them.
 
     ## What it looks like

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._saves import is_by_rank, saves
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, distributed, exclude_each_other
@@ -29,7 +25,7 @@ def _callbacks(tf: Distributed) -> Iterator[Call]:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def chief_saves_alone(seen: EvidenceSet) -> Iterator[Found]:
+def chief_saves_alone(seen: EvidenceSet) -> Findings:
     """Under `MultiWorkerMirroredStrategy`, only the chief saves the model or the checkpoint.
 
     ## What it looks like

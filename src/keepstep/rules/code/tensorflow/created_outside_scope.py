@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._creation import (
     compiled_in_scope,
@@ -44,7 +39,7 @@ def _what_and_use(tf: Distributed, made: Call) -> tuple[str, Call | None]:
 
 
 @rule(id="COD201", cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def created_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
+def created_outside_scope(seen: EvidenceSet) -> Findings:
     """A model, an optimizer or a variable is created outside `strategy.scope()`, and then trained with the strategy.
 
     ## What it looks like

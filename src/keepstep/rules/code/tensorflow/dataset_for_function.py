@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Value, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import FROM_FUNCTION, Distributed, distributed, is_seen_from
 
@@ -33,7 +27,7 @@ def _is_dataset(tf: Distributed, place: Call, given: Value) -> bool:
 
 
 @rule(id="COD213", cause=Cause.USER_CODE_EXCEPTION, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def dataset_for_function(seen: EvidenceSet) -> Iterator[Found]:
+def dataset_for_function(seen: EvidenceSet) -> Findings:
     """`distribute_datasets_from_function` gets a dataset, not a function that makes one.
 
     ## What it looks like

@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import at_line
 
@@ -31,7 +26,7 @@ def _is_in_function(known: Sizes, given: Given) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def global_batch_in_function(seen: EvidenceSet) -> Iterator[Found]:
+def global_batch_in_function(seen: EvidenceSet) -> Findings:
     """The function given to `distribute_datasets_from_function` batches with the size of all replicas together.
 
     ## What it looks like

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, distributed, fits
 
 
 @rule(id="COD222", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def keras3_multi_worker(seen: EvidenceSet) -> Iterator[Found]:
+def keras3_multi_worker(seen: EvidenceSet) -> Findings:
     """`fit` of Keras 3 runs under `MultiWorkerMirroredStrategy`.
 
     ## What it looks like

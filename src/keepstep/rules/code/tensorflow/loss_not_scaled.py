@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Severity,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.code.tensorflow._loss import (
     MEANS,
     Trained,
@@ -70,7 +77,7 @@ def _unscaled(tf: Distributed, step: Trained) -> Evidence[Any] | None:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def loss_not_scaled(seen: EvidenceSet) -> Iterator[Found]:
+def loss_not_scaled(seen: EvidenceSet) -> Findings:
     """Each replica averages the loss over its own part of the batch, and the optimizer adds the gradients up.
 
     ## What it looks like

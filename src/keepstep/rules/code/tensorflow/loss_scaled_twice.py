@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._loss import (
     BY_GLOBAL,
@@ -62,7 +56,7 @@ def _is_scaled_by(tf: Distributed, call: Call, by_global: bool) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def loss_scaled_twice(seen: EvidenceSet) -> Iterator[Found]:
+def loss_scaled_twice(seen: EvidenceSet) -> Findings:
     """The loss is divided by the global batch, and by the number of replicas as well.
 
     ## What it looks like

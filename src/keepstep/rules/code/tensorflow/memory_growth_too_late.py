@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._order import calls_of, in_wrong_order, uses_of_devices
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed
@@ -29,7 +24,7 @@ def _starts(tf: Distributed, function: str) -> list[Call]:
 
 
 @rule(id="COD228", cause=Cause.RESOURCE_GPU_OOM, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def memory_growth_too_late(seen: EvidenceSet) -> Iterator[Found]:
+def memory_growth_too_late(seen: EvidenceSet) -> Findings:
     """`set_memory_growth` comes after something that initialised the GPUs.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code.tensorflow._tensorflow import SERVERS, distributed
 
 
@@ -20,7 +14,7 @@ from keepstep.rules.code.tensorflow._tensorflow import SERVERS, distributed
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def no_coordinator(seen: EvidenceSet) -> Iterator[Found]:
+def no_coordinator(seen: EvidenceSet) -> Findings:
     """A step under `ParameterServerStrategy` is called directly, and no `ClusterCoordinator` sends it to the workers.
 
     ## What it looks like

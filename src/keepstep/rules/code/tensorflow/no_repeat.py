@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, distributed, fits
 
 
@@ -21,7 +15,7 @@ from keepstep.rules.code.tensorflow._tensorflow import MULTI, distributed, fits
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def no_repeat(seen: EvidenceSet) -> Iterator[Found]:
+def no_repeat(seen: EvidenceSet) -> Findings:
     """A multi-worker `fit` has a dataset that ends, and no `steps_per_epoch`.
 
     ## What it looks like

@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import SERVERS, Distributed, distributed, is_reduced
 
@@ -34,7 +29,7 @@ def _is_by_hand(tf: Distributed, assign: Call) -> bool:
 
 
 @rule(id="COD205", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def not_reduced(seen: EvidenceSet) -> Iterator[Found]:
+def not_reduced(seen: EvidenceSet) -> Findings:
     """A replica applies its own gradients: the optimizer should not aggregate them, and nothing else does.
 
     ## What it looks like

@@ -6,11 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._creation import (
     compiled_in_scope,
@@ -91,7 +87,7 @@ def _returned(tf: Distributed, loaded: Call) -> Call | None:
 
 
 @rule(id="COD202", cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def restored_outside_scope(seen: EvidenceSet) -> Iterator[Found]:
+def restored_outside_scope(seen: EvidenceSet) -> Findings:
     """A saved model is loaded outside `strategy.scope()`, and then trained with the strategy.
 
     ## What it looks like

@@ -4,14 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, at_line, conditions, distributed
 
 _STRATEGY = re.compile(r"^tensorflow\.distribute\.\w+Strategy(V2)?$")
@@ -44,7 +39,7 @@ def _found(place: Evidence[Any]) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def run_eagerly(seen: EvidenceSet) -> Iterator[Found]:
+def run_eagerly(seen: EvidenceSet) -> Findings:
     """A distributed training runs its steps eagerly.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code.tensorflow._tensorflow import BATCHES, distributed, sharded_after
 
 
@@ -20,7 +14,7 @@ from keepstep.rules.code.tensorflow._tensorflow import BATCHES, distributed, sha
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def shard_after_batch(seen: EvidenceSet) -> Iterator[Found]:
+def shard_after_batch(seen: EvidenceSet) -> Findings:
     """The dataset is sharded after it was batched.
 
     ## What it looks like

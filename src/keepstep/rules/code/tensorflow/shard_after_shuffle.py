@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, sharded_after
 
@@ -54,7 +48,7 @@ def _is_seeded(tf: Distributed, place: Call) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def shard_after_shuffle(seen: EvidenceSet) -> Iterator[Found]:
+def shard_after_shuffle(seen: EvidenceSet) -> Findings:
     """The dataset is sharded after a shuffle that every worker does in its own order.
 
     ## What it looks like

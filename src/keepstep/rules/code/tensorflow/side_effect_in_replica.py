@@ -6,11 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall, Value
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, distributed, is_seen_from
 
@@ -116,7 +113,7 @@ def _is_counter(tf: Distributed, counted: Evidence[CodeAssigned]) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def side_effect_in_replica(seen: EvidenceSet) -> Iterator[Found]:
+def side_effect_in_replica(seen: EvidenceSet) -> Findings:
     """A traced training step changes Python objects, prints tensors, or calls `.numpy()`.
 
     ## What it looks like

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall, CodeFunction
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, CodeFunction
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import DISTRIBUTED, Distributed, distributed, is_scope
 
@@ -58,7 +55,7 @@ def _gets_distributed(tf: Distributed, call: Call, hops: int) -> bool:
 
 
 @rule(id="COD203", cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def step_not_run(seen: EvidenceSet) -> Iterator[Found]:
+def step_not_run(seen: EvidenceSet) -> Findings:
     """The training step is called directly with a distributed batch, not through `strategy.run`.
 
     ## What it looks like

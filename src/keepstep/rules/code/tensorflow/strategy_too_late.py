@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, short
 from keepstep.rules.code.tensorflow._order import at_import, calls_of, in_wrong_order, uses_of_devices
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, distributed, exclude_each_other
@@ -29,7 +24,7 @@ def _is_one_of_many(tf: Distributed, made: Call) -> bool:
 
 
 @rule(id="COD212", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def strategy_too_late(seen: EvidenceSet) -> Iterator[Found]:
+def strategy_too_late(seen: EvidenceSet) -> Findings:
     """An operation runs before `MultiWorkerMirroredStrategy` is created.
 
     ## What it looks like

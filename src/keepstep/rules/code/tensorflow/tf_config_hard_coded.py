@@ -4,14 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Value, rule
 from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._tensorflow import Distributed, config_given, config_set, distributed, is_seen_from
 
@@ -86,7 +81,7 @@ def _is_changed(tf: Distributed, place: Evidence[Any]) -> bool:
 
 
 @rule(id="COD210", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def tf_config_hard_coded(seen: EvidenceSet) -> Iterator[Found]:
+def tf_config_hard_coded(seen: EvidenceSet) -> Findings:
     """The script sets TF_CONFIG for several workers with an index that is a constant.
 
     ## What it looks like

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code.tensorflow._order import calls_of, in_wrong_order
 from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, config_set_in, distributed
 
@@ -29,7 +24,7 @@ def _is_main(place: Evidence[Any]) -> bool:
 
 
 @rule(id="COD211", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def tf_config_too_late(seen: EvidenceSet) -> Iterator[Found]:
+def tf_config_too_late(seen: EvidenceSet) -> Findings:
     """TF_CONFIG is set after `MultiWorkerMirroredStrategy` was created.
 
     ## What it looks like

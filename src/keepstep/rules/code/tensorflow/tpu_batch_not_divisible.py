@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, Value
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import TPU, at_line, fits, is_for_tpu
 
@@ -45,7 +41,7 @@ def _found(place: Evidence[Any], size: Value) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def tpu_batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_batch_not_divisible(seen: EvidenceSet) -> Findings:
     """The global batch for a TPU is not a multiple of eight.
 
     ## What it looks like

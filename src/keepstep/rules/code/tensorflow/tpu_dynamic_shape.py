@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code.tensorflow._sizes import sizes
 from keepstep.rules.code.tensorflow._tensorflow import is_for_tpu
 
@@ -22,7 +16,7 @@ from keepstep.rules.code.tensorflow._tensorflow import is_for_tpu
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def tpu_dynamic_shape(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_dynamic_shape(seen: EvidenceSet) -> Findings:
     """A dataset for a TPU is batched without `drop_remainder=True`.
 
     ## What it looks like

@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import Argument, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import Argument, CodeCall
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call, short
 from keepstep.rules.code.tensorflow._tensorflow import TPU, Distributed, at_line, distributed
 
@@ -42,7 +38,7 @@ def _is_wide(call: Call, argument: Argument) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def tpu_float64(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_float64(seen: EvidenceSet) -> Findings:
     """A program for a TPU computes in double precision.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import short
 from keepstep.rules.code.tensorflow._tensorflow import distributed, is_for_tpu
 
@@ -23,7 +17,7 @@ _PYTHON = ("tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.py
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def tpu_py_function(seen: EvidenceSet) -> Iterator[Found]:
+def tpu_py_function(seen: EvidenceSet) -> Findings:
     """A program for a TPU calls Python from the graph, with `tf.py_function` or `tf.numpy_function`.
 
     ## What it looks like

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.model.evidence import Evidence
-from keepstep.model.facts.code import CodeCall
+from keepstep.rules.api import CodeCall, Evidence
 from keepstep.rules.code._asking import Call, ProjectFacts
 
 DDP = "torch.nn.parallel.DistributedDataParallel"

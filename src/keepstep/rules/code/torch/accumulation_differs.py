@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.code._asking import blocks, is_on_some_ranks, program
 
 
 @rule(id="COD118", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def accumulation_differs(seen: EvidenceSet) -> Iterator[Found]:
+def accumulation_differs(seen: EvidenceSet) -> Findings:
     """The optimizer's step is under a condition, or in a loop, that differs by rank.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code.torch._torch import INIT, runs_several_processes
 
@@ -57,7 +51,7 @@ def _leaves_others(call: Call) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def all_ranks_write_one_path(seen: EvidenceSet) -> Iterator[Found]:
+def all_ranks_write_one_path(seen: EvidenceSet) -> Findings:
     """All ranks write to one path.
 
     ## What it looks like

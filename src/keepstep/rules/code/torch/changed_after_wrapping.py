@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Severity,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import DDP
 
@@ -112,7 +117,7 @@ def _found(place: Evidence[CodeAssigned] | Call, what: str) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def changed_after_wrapping(seen: EvidenceSet) -> Iterator[Found]:
+def changed_after_wrapping(seen: EvidenceSet) -> Findings:
     """Parameters are replaced, added or frozen after DDP has wrapped the model.
 
     ## What it looks like

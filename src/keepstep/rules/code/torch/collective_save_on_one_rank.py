@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeCall, CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, CodeDiverges
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, diverging, is_on_some_ranks, program, reached_by, short
 
 _SHARDS = ("fsdp", "deepspeed")
@@ -41,7 +37,7 @@ def _saves_shards(seen: EvidenceSet) -> Iterator[Call]:
 @rule(
     id="COD101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall), confidence=Confidence.SUPPORTED
 )
-def collective_save_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
+def collective_save_on_one_rank(seen: EvidenceSet) -> Findings:
     """A save in which all ranks must take part is done by some of them.
 
     ## What it looks like

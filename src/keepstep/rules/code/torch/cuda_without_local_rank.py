@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import DDP, binds_a_device, wraps_with_ddp
 
@@ -45,7 +39,7 @@ def _is_wrapped(known: ProjectFacts, moved: Call) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def cuda_without_local_rank(seen: EvidenceSet) -> Iterator[Found]:
+def cuda_without_local_rank(seen: EvidenceSet) -> Findings:
     """A model is moved to a fixed GPU in a program that runs one process per GPU.
 
     ## What it looks like

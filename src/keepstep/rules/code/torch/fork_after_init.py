@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import INIT, LOADER, backend_of
 
@@ -85,7 +80,7 @@ def _found(place: Call, why: str) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def fork_after_init(seen: EvidenceSet) -> Iterator[Found]:
+def fork_after_init(seen: EvidenceSet) -> Findings:
     """A process is forked after CUDA, a process group or a thread was started.
 
     ## What it looks like

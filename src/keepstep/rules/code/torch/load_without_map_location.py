@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code.torch._torch import INIT, runs_several_processes, uses_cuda
 
@@ -45,7 +39,7 @@ def _maps(call: Call) -> bool:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def load_without_map_location(seen: EvidenceSet) -> Iterator[Found]:
+def load_without_map_location(seen: EvidenceSet) -> Findings:
     """`torch.load` without `map_location` in a program that runs one process per GPU.
 
     ## What it looks like

@@ -6,11 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._losses import BACKWARD, added_to, backwards, holds_graph, losses_of
 from keepstep.rules.code.torch._torch import is_without_gradients
@@ -139,7 +136,7 @@ def _found(place: Evidence[CodeAssigned] | Call, loss: str) -> Found:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def loss_kept_with_graph(seen: EvidenceSet) -> Iterator[Found]:
+def loss_kept_with_graph(seen: EvidenceSet) -> Findings:
     """A loss is added up or collected in a loop without `detach` or `item`.
 
     ## What it looks like

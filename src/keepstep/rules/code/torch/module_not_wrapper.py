@@ -6,11 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall, Value
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._losses import BACKWARD, losses_of
 from keepstep.rules.code.torch._torch import DDP, is_without_gradients
@@ -117,7 +114,7 @@ def _found(bare: Call, backward: str) -> Found:
 
 
 @rule(id="COD110", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def module_not_wrapper(seen: EvidenceSet) -> Iterator[Found]:
+def module_not_wrapper(seen: EvidenceSet) -> Findings:
     """The training step calls the bare module instead of its DDP wrapper.
 
     ## What it looks like

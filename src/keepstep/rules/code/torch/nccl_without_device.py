@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import program
 from keepstep.rules.code.torch._torch import INIT, TRAINERS, backend_of, binds_a_device
 
@@ -21,7 +15,7 @@ from keepstep.rules.code.torch._torch import INIT, TRAINERS, backend_of, binds_a
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def nccl_without_device(seen: EvidenceSet) -> Iterator[Found]:
+def nccl_without_device(seen: EvidenceSet) -> Findings:
     """`init_process_group("nccl")` is called, and no process is bound to a GPU of its own.
 
     ## What it looks like

@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall, CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import diverging, program, reached_by, short
 
 _ALONE = re.compile(r"\[[^\[\],:]*\]")
@@ -20,7 +15,7 @@ _ALONE = re.compile(r"\[[^\[\],:]*\]")
 @rule(
     id="COD117", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges, CodeCall), confidence=Confidence.SUPPORTED
 )
-def new_group_on_some_ranks(seen: EvidenceSet) -> Iterator[Found]:
+def new_group_on_some_ranks(seen: EvidenceSet) -> Findings:
     """A process group, a mesh or a wrapper is made by some ranks only.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import LOADER, SAMPLER, wraps_with_ddp
 
@@ -59,7 +53,7 @@ def _splits(known: ProjectFacts, loader: Call) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def no_distributed_sampler(seen: EvidenceSet) -> Iterator[Found]:
+def no_distributed_sampler(seen: EvidenceSet) -> Findings:
     """A model is wrapped with DDP, and its DataLoader gives every rank all of the data.
 
     ## What it looks like

@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet, Origin
-from keepstep.model.facts.base import Fact
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeCall, Fact
+from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Origin, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.torch._torch import SAMPLER, TRAINERS
 
@@ -69,7 +64,7 @@ def _at(place: Call, line: int) -> Evidence[Fact]:
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def no_set_epoch(seen: EvidenceSet) -> Iterator[Found]:
+def no_set_epoch(seen: EvidenceSet) -> Findings:
     """A DistributedSampler shuffles, there are several epochs, and nobody calls `set_epoch`.
 
     ## What it looks like

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, lazy_pattern, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 
 _COUNT = lazy_pattern(r"(.+?)\s*%\s*[\w.]+\s*[!=]=\s*0", most=500)
@@ -48,7 +44,7 @@ def _is_always_entered(known: ProjectFacts, backward: Call, variable: str) -> bo
     return len(values) == 1 and " if " not in values[0].fact.value.text and not values[0].fact.within
 
 
-def _shifted(known: ProjectFacts) -> Iterator[Found]:
+def _shifted(known: ProjectFacts) -> Findings:
     """Where no_sync is entered by another count than the step: ``i % n != 0`` against ``(i + 1) % n == 0``."""
     for each in known.assigned_writing("no_sync", "require_backward_grad_sync"):
         entered = _entered_by(each.fact)
@@ -83,7 +79,7 @@ def _bare(text: str) -> str:
 
 
 @rule(id="COD116", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def no_sync_never_synced(seen: EvidenceSet) -> Iterator[Found]:
+def no_sync_never_synced(seen: EvidenceSet) -> Findings:
     """`no_sync` covers the backward pass right before the optimizer's step.
 
     ## What it looks like

@@ -6,11 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD
 
@@ -50,7 +46,7 @@ def _wrapping(known: ProjectFacts) -> Iterator[Call]:
 
 
 @rule(id="COD112", cause=Cause.SYNC_REPLICA_DESYNC, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
-def optimizer_before_fsdp(seen: EvidenceSet) -> Iterator[Found]:
+def optimizer_before_fsdp(seen: EvidenceSet) -> Findings:
     """The optimizer is made from the model's parameters before FSDP shards the model.
 
     ## What it looks like

@@ -6,11 +6,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import Evidence, EvidenceSet
-from keepstep.model.facts.code import CodeAssigned, CodeCall, Value
-from keepstep.model.finding import Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeAssigned, CodeCall, Value
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import INIT
 
@@ -86,7 +83,7 @@ def _timeouts(known: ProjectFacts) -> Iterator[tuple[Call, float]]:
 
 
 @rule(id="COD119", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(CodeCall,), severity=Severity.NOTE)
-def raised_timeout(seen: EvidenceSet) -> Iterator[Found]:
+def raised_timeout(seen: EvidenceSet) -> Findings:
     """The process group's time-out is raised to hours.
 
     ## What it looks like

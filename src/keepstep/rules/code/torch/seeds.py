@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Safety, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import wraps_with_ddp
 
@@ -57,7 +53,7 @@ def _is_in_forward(known: ProjectFacts, seed: Call, noise: Call) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def seeds(seen: EvidenceSet) -> Iterator[Found]:
+def seeds(seen: EvidenceSet) -> Findings:
     """A seed differs by rank before something that must be equal, or is equal where ranks must draw different numbers.
 
     ## What it looks like

@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeCall
-from keepstep.model.finding import Fix, Found
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeCall, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._torch import LOADER
 
@@ -35,7 +30,7 @@ def _shuffles(known: ProjectFacts, loader: Call) -> bool:
 
 
 @rule(id="COD104", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(CodeCall,))
-def shuffle_with_sampler(seen: EvidenceSet) -> Iterator[Found]:
+def shuffle_with_sampler(seen: EvidenceSet) -> Findings:
     """A DataLoader is given a sampler and `shuffle=True` together.
 
     ## What it looks like

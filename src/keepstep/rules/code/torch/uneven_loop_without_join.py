@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet, Origin
-from keepstep.model.facts.code import CodeBlock, CodeCall
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.model.facts import CodeBlock, CodeCall
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Origin, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.torch._torch import DDP, LOADER
 
@@ -48,7 +44,7 @@ def _joins(known: ProjectFacts, place: Call) -> bool:
     confidence=Confidence.SUPPORTED,
     preview=True,
 )
-def uneven_loop_without_join(seen: EvidenceSet) -> Iterator[Found]:
+def uneven_loop_without_join(seen: EvidenceSet) -> Findings:
     """Ranks go through data of their own, whose length may differ, with DDP and without Join.
 
     ## What it looks like

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from keepstep.model.cause import Cause
-from keepstep.model.evidence import EvidenceSet
-from keepstep.model.facts.code import CodeDiverges
-from keepstep.model.finding import Confidence, Fix, Found, Severity
-from keepstep.model.rule import rule
+from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import diverging, reached_by
 
 
@@ -20,7 +14,7 @@ from keepstep.rules.code._asking import diverging, reached_by
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
-def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Iterator[Found]:
+def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Findings:
     """Only some ranks call the model that DDP or FSDP wraps.
 
     ## What it looks like
