@@ -26,7 +26,7 @@ def test_nothing_is_asked_where_it_would_not_help(
 def test_a_kernel_that_refuses_is_no_trouble(tmp_path: Path) -> None:
     """This kernel may have no Yama: it then refuses, and the training must not notice."""
     (tmp_path / "ptrace_scope").write_text("1\n")
-    program = "from pathlib import Path; from keepstep.guard import leave\n"
+    program = "from pathlib import Path; from keepstep.guard.ending import allow_tracing as leave\n"
     program += f"leave.YAMA = Path({str(tmp_path / 'ptrace_scope')!r})\n"
     program += "leave.let_supervisor_look({'KEEPSTEP_SUPERVISOR': '1'}); import os, sys\n"
     program += "if os.fork() == 0: os._exit(0)\nsys.exit(os.wait()[1])"

@@ -56,7 +56,11 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
 @pytest.mark.long
 def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path, plain: list[str]) -> None:
     with ranks(
-        tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT
+        tmp_path,
+        *FAULT,
+        "--before",
+        "from keepstep.guard import startup_hook as s; s.session().every = 5",
+        script=SCRIPT,
     ) as running:
         assert running.ended() == [0, 0]
         assert running.results() == plain
@@ -172,7 +176,7 @@ def test_steps_that_ran_before_they_were_known_as_steps_are_counted(tmp_path: Pa
 UNHARMED = """
 import functools, pickle, weakref
 import jax, jax.numpy as jnp, numpy as np
-from keepstep.guard import start
+from keepstep.guard import startup_hook as start
 session = start.session()
 assert not jax._src.xla_bridge.backends_are_initialized()
 

@@ -44,7 +44,7 @@ def test_a_healthy_run_is_the_same_to_the_bit_and_silent(tmp_path: Path, weights
 
 @pytest.mark.long
 def test_lean_steps_are_the_same_to_the_bit_counted_and_silent(tmp_path: Path, weights: list[str]) -> None:
-    with ranks(tmp_path, "--first", "from keepstep.guard import start; start.session().every = 5") as run:
+    with ranks(tmp_path, "--first", "from keepstep.guard import startup_hook as s; s.session().every = 5") as run:
         assert run.ended() == [0, 0], run.logs()
         assert run.results() == weights
         assert run.noted() <= QUIET
@@ -84,7 +84,7 @@ BREAKS = {
     "hooks that raise, and another torch": """
 import types
 from keepstep.guard.adapters.torch import attach as t, loaders as l, steps as s, collectives as c, models as m
-from keepstep.guard.adapters.torch import watch as w, saving as k
+from keepstep.guard.adapters.torch import progress_watch as w, checkpoints as k
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
 l.Loaders.got = l.Loaders.begun = s.TorchSteps.before = s.TorchSteps.after = broken
 c.Collectives.begin = m._signature = w.TorchWatch.tick = broken

@@ -23,9 +23,7 @@ from tests.hostile.folder import write_everything
 ALWAYS = 8 << 20
 """Of a packed log, instead of 256 MB: the test is about what happens beyond it."""
 MEMORY = 4 << 30
-PROGRAM = (
-    f"import sys; from keepstep.sources import unpack; unpack.ALWAYS = {ALWAYS}; from keepstep.cli import main; main()"
-)
+PROGRAM = f"from keepstep.sources.files import unpack; unpack.ALWAYS = {ALWAYS}; from keepstep.cli import main; main()"
 MAY_STAND = {"\n", "\t", *map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD))}
 """Line ends, tabs, and the marks of numbers in Arabic and its kin, which are seen."""
 

@@ -120,7 +120,7 @@ def test_the_reaper_spares_an_agent_that_starts_a_rank_just_when_the_lease_ends(
     program = (
         "import os, sys, time, secrets\n"
         "from pathlib import Path\n"
-        "from keepstep.supervise import reaper as module\n"
+        "from keepstep.supervise.start import reaper as module\n"
         "from keepstep.supervise.start.ending import Reaper\n"
         "reaper = Reaper(secrets.token_hex(12))\n"
         "group = Path(sys.argv[1]); reaper._afterwards(f'group {group}')\n"
