@@ -73,7 +73,7 @@ def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path
 
 BROKEN = {
     "every look at a program": (
-        "import keepstep.guard.adapters.jax.program_contracts as c\nc.Programs.look = lambda *a: 1 / 0"
+        "import keepstep.guard.adapters.jax.program_contracts as c\nc.JaxPrograms.look = lambda *a: 1 / 0"
     ),
     "the record of executions": "import keepstep.guard.adapters.jax.executions as r\nr.Runs.ran = lambda *a: 1 / 0",
     "the text of programs": (
