@@ -25,7 +25,7 @@ from keepstep.model.evidence import Coverage, Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.finding import Finding, Fix
 from keepstep.model.identity import MOST_RANKS, Rank
-from keepstep.model.report import SCHEMA, ClockOffset, Report
+from keepstep.model.report import SCHEMA, ClockOffset, RanksEnd, Report
 
 MOST_EVIDENCE = 20
 LONGEST_QUOTE = 4000
@@ -44,6 +44,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "ranks": list(report.ranks),
         "world_size": report.world_size,
         "alive": list(report.alive),
+        "ended": [_end(each) for each in report.ended],
         "hosts": {str(rank): host for rank, host in report.hosts},
         "story": list(report.story),
         "earlier_runs": list(report.earlier),
@@ -85,6 +86,19 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 def _coverage(each: Coverage) -> dict[str, Any]:
     return {"what": each.what, "state": each.state.value, "why": each.why}
+
+
+def _end(each: RanksEnd) -> dict[str, Any]:
+    return {
+        "ranks": list(each.ranks),
+        "log": each.log,
+        "proof": each.proof,
+        "step": each.step,
+        "of": each.of,
+        "at": moment(each.at),
+        "silent_s": each.silent_s,
+        "usual_s": each.usual_s,
+    }
 
 
 def _clock(each: ClockOffset) -> dict[str, Any]:

@@ -55,6 +55,24 @@ class ClockOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RanksEnd:
+    """Ranks whose logs end alike: how far they got, and what proves that they ended well."""
+
+    ranks: tuple[int, ...]
+    log: str | None = None
+    """The log, where it does not say whose it is."""
+    proof: str | None = None
+    step: int | None = None
+    of: int | None = None
+    at: float | None = None
+    """Their last sign of life."""
+    silent_s: float | None = None
+    """How long before the last sign of life of any rank that was."""
+    usual_s: float | None = None
+    """The usual time between their lines about steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
@@ -64,6 +82,8 @@ class Report:
     world_size: int | None = None
     alive: tuple[int, ...] = ()
     """Ranks that were still running."""
+    ended: tuple[RanksEnd, ...] = ()
+    """How the logs of the ranks end, and what proves it."""
     hosts: tuple[tuple[int, str], ...] = ()
     """Each rank with its host, if there are several."""
     story: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from keepstep.model.finding import Confidence, Finding, Fix, Role, Safety, Sever
 from keepstep.model.report import SCHEMA, Report, Verdict
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
-from keepstep.render.nothing_found import said_without_findings
+from keepstep.render.nothing_found import said_without_findings, where_ranks_ended
 from keepstep.render.rank_shares import shares_markup
 from keepstep.render.templating import Markup, asset, fill, join, prose
 from keepstep.render.timeline import Event, Lane, Timeline, lay_out
@@ -111,7 +111,13 @@ def _page(report: Report, **parts: Markup) -> str:
         page_title=f"{report.verdict.value}: {root.title}" if root else _HEADLINES[report.verdict],
         css=asset("page.css"),
         script=script,
-        told=join([_told("Its attempts", report.story), _told("Earlier runs", report.earlier)]),
+        told=join(
+            [
+                _told("Its attempts", report.story),
+                _told("How far the ranks got", where_ranks_ended(report)),
+                _told("Earlier runs", report.earlier),
+            ]
+        ),
         coverage=_coverage(report),
         **parts,
     )

@@ -13,7 +13,7 @@ from keepstep.model.evidence import CoverageState, Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.finding import Confidence, Finding, Role, Safety, Severity
 from keepstep.model.report import OF_A_CLOCK, Report, Verdict
-from keepstep.render.nothing_found import said_without_findings
+from keepstep.render.nothing_found import said_without_findings, where_ranks_ended
 
 MOST_QUOTES = 4
 MOST_FALLOUT = 6
@@ -87,6 +87,8 @@ class _TerminalPage:
             yield ""
         if root is None:
             yield f"{self._paint(word, tint, 'bold')}  {said_without_findings(report)}"
+            for told in where_ranks_ended(report):
+                yield from textwrap.wrap(visible(told), self._width, initial_indent="  ", subsequent_indent="    ")
         else:
             if report.verdict is Verdict.HEALTHY:
                 how = "still runs" if report.alive else "ended well"

@@ -14,6 +14,7 @@ from keepstep.model.finding import Finding, Found, Severity, Standing, ranks_of
 from keepstep.model.report import Report, RuleCrash, Verdict
 from keepstep.model.rule import Rule
 from keepstep.story.frameworks import without_advice_for_others
+from keepstep.story.proof_of_end import ends_in_logs, is_proven
 from keepstep.story.rank_endings import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.story.redundant_fixes import without_what_is_so
 
@@ -53,15 +54,17 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = _in_causal
             _ask(each, seen, findings, crashed)
     if ended_well(seen):
         findings = [each for each in findings if each.cause not in _OF_BROKEN_RUNS and not _is_by_design(seen, each)]
+    ends = seen.once(ends_in_logs)
     ordered = order(seen, [without_advice_for_others(without_what_is_so(each, seen), seen) for each in findings])
     return Report(
-        verdict=_verdict(seen, ordered),
+        verdict=_verdict(seen, ordered, is_proven(ends)),
         findings=ordered,
         coverage=(*seen.coverage, *_unknown_ends(seen, ordered)),
         crashed=tuple(crashed),
         ranks=tuple(sorted(seen.ranks)),
         world_size=seen.world_size,
         alive=tuple(sorted(rank for rank in seen.once(ends_of).living if rank is not None)),
+        ended=ends,
         hosts=_hosts(seen),
     )
 
@@ -91,7 +94,7 @@ def _finding(each: Rule, found: Found) -> Finding:
     )
 
 
-def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
+def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...], proven: bool) -> Verdict:
     if findings and findings[0].severity is Severity.FATAL:
         hung = findings[0].cause in _HANGS and not seen.broken
         return Verdict.HUNG if hung else Verdict.FAILED
@@ -101,7 +104,8 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
     looked = CoverageState.CHECKED in states and CoverageState.PARTLY not in states
     stopped = bool(seen.all(RankStopped)) and not ended_well(seen)
     known = is_known_how_it_ended(seen) and stands_still_s(seen) is None and not stopped
-    return Verdict.HEALTHY if looked and known else Verdict.UNKNOWN
+    ended = proven or is_supervised(seen) or seen.once(ends_of).all_well
+    return Verdict.HEALTHY if looked and known and ended and not seen.once(ends_of).living else Verdict.UNKNOWN
 
 
 def _hosts(seen: EvidenceSet) -> tuple[tuple[int, str], ...]:

@@ -54,6 +54,8 @@ class StreamEnded(Fact):
 
     last: str
     lines: int | None = None
+    finished: str | None = None
+    """The line near the end in which the program says that it has finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

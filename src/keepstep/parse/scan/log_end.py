@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from keepstep.model.facts.training import StreamEnded
+from keepstep.parse.scan.closing_words import closing_line
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
 from keepstep.parse.scan.lines.line_count import newlines
@@ -74,7 +75,8 @@ class LogEnd:
                 yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
-            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)
+            finished = closing_line([text for _, _, text, _ in end])
+            yield Sighting(StreamEnded(last=words, finished=finished), shown, writer, self._clock.read(timed), words)
 
 
 def _lines(buffer: bytes, begin: int, number: int) -> Iterator[tuple[int, int, bytes]]:
