@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from keepstep.analyze.why import Explained, explain_live, explain_paths
 from keepstep.base.redact import redact
 from keepstep.errors import UserError
 from keepstep.extend import Extensions, load_extensions
-from keepstep.model.evidence import Coverage, CoverageState
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.process import ProcessExited
 from keepstep.model.finding import Confidence, Severity
 from keepstep.model.report import Report
 from keepstep.parse.scan.patience import PER_FILE_S
@@ -42,6 +44,8 @@ class Question:
     kernel_log: bool = True
     patience_s: float = PER_FILE_S
     follow: bool = False
+    exit_statuses: Mapping[int, int] = field(default_factory=dict)
+    """By rank, as the user knows them."""
 
 
 def answer(question: Question, progress: Progress = lambda done, total: None) -> Explained:
@@ -113,7 +117,7 @@ def _explain(meant: _Meant, question: Question, own: Extensions, progress: Progr
     explained = explain_paths(
         [*map(run_folders.attempt_to_explain, meant.places), *(path for job in meant.jobs for path in job.paths)],
         more=[*meant.texts, *(text for job in meant.jobs for text in job.texts)],
-        evidence=[each for job in meant.jobs for each in job.evidence],
+        evidence=[*(each for job in meant.jobs for each in job.evidence), *_as_the_user_says(question)],
         coverage=[
             *own.coverage,
             *(each for job in meant.jobs for each in job.coverage),
@@ -129,6 +133,12 @@ def _explain(meant: _Meant, question: Question, own: Extensions, progress: Progr
     if len(meant.places) != 1 or meant.jobs or meant.texts:
         return explained
     return replace(explained, report=_with_earlier_attempts(explained.report, meant.places[0], question.follow))
+
+
+def _as_the_user_says(question: Question) -> Iterator[Evidence[Fact]]:
+    for rank, status in question.exit_statuses.items():
+        origin, quote = Origin(source="--exit-status"), f"{rank}={status}"
+        yield Evidence(fact=ProcessExited(rank=rank, reporter="the user", code=status), origin=origin, quote=quote)
 
 
 def _damaged_manifests(places: Sequence[Path]) -> Iterator[Coverage]:

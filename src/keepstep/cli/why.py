@@ -37,6 +37,7 @@ def why(asked: argparse.Namespace) -> int:
         kernel_log=not asked.no_kernel_log,
         patience_s=asked.seconds_per_file,
         follow=asked.follow,
+        exit_statuses=dict(map(_rank_and_status, asked.exit_status)),
     )
     with _Bar() as progress:
         explained = answer(question, progress)
@@ -53,6 +54,13 @@ def why(asked: argparse.Namespace) -> int:
         write_bundle(report, explained.seen, explained.files, Path(asked.bundle), force=asked.force)
         say(f"wrote {asked.bundle}")
     return report.exit_status
+
+
+def _rank_and_status(text: str) -> tuple[int, int]:
+    rank, _, status = text.partition("=")
+    if not (rank.isdecimal() and status.removeprefix("-").isdecimal() and len(text) < 20):
+        raise UserError(f"--exit-status takes RANK=STATUS, not {text!r}", hint="for example `--exit-status 0=0`")
+    return int(rank), int(status)
 
 
 class _Bar:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What proves that each rank ended well: its own words, an exit status, a record. A log that just stops does not. Pure.
 
-Every rank with a log of its own needs a proof; ranks that share one log need one closing line in it. A process that only
-serves (a parameter server, a worker that a chief sends its steps to) says nothing of an end: the chief's word counts.
+Every rank with a log of its own needs a proof; ranks that share one log need one closing line in it. A process that
+only serves (a parameter server, a chief's worker) says nothing of an end: the chief's word counts for it.
 """
 
 from __future__ import annotations

@@ -48,6 +48,13 @@ def add(verbs: Verbs) -> None:
         metavar="FOLDER",
         help="use your own rules in FOLDER, including Python rules (repeatable)",
     )
+    why.add_argument(
+        "--exit-status",
+        action="append",
+        default=[],
+        metavar="RANK=STATUS",
+        help="how a rank ended, as you know it (repeatable): a log alone seldom proves that its rank ended well",
+    )
     why.add_argument("--follow", action="store_true", help="follow links in PATH that lead outside it")
     why.add_argument("--no-kernel-log", action="store_true", help="do not read this host's kernel log")
     why.add_argument(

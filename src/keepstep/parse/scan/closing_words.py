@@ -35,7 +35,8 @@ _PATTERNS = tuple(
     )
 )
 _NOT_THE_END = lazy_pattern(
-    r"(?i)\b(?:not|never|until|before|when|once|if|waiting|will|should|to be|un)[ -]?\w{0,12} ?(?:done|finish|complet|over|exit)"
+    r"(?i)\b(?:not|never|until|before|when|once|if|while|wait|waiting|will|should|to be|expected)\b[^.\n]{0,40}"
+    r"\b(?:done|finish|complet|over|exit|succe)"
 )
 
 
