@@ -223,6 +223,21 @@ def _diagnose(now: Gathered) -> Gathered:
     return replace(now, report=replace(report, clocks=now.clocks))
 
 
+@_no_collecting()
+def _compare_ranks(now: Gathered) -> Gathered:
+    """Only where nothing known was found, and nothing proves that the ranks ended well: it reads the logs once more."""
+    assert now.report is not None and now.seen is not None
+    ends = now.report.ended
+    if now.report.findings or now.report.alive or not ends or all(each.proof for each in ends):
+        return now
+    from keepstep.analyze.compare_ranks import compare_ranks
+
+    found = compare_ranks(now.of_kind(FileKind.LOG), now.seen)
+    if not found:
+        return now
+    return _diagnose(replace(now, seen=EvidenceSet(items=(*now.seen.items, *found), coverage=now.seen.coverage)))
+
+
 def _fill_in_commands(now: Gathered) -> Gathered:
     assert now.report is not None
     return replace(now, report=with_places(now.report, now.paths))
@@ -243,5 +258,6 @@ PASSES = (
     Pass("set all clocks by one", _set_clocks, needs=("evidence",), gives=("evidence", "coverage", "clocks")),
     Pass("put the evidence in order", _put_in_order, needs=_BOTH, gives=("seen",)),
     Pass("diagnose", _diagnose, needs=("seen", "clocks"), gives=("report",)),
+    Pass("compare the ranks", _compare_ranks, needs=("files", "seen", "clocks", "report"), gives=("seen", "report")),
     Pass("fill in commands", _fill_in_commands, needs=("report",), gives=("report",)),
 )

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the logs once more where nothing known was found in them, and holds the ranks against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.model.facts.base import Fact
+from keepstep.model.facts.training import StreamEnded
+from keepstep.parse.scan.lines.log_lines import clean, held, sample
+from keepstep.parse.scan.lines.prefix import Prefixes
+from keepstep.signals.ranks_compared import missing_and_alone, missing_in_one_log
+from keepstep.signals.templates import StreamTold
+from keepstep.sources.files.left_files import Chunks, LeftFile
+
+WHOLE = 64 << 20
+"""A log of at most this size is read whole."""
+PIECE = 8 << 20
+"""Of a larger one, this much of its beginning and of its end."""
+MOST_LOGS = 4_096
+
+
+def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
+    """Facts about ranks that differ from the others, none of them proven to matter."""
+    ranks = {(e.origin.source, e.origin.stream): e.who for e in seen.all(StreamEnded)}
+    streams: dict[int, StreamTold] = {}
+    names: dict[int, str] = {}
+    unknown: dict[str, StreamTold] = {}
+    for log in list(logs)[:MOST_LOGS]:
+        of_log = {rank for (source, _), rank in ranks.items() if source == log.name}
+        for number, stream, text in _lines(log):
+            rank = next(iter(of_log)) if len(of_log) == 1 else ranks.get((log.name, stream))
+            if rank is None:
+                unknown.setdefault(log.name, StreamTold()).add(number, text)
+            else:
+                names.setdefault(rank, log.name)
+                streams.setdefault(rank, StreamTold()).add(number, text)
+    if len(streams) > 1:
+        return list(missing_and_alone(streams, names))
+    return [each for name, stream in unknown.items() for each in missing_in_one_log(stream, name)]
+
+
+def _lines(log: LeftFile) -> Iterator[tuple[int, str, str]]:
+    """Number, stream and text of each line. The numbers of a large log's end are counted from the cut."""
+    parts = [(0, None)] if log.size <= WHOLE else [(0, PIECE), (log.size - PIECE, None)]
+    number = 0
+    for begin, end in parts:
+        text = b"".join(Chunks(log, begin, end))
+        prefixes = Prefixes(sample(text))
+        for raw in text.split(b"\n"):
+            number += 1
+            if raw and not raw.isspace():
+                writer, said = prefixes.split(held(clean(raw.rstrip(b"\r").rsplit(b"\r", 1)[-1][:4096])))
+                yield number, writer.key, said

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks held against each other, whatever the words: who never said what all others say, and who went on alone. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.compared import MessageMissing, WentOnAlone
+from keepstep.model.identity import Rank
+from keepstep.signals.templates import StreamTold, Told
+
+LEAST_RANKS = 3
+LEAST_NUMBERS = 4
+"""How many numbers of one message must have come before the lack of one means anything."""
+NEAR_THE_END = 40
+"""In lines of a stream: what was missing long before the end did not end the run."""
+MOST_ALONE = 4
+
+Found = Evidence[MessageMissing] | Evidence[WentOnAlone]
+
+
+def missing_and_alone(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iterator[Found]:
+    """Of ranks with a stream each. ``names``: the log of each rank."""
+    if len(streams) >= LEAST_RANKS:
+        yield from _missing(streams, names)
+    yield from _alone(streams, names)
+
+
+def _missing(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iterator[Evidence[MessageMissing]]:
+    """A message that all ranks but one printed equally often, near their end."""
+    counts: dict[str, dict[int, int]] = {}
+    for rank, stream in streams.items():
+        for template, each in stream.told.items():
+            counts.setdefault(template, {})[rank] = each.count
+    for template, by_rank in counts.items():
+        usual, ranks = Counter(by_rank.get(rank, 0) for rank in streams).most_common(1)[0]
+        if not usual or ranks != len(streams) - 1:
+            continue
+        odd = next(rank for rank in streams if by_rank.get(rank, 0) != usual)
+        others = [streams[rank].told[template] for rank in streams if rank != odd]
+        if by_rank.get(odd, 0) < usual and all(
+            streams[rank].lines - streams[rank].told[template].last <= NEAR_THE_END for rank in streams if rank != odd
+        ):
+            witness = next(rank for rank in streams if rank != odd)
+            yield _evidence_of_missing(odd, len(streams), others[0], names[witness], witness)
+
+
+def _alone(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iterator[Evidence[WentOnAlone]]:
+    """A rank whose last lines no other rank printed, where before it had said nothing of its own."""
+    if len(streams) < 2:
+        return
+    shared = Counter(template for stream in streams.values() for template in stream.told)
+    everyone = len(streams)
+    gone: list[tuple[int, list[Told]]] = []
+    for rank, stream in streams.items():
+        common = [each.last for template, each in stream.told.items() if shared[template] == everyone]
+        own = [each for template, each in stream.told.items() if shared[template] == 1]
+        after = sorted((each for each in own if common and each.first > max(common)), key=lambda each: each.first)
+        if after and len(after) == len(own) and len(after) <= MOST_ALONE:
+            gone.append((rank, after))
+    if len(gone) == 1:
+        rank, after = gone[0]
+        for each in after:
+            fact = WentOnAlone(rank=rank, text=each.text[:200], others=everyone - 1)
+            origin = Origin(source=names[rank], line=each.first)
+            yield Evidence(fact=fact, origin=origin, rank=Rank(index=rank), quote=each.text.strip())
+
+
+def missing_in_one_log(stream: StreamTold, name: str) -> Iterator[Evidence[MessageMissing]]:
+    """One log of all: a message that came once for each of 0 to N but one. Which number is the rank shows by itself."""
+    for each in stream.told.values():
+        if each.count < LEAST_NUMBERS or stream.lines - each.last > NEAR_THE_END:
+            continue
+        odd = _lacks_one(each)
+        if odd is not None:
+            yield _evidence_of_missing(odd, each.count + 1, each, name, None)
+
+
+def _lacks_one(each: Told) -> int | None:
+    """The one number that is lacking, where a single place of the message holds all others, each once."""
+    for place in zip(*each.numbers, strict=False):
+        values = set(place)
+        if len(values) == len(place) and min(values) == 0 and max(values) == len(place):
+            rest = [column for column in zip(*each.numbers, strict=False) if column != place]
+            if all(len(set(column)) == 1 for column in rest):
+                return next(number for number in range(len(place) + 1) if number not in values)
+    return None
+
+
+def _evidence_of_missing(odd: int, world: int, told: Told, name: str, witness: int | None) -> Evidence[MessageMissing]:
+    fact = MessageMissing(rank=odd, text=told.text.strip()[:200], printed=world - 1, of=world)
+    rank = Rank(index=witness) if witness is not None else None
+    return Evidence(fact=fact, origin=Origin(source=name, line=told.last), rank=rank, quote=told.text.strip())
