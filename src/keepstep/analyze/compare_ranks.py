@@ -11,7 +11,7 @@ from keepstep.model.facts.training import StreamEnded
 from keepstep.parse.scan.lines.log_lines import clean, held, sample
 from keepstep.parse.scan.lines.prefix import Prefixes
 from keepstep.signals.ranks_compared import missing_and_alone, missing_in_one_log
-from keepstep.signals.templates import StreamTold
+from keepstep.signals.templates import StreamTold, template_of
 from keepstep.sources.files.left_files import Chunks, LeftFile
 
 WHOLE = 64 << 20
@@ -36,9 +36,24 @@ def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[
             else:
                 names.setdefault(rank, log.name)
                 streams.setdefault(rank, StreamTold()).add(number, text)
+    if not streams:
+        streams, names = _by_name(unknown)
     if len(streams) > 1:
         return list(missing_and_alone(streams, names))
     return [each for name, stream in unknown.items() for each in missing_in_one_log(stream, name)]
+
+
+def _by_name(unknown: dict[str, StreamTold]) -> tuple[dict[int, StreamTold], dict[int, str]]:
+    """Ranks by the names of their logs, if these differ in nothing but one number: gpu0.txt, gpu1.txt."""
+    told = {name: template_of(name.rpartition("/")[2]) for name in unknown}
+    if len(unknown) < 2 or len({template for template, _ in told.values()}) > 1:
+        return {}, {}
+    columns = list(zip(*(numbers for _, numbers in told.values()), strict=True))
+    varying = [column for column in columns if len(set(column)) > 1]
+    if len(varying) != 1 or len(set(varying[0])) != len(unknown):
+        return {}, {}
+    names = dict(zip(varying[0], told, strict=True))
+    return {rank: unknown[name] for rank, name in names.items()}, names
 
 
 def _lines(log: LeftFile) -> Iterator[tuple[int, str, str]]:

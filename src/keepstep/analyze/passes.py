@@ -225,10 +225,10 @@ def _diagnose(now: Gathered) -> Gathered:
 
 @_no_collecting()
 def _compare_ranks(now: Gathered) -> Gathered:
-    """Only where nothing known was found, and nothing proves that the ranks ended well: it reads the logs once more."""
+    """Only where nothing known was found, and no rank is proven to have ended well: it reads the logs once more."""
     assert now.report is not None and now.seen is not None
     ends = now.report.ended
-    if now.report.findings or now.report.alive or not ends or all(each.proof for each in ends):
+    if now.report.findings or now.report.alive or not ends or any(each.proof for each in ends):
         return now
     from keepstep.analyze.compare_ranks import compare_ranks
 

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from keepstep.base.wording import duration
 from keepstep.base.wording import ranks as say_ranks
+from keepstep.model.evidence import CoverageState
 from keepstep.model.report import RanksEnd, Report, Verdict
 
 STANDS_STILL = "why it has stood still"
@@ -22,7 +23,8 @@ def said_without_findings(report: Report) -> str:
         return "the run still runs; nothing wrong was found so far"
     if report.verdict is Verdict.HEALTHY:
         return "nothing wrong was found"
-    if any(each.proof is None for each in report.ended):
+    cut = any(each.state is CoverageState.PARTLY for each in report.coverage)
+    if not cut and any(each.proof is None for each in report.ended):
         return "no failure seen; nothing says that the run ended"
     if report.is_partial:
         return "nothing wrong was found, but not everything could be checked"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks held against each other, whatever the words: who never said what all others say, and who went on alone. Pure."""
+"""Ranks held against each other, whatever the words: who never said what all others say, who went on alone. Pure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ LEAST_NUMBERS = 4
 NEAR_THE_END = 40
 """In lines of a stream: what was missing long before the end did not end the run."""
 MOST_ALONE = 4
+OFTEN = 3
+"""A message that came this often belongs to a loop."""
 
 Found = Evidence[MessageMissing] | Evidence[WentOnAlone]
 
@@ -48,14 +50,20 @@ def _missing(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Ite
 
 
 def _alone(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iterator[Evidence[WentOnAlone]]:
-    """A rank whose last lines no other rank printed, where before it had said nothing of its own."""
+    """A rank whose last lines no other rank printed, where before it had said nothing of its own.
+
+    Not the first rank, which logs, saves and evaluates for all; and only once the ranks have a loop in common.
+    """
     if len(streams) < 2:
         return
     shared = Counter(template for stream in streams.values() for template in stream.told)
     everyone = len(streams)
     gone: list[tuple[int, list[Told]]] = []
     for rank, stream in streams.items():
-        common = [each.last for template, each in stream.told.items() if shared[template] == everyone]
+        together = [each for template, each in stream.told.items() if shared[template] == everyone]
+        if rank == min(streams) or not any(each.count >= OFTEN for each in together):
+            continue
+        common = [each.last for each in together]
         own = [each for template, each in stream.told.items() if shared[template] == 1]
         after = sorted((each for each in own if common and each.first > max(common)), key=lambda each: each.first)
         if after and len(after) == len(own) and len(after) <= MOST_ALONE:
