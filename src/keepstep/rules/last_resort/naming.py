@@ -23,6 +23,8 @@ _COMMAND = lazy_pattern(
     most=LONGEST_TEXT,
 )
 """The options of a quoted command: they name what was requested, not what failed."""
+_PATH = lazy_pattern(r"(?:\b[a-z][a-z0-9+.-]{1,9}:/)?/(?:[\w.+@=-]+/)+[\w+@=-]*((?:\.[\w-]+)*)", most=LONGEST_TEXT)
+"""The folders of a path are names that somebody chose, ``/local_nvme/``: they say nothing about what failed."""
 FAR = 12
 """An error this many lines above the end counts less."""
 
@@ -56,7 +58,7 @@ def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
     weights: dict[Cause, _Weight] = {}
     loudest: dict[str, float] = {}
     for loud, written in texts:
-        text = _COMMAND.sub(" ", " ".join(_ATTRIBUTES.sub("", written).split()))
+        text = _PATH.sub(r"file\1", _COMMAND.sub(" ", " ".join(_ATTRIBUTES.sub("", written).split())))
         loudest[text] = max(loud, loudest.get(text, 0.0))
     for text, loud in loudest.items():
         for which, row in enumerate(table()):
