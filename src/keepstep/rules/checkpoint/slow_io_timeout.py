@@ -29,6 +29,7 @@ from keepstep.rules.api import (
     rule,
 )
 from keepstep.rules.api import ranks as say_ranks
+from keepstep.rules.asking.exceptions import is_of_peers, is_wrapper
 from keepstep.rules.asking.timelines import LOADING, SAVING, LateAtEnd, late
 
 MOST_BUSY = 2
@@ -89,9 +90,18 @@ def slow_io_timeout(seen: EvidenceSet) -> Findings:
         return
     saving = phases[-1]
     steps = [e for e in before if isinstance(e.fact, StepSeen) and position[id(e)] > position[id(saving)]]
-    if any(e.origin.line != saving.origin.line for e in steps):
+    if any(e.origin.line != saving.origin.line for e in steps) or _failed_before(seen, first):
         return
     yield _found(seen, (saving, *waited[:6]), saving)
+
+
+def _failed_before(seen: EvidenceSet, first: int) -> bool:
+    """Whether a rank had failed for a reason of its own when the wait of the others timed out: it was not slow."""
+    return any(
+        seen.position[id(e)] < first or e.who not in {waiting.who for waiting in seen.all(CollectiveTimeout)}
+        for e in seen.all(ExceptionRaised)
+        if not seen.survived(e) and not seen.merely_logged(e) and not is_of_peers(e.fact) and not is_wrapper(e.fact)
+    )
 
 
 def _busy(seen: EvidenceSet) -> list[LateAtEnd]:
