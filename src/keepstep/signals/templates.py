@@ -17,7 +17,7 @@ MOST_TEMPLATES = 5_000
 LETTERS = 6
 """A template with fewer letters, such as a separator, says nothing."""
 _STAMP = lazy_pattern(
-    r"\d{4}[-/]\d\d[-/]\d\d[T ]?|\b\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\b\d{9,}(?:\.\d+)?\b"
+    r"\d{4}[-/]\d\d[-/]\d\d[T ]?|(?<!\d)\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\b\d{9,}(?:\.\d+)?\b"
 )
 _NAMES = lazy_pattern(
     r"(?:[\w.+-]+:/)?/[^\s,;:'\")\]]+"  # paths and addresses of files
