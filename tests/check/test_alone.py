@@ -14,7 +14,7 @@ import pytest
 import keepstep
 from keepstep.check import checkup
 from keepstep.check.checkup import Checked, CheckRequest, check
-from keepstep.check.started import started_by
+from keepstep.check.meeting.started_together import started_by
 
 HERE = "127.0.0.1"
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.connection import GREETING, LARGEST, BadMessage, ProvenConnection, Stranger, answer, call
-from keepstep.check.meeting import Appointment, Attendee, Desk, arrange, join, open_desk
-from keepstep.check.network_probe import Contact
+from keepstep.check.meeting.connection import GREETING, LARGEST, BadMessage, ProvenConnection, Stranger, answer, call
+from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, arrange, join, open_desk
+from keepstep.check.network.probe import Contact
 from keepstep.check.place import Place
 from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.errors import UserError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.over_ssh import over_ssh
+from keepstep.check.meeting.over_ssh import over_ssh
 
 
 def test_an_interrupt_between_two_starts_stays_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from keepstep.check.checkup import CheckRequest, place_of
-from keepstep.check.connection import ProvenConnection
-from keepstep.check.meeting import arrange, derived_ports, join
+from keepstep.check.meeting.connection import ProvenConnection
+from keepstep.check.meeting.meeting_point import arrange, derived_ports, join
 from tests.check.conftest import free_port, until
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.tournament import (
+from keepstep.check.network.tournament import (
     ENOUGH,
     FEW,
     MOST_AGAIN,

@@ -20,8 +20,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from keepstep.base import foreign_json
-from keepstep.check import connection
-from keepstep.check.packing import unpacked
+from keepstep.check.meeting import connection
+from keepstep.check.meeting.packing import unpacked
 from keepstep.errors import Unavailable
 from keepstep.model.evidence import Evidence
 from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.check import network
-from keepstep.check.attend import attend, lead
-from keepstep.check.meeting import arrange
-from keepstep.check.over_ssh import cluster_of
+from keepstep.check.network import host_part
+from keepstep.check.meeting.attend import attend, lead
+from keepstep.check.meeting.meeting_point import arrange
+from keepstep.check.meeting.over_ssh import cluster_of
 from keepstep.check.parts import PARTS, look
 from keepstep.check.place import Collected, Place
-from keepstep.check.slurm_hosts import reachable
-from keepstep.check.started import started_by
+from keepstep.check.meeting.slurm_hosts import reachable
+from keepstep.check.meeting.started_together import started_by
 from keepstep.cluster import understand
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.finding import Confidence, Finding, Severity
@@ -93,7 +93,7 @@ def check(
     if appointment is None:
         looked = look(place, asked.parts)
         if "network" in asked.parts:
-            looked.take(network.look(place))
+            looked.take(host_part.look(place))
         if place.cluster is not None and place.cluster.size > 1:
             looked.unavailable("the other processes", NO_MEETING if expects else NOT_ASKED)
         status = conclude(looked)

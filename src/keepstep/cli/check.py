@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from keepstep.check.checkup import Checked, CheckRequest, check, judged
-from keepstep.check.over_ssh import end_with_standard_input, over_ssh
-from keepstep.check.packing import packed
+from keepstep.check.meeting.over_ssh import end_with_standard_input, over_ssh
+from keepstep.check.meeting.packing import packed
 from keepstep.check.parts import PARTS, TAKES_PATHS
 from keepstep.check.place import Collected
 from keepstep.errors import UserError
@@ -100,7 +100,7 @@ def _over_ssh(asked: argparse.Namespace) -> Checked:
 
 def _write(asked: argparse.Namespace) -> int:
     """Print the variables of this rank, or of all ranks if no launcher says which one this is."""
-    from keepstep.check.slurm_hosts import reachable
+    from keepstep.check.meeting.slurm_hosts import reachable
     from keepstep.cluster import understand
     from keepstep.cluster.write_variables import cluster_of, exports, with_ports
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from keepstep.base import wording
 from keepstep.model.facts import RecordedCollective, SendsUnrecorded
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.sync._recorded import (
+from keepstep.rules.sync._flight_recorders import (
     Entry,
     RecordedGroup,
     called,

@@ -7,7 +7,7 @@ from keepstep.model.facts import CollectivesIssued, ContractBroken
 from keepstep.rules.api import RUN_FOLDER, SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.own_exception import left_by_own_exception
-from keepstep.rules.sync._trails import first_mismatch
+from keepstep.rules.sync._first_difference import first_mismatch
 from keepstep.signals.collective_history import Mismatch
 
 

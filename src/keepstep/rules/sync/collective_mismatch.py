@@ -26,7 +26,7 @@ from keepstep.rules.api import (
     rule,
 )
 from keepstep.rules.api import ranks as say_ranks
-from keepstep.rules.sync._trails import first_mismatch
+from keepstep.rules.sync._first_difference import first_mismatch
 from keepstep.rules.sync._waiting import differing, group_of, waiting, who
 
 _VARY = ("SEND", "RECV", "ALLTOALL", "COALESCED", "HEARTBEAT", "UNKNOWN", "GATHER_V", "ALLGATHERV")

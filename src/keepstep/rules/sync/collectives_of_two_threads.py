@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, StackDump, rule
-from keepstep.rules.sync._told_stacks import of_a_crash, processes
+from keepstep.rules.sync._stacks_in_the_log import of_a_crash, processes
 from keepstep.signals.waits import WaitKind, waits_in
 
 

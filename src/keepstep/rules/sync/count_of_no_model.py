@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.model.facts import ModelsDiffer
 from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
-from keepstep.rules.sync._counts import of_no_model
+from keepstep.rules.sync._parameter_counts import of_no_model
 
 
 @rule(

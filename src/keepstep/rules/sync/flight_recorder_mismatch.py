@@ -7,7 +7,7 @@ from collections import Counter
 
 from keepstep.base import wording
 from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, EvidenceSet, Findings, Fix, Found, RecordedCollective, rule
-from keepstep.rules.sync._recorded import Entry, RecordedGroup, groups, is_pending, words
+from keepstep.rules.sync._flight_recorders import Entry, RecordedGroup, groups, is_pending, words
 
 _SIZES_MAY_DIFFER = tuple(
     "all_to_all alltoall gather scatter all_gather_v reduce_scatter_v split barrier new_window".split()

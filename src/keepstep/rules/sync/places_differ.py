@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.model.facts import CollectiveMismatch, CollectiveTimeout, ExceptionRaised, StackDump
 from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.sync._places import RankPlace, listing, places
+from keepstep.rules.sync._stopping_places import RankPlace, listing, places
 from keepstep.rules.sync._waiting import group_of, others
 
 MOST_SIDES = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.model.facts import ExceptionRaised, ModelsDiffer, NonFinite, ReplicasDiffer
 from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, rule, shorten
-from keepstep.rules.sync._counts import of_no_model
+from keepstep.rules.sync._parameter_counts import of_no_model
 from keepstep.rules.sync._waiting import who
 
 LISTED_WITHIN = 4

@@ -55,7 +55,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
     host = env.get("SLURMD_NODENAME") or hosts[min(node, len(hosts) - 1)]
     leads = host == hosts[0] and number(env, SLURM.local_rank[0]) in (0, None)
     secret, over = _secret(env, run, leads)
-    from keepstep.check.meeting import derived_ports
+    from keepstep.check.meeting.meeting_point import derived_ports
 
     ports = derived_ports(f"run {run}")
     step = f"{env.get('SLURM_JOB_ID', '')}.{env['SLURM_STEP_ID']}"

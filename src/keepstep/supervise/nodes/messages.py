@@ -176,7 +176,7 @@ class Said(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked(Message):
-    """The answer to :class:`Look`: packed evidence (`keepstep.check.packing`), redacted, as JSON."""
+    """The answer to :class:`Look`: packed evidence (`keepstep.check.meeting.packing`), redacted, as JSON."""
 
     attempt: int
     told: str
@@ -241,7 +241,7 @@ class Look(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe(Message):
-    """One step of the tournament between the hosts (`keepstep.check.network.Duty`), as JSON."""
+    """One step of the tournament between the hosts (`keepstep.check.network.host_part.Duty`), as JSON."""
 
     attempt: int
     number: int

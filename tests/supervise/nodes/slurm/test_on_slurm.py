@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.meeting import derived_ports
+from keepstep.check.meeting.meeting_point import derived_ports
 from keepstep_lab import slurm as lab_slurm
 from keepstep_lab.slurm import Slurm
 from tests.supervise.nodes.slurm.on_slurm import Job, Step

@@ -93,7 +93,7 @@ class Lookout:
 
     def _looked(self, asked: said.Look) -> said.Looked:
         from keepstep.base.redact import redacted
-        from keepstep.check.packing import packed
+        from keepstep.check.meeting.packing import packed
         from keepstep.check.parts import look
         from keepstep.check.place import Collected
 
@@ -140,7 +140,7 @@ class Lookout:
 
     def _who(self, request: dict[str, Any]) -> dict[str, Any]:
         """The first request of a tournament: a new token, and which host this is."""
-        from keepstep.check.network import Duty, own_addresses
+        from keepstep.check.network.host_part import Duty, own_addresses
         from keepstep.check.place import Place
         from keepstep.sources.host.this_host import identity
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keepstep.base import foreign_json
-from keepstep.check.network_conductor import Conductor, Player, Request, evidence_of, told_apart
+from keepstep.check.network.conductor import Conductor, Player, Request, evidence_of, told_apart
 from keepstep.check.place import Collected
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact

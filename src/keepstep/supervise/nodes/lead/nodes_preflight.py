@@ -75,7 +75,7 @@ class FirstLook:
         return not (fatal and first)
 
     def _ask(self, attempt: int, layout: Layout, nodes: Sequence[int]) -> None:
-        from keepstep.check.packing import unpacked
+        from keepstep.check.meeting.packing import unpacked
         from keepstep.check.place import Collected
 
         leader = self._leader

@@ -20,7 +20,7 @@ from keepstep.model.facts import (
     StepSeen,
 )
 from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
-from keepstep.rules.sync._told_stacks import processes
+from keepstep.rules.sync._stacks_in_the_log import processes
 from keepstep.signals.stacks import base_name, innermost_user
 from keepstep.signals.waits import Wait, WaitKind, awaits_others, waits_in
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keepstep.base.launchers import LAUNCHERS
-from keepstep.check.connection import Listener, ProvenConnection, call
-from keepstep.check.network_probe import Contact, connect, failed
+from keepstep.check.meeting.connection import Listener, ProvenConnection, call
+from keepstep.check.network.probe import Contact, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.errors import UserError

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keepstep.base.wording import duration
-from keepstep.check.connection import ProvenConnection
-from keepstep.check.meeting import Appointment, Attendee, Desk, join, open_desk
-from keepstep.check.network import Duty, own_addresses, reach
-from keepstep.check.network_probe import Contact
-from keepstep.check.network_rounds import conduct
-from keepstep.check.packing import packed, unpacked
+from keepstep.check.meeting.connection import ProvenConnection
+from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, join, open_desk
+from keepstep.check.network.host_part import Duty, own_addresses, reach
+from keepstep.check.network.probe import Contact
+from keepstep.check.network.rounds import conduct
+from keepstep.check.meeting.packing import packed, unpacked
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
 from keepstep.model.evidence import Evidence, Origin

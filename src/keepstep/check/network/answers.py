@@ -14,7 +14,7 @@ import struct
 import time
 from typing import Any
 
-from keepstep.check.connection import Listener, ProvenConnection
+from keepstep.check.meeting.connection import Listener, ProvenConnection
 from keepstep.sources.host.interfaces import waited_for_processor
 from keepstep.sources.host.ports import listen
 

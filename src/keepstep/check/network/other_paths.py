@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from keepstep.check.network_probe import Contact, probe
+from keepstep.check.network.probe import Contact, probe
 from keepstep.model.facts.links import Reached
 from keepstep.model.facts.paths import AddressChosen, AddressTried, PortsTried
 from keepstep.sources.host import this_host

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from keepstep.check.connection import ProvenConnection, Stranger, call
-from keepstep.check.network_answers import ECHO, read_exactly
+from keepstep.check.meeting.connection import ProvenConnection, Stranger, call
+from keepstep.check.network.answers import ECHO, read_exactly
 from keepstep.model.facts.links import Reached
 from keepstep.sources.host.interfaces import tcp_state, waited_for_processor
 

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keepstep.check.meeting import FIRST_PORT, PORTS
-from keepstep.check.packing import SCHEMA, unpacked
+from keepstep.check.meeting.meeting_point import FIRST_PORT, PORTS
+from keepstep.check.meeting.packing import SCHEMA, unpacked
 from keepstep.check.place import Collected
 from keepstep.cluster.address import joined
 from keepstep.cluster.cluster_type import Cluster, Task

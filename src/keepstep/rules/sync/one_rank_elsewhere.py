@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.model.facts import CollectiveTimeout
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.api import ranks as say_ranks
-from keepstep.rules.sync._places import RankPlace, listing, places
+from keepstep.rules.sync._stopping_places import RankPlace, listing, places
 from keepstep.rules.sync._waiting import was
 
 MOST_SHOWN = 8

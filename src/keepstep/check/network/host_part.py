@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from keepstep.check.network_answers import Answers
-from keepstep.check.network_grpc import GrpcAnswers, available, exchange
-from keepstep.check.network_paths import MOST_PORTS as MOST_TRIED
-from keepstep.check.network_paths import chosen, interfaces_here, try_addresses, try_ports
-from keepstep.check.network_probe import CONNECT_S, Contact, connect, probe
+from keepstep.check.network.answers import Answers
+from keepstep.check.network.grpc_call import GrpcAnswers, available, exchange
+from keepstep.check.network.other_paths import MOST_PORTS as MOST_TRIED
+from keepstep.check.network.other_paths import chosen, interfaces_here, try_addresses, try_ports
+from keepstep.check.network.probe import CONNECT_S, Contact, connect, probe
 from keepstep.check.place import Collected, Place
 from keepstep.model.codec import to_dict
 from keepstep.model.evidence import Evidence

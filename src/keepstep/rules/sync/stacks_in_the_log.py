@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.model.facts import StackDump
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.api import ranks as say_ranks
-from keepstep.rules.sync._told_stacks import Process, of_a_crash, processes
+from keepstep.rules.sync._stacks_in_the_log import Process, of_a_crash, processes
 from keepstep.rules.sync._waiting import was
 from keepstep.signals.stacks import innermost_user, place
 from keepstep.signals.waits import WaitKind, awaits_others
