@@ -113,3 +113,9 @@ def test_a_fault_in_the_kernels_log_is_that_of_the_only_rank_whose_device_failed
     (tmp_path / "log.txt").write_text(text)
     first = explain_paths([tmp_path]).report.findings[0]
     assert (first.cause.value, first.ranks) == ("hardware.gpu_fault_xid_ecc", (6,))
+
+
+def test_a_fault_of_the_machine_is_a_warning_where_nothing_says_that_it_ended_the_run(tmp_path: Path) -> None:
+    told = "[12345.678] EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0\n"
+    (found,) = findings(tmp_path, dmesg=told)
+    assert (found.rule, found.severity.value) == ("HWD004", "warning")

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.check.network import host_part
 from keepstep.check.meeting.attend import attend, lead
 from keepstep.check.meeting.meeting_point import arrange
 from keepstep.check.meeting.over_ssh import cluster_of
-from keepstep.check.parts import PARTS, look
-from keepstep.check.place import Collected, Place
 from keepstep.check.meeting.slurm_hosts import reachable
 from keepstep.check.meeting.started_together import started_by
+from keepstep.check.network import host_part
+from keepstep.check.parts import PARTS, look
+from keepstep.check.place import Collected, Place
 from keepstep.cluster import understand
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.finding import Confidence, Finding, Severity

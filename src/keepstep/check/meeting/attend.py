@@ -11,10 +11,10 @@ from typing import Any
 from keepstep.base.wording import duration
 from keepstep.check.meeting.connection import ProvenConnection
 from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, join, open_desk
+from keepstep.check.meeting.packing import packed, unpacked
 from keepstep.check.network.host_part import Duty, own_addresses, reach
 from keepstep.check.network.probe import Contact
 from keepstep.check.network.rounds import conduct
-from keepstep.check.meeting.packing import packed, unpacked
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
 from keepstep.model.evidence import Evidence, Origin

@@ -9,8 +9,8 @@ from typing import Any
 
 from keepstep.base.wording import listing
 from keepstep.check.network.probe import BULK_S
-from keepstep.check.place import Collected
 from keepstep.check.network.tournament import Pair, hold, measured_again, rounds
+from keepstep.check.place import Collected
 from keepstep.model.codec import from_dict
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact

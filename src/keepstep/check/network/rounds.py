@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk
-from keepstep.check.network.host_part import Duty, look, own_addresses
 from keepstep.check.network.conductor import Ask, Conductor, Player, Request, told_apart
-from keepstep.check.place import Collected, Place
+from keepstep.check.network.host_part import Duty, look, own_addresses
 from keepstep.check.network.tournament import how_many
+from keepstep.check.place import Collected, Place
 from keepstep.cluster.address import is_loopback
 from keepstep.model.facts.links import LinkProbed
 from keepstep.sources.host import this_host as this_host

@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from keepstep.model.facts import MachineFault
-from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, rule
+from keepstep.rules.api import (
+    SEEN_BY_OTHER_RANKS,
+    Cause,
+    Confidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Severity,
+    rule,
+)
 from keepstep.rules.asking.process_endings import ended_badly, once_a_line
 
 
@@ -41,13 +52,16 @@ def machine_fault(seen: EvidenceSet) -> Findings:
     """
     faults = once_a_line(seen.all(MachineFault))
     ended = [e for e in faults if _ends_it(e.fact) and not seen.survived(e)]
-    if not faults or not (ended or ended_badly(seen)):
+    if not faults:
         return
-    node = next((e.fact.node for e in faults if e.fact.node), None)
+    node, what = next((e.fact.node for e in faults if e.fact.node), None), faults[0].fact.what
+    fatal = bool(ended) or ended_badly(seen)
+    after = "its ranks ended with it" if fatal else "nothing here says that it ended the run"
     yield Found(
-        title=f"machine {node or 'of the run'} failed: {faults[0].fact.what}",
-        because=f"the machine's kernel or the scheduler reported: {faults[0].fact.what}; its ranks ended with it",
+        title=f"machine {node or 'of the run'} {'failed' if fatal else 'reported a fault'}: {what}",
+        because=f"the machine's kernel or the scheduler reported: {what}; {after}",
         evidence=faults,
+        severity=None if fatal else Severity.WARNING,
         fixes=(
             Fix(
                 do="check the state of the node",

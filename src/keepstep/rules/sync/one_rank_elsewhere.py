@@ -20,7 +20,7 @@ MOST_SHOWN = 8
     standing=Standing.SYMPTOM,
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.NETWORK_TIMEOUT_SLOW),
 )
-def elsewhere(seen: EvidenceSet) -> Findings:
+def one_rank_elsewhere(seen: EvidenceSet) -> Findings:
     """Ranks timed out in a collective, and the traceback or stack of another rank shows it outside any.
 
     ## What it looks like

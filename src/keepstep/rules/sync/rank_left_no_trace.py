@@ -20,7 +20,7 @@ STARTS_S = 20.0
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
 )
-def never_came(seen: EvidenceSet) -> Findings:
+def rank_left_no_trace(seen: EvidenceSet) -> Findings:
     """A rank of the world never arrived, and the others waited for it.
 
     ## What it looks like

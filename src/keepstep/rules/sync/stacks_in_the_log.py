@@ -19,7 +19,7 @@ from keepstep.signals.waits import WaitKind, awaits_others
     standing=Standing.SYMPTOM,
     confidence=Confidence.SUPPORTED,
 )
-def stacks_told(seen: EvidenceSet) -> Findings:
+def stacks_in_the_log(seen: EvidenceSet) -> Findings:
     """Stacks in the log show that processes wait for each other.
 
     ## What it looks like
