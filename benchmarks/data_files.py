@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest
 
 SIZES = (50, 200, 1_000, 10_000, 100_000)
 TURNS = 3
@@ -40,7 +40,7 @@ def write_records(path: Path, size: int, total: int) -> int:
 
 
 def keepstep_reads(path: Path) -> int:
-    found = read_unit(Unit(str(path), "", path.stat().st_size), Asked())
+    found = read_unit(DataUnit(str(path), "", path.stat().st_size), ReadRequest())
     assert not len(found.bad) and found.records is not None, found
     return found.records
 

@@ -20,7 +20,7 @@ from keepstep.guard.box_writer import Box
 from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 
 FRAMEWORKS = ("torch", "tensorflow", "jax")
 PLANS = 50
@@ -50,7 +50,7 @@ def main() -> None:
 
 def record_ns() -> float:
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        write, kind = Box(Path(folder) / "a.box", {}).write, int(Kind.STEP)
+        write, kind = Box(Path(folder) / "a.box", {}).write, int(RecordKind.STEP)
         took = timeit.repeat(
             "write(kind, 5, 6)",
             globals={"write": write, "kind": kind},

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from keepstep.supervise.nodes.agent.lease import BEAT_S, Lease
 from keepstep.supervise.nodes.lead.hosts_left_out import next_world
-from keepstep.supervise.nodes.lead.membership import Membership, News, Silent, Vacant
+from keepstep.supervise.nodes.lead.membership import Membership, News, SilentNode, Vacant
 from keepstep.supervise.nodes.messages import (
     Beat,
     End,
@@ -203,7 +203,7 @@ def row(agents: int) -> str:
     del crowd.leases[agents // 2]
     told = crowd.passes(14.0)
     assert {news.node for _, news in told} == {agents // 2}, "another node was reported too"
-    noticed = next(at for at, news in told if isinstance(news, Silent)) - died
+    noticed = next(at for at, news in told if isinstance(news, SilentNode)) - died
     over = next(at for at, news in told if isinstance(news, Vacant)) - died
     decisions = []
     for _ in range(5):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from keepstep.base.forked_calls import ForkedCalls
-from keepstep.base.worker_pool import Messages, Pool, Send, Worker, messages, send
+from keepstep.base.worker_pool import Messages, Send, Worker, WorkerPool, messages, send
 
 
 def one(task: str) -> str:
@@ -26,7 +26,7 @@ def one(task: str) -> str:
     return task.upper()
 
 
-class Words(Pool[str, str]):
+class Words(WorkerPool[str, str]):
     """Upper-case words; one that takes a second too long is given up."""
 
     def start(self) -> Worker:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.meeting.connection import GREETING, LARGEST, BadMessage, ProvenConnection, Stranger, answer, call
+from keepstep.check.meeting.connection import GREETING, LARGEST, BadFrame, ProvenConnection, UnprovenPeer, answer, call
 from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, arrange, join, open_desk
-from keepstep.check.network.probe import Contact
+from keepstep.check.network.probe import ProbeContact
 from keepstep.check.place import Place
 from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.errors import UserError
@@ -104,14 +104,14 @@ def test_two_who_know_the_token_can_talk(both_ends: tuple[socket.socket, socket.
 
 
 def test_who_does_not_know_the_token_is_a_stranger(both_ends: tuple[socket.socket, socket.socket]) -> None:
-    with pytest.raises(Stranger):
+    with pytest.raises(UnprovenPeer):
         shaken(*both_ends, theirs=b"another")
 
 
 def test_who_answers_with_something_else_is_a_stranger(both_ends: tuple[socket.socket, socket.socket]) -> None:
     one, other = both_ends
     other.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
-    with pytest.raises(Stranger):
+    with pytest.raises(UnprovenPeer):
         call(one, TOKEN)
 
 
@@ -136,7 +136,7 @@ def test_what_a_changed_message_holds_is_never_read(garbage: bytes) -> None:
     with connected_ends() as (one, other):
         _, called = shaken(one, other)
         one.sendall(struct.pack(">I", len(garbage)) + bytes(32) + garbage)
-        with pytest.raises(BadMessage):
+        with pytest.raises(BadFrame):
             called.receive(2)
 
 
@@ -145,7 +145,7 @@ def test_a_message_that_is_announced_too_large_is_refused_at_once(
 ) -> None:
     one, other = shaken(*both_ends)
     one.socket.sendall(struct.pack(">I", LARGEST + 1) + bytes(40))
-    with pytest.raises(BadMessage):
+    with pytest.raises(BadFrame):
         other.receive(2)
 
 
@@ -251,7 +251,7 @@ def test_who_does_not_introduce_itself_is_not_let_in(hello: dict[str, object]) -
     desk = open_desk(an_appointment(ports), HELLO, no_loss)
     assert isinstance(desk, Desk)
     try:
-        assert isinstance(join(an_appointment(ports, wait=0.3), hello), Contact)
+        assert isinstance(join(an_appointment(ports, wait=0.3), hello), ProbeContact)
         assert desk.guests == []
     finally:
         desk.close()
@@ -260,12 +260,12 @@ def test_who_does_not_introduce_itself_is_not_let_in(hello: dict[str, object]) -
 def test_a_joiner_says_why_it_does_not_get_there() -> None:
     with socket.create_server(("127.0.0.1", 0)):
         refused = join(an_appointment((free_port(),), wait=0.3), HELLO)
-    assert isinstance(refused, Contact) and refused.reached is Reached.REFUSED
+    assert isinstance(refused, ProbeContact) and refused.reached is Reached.REFUSED
     unknown = Appointment(
         host="no-such-host.invalid", ports=(1,), token=TOKEN, identity="", leads=False, expected=None, wait=0.1
     )
     unresolved = join(unknown, HELLO)
-    assert isinstance(unresolved, Contact) and unresolved.reached is Reached.UNRESOLVED
+    assert isinstance(unresolved, ProbeContact) and unresolved.reached is Reached.UNRESOLVED
 
 
 def test_a_check_with_another_token_is_a_stranger() -> None:
@@ -274,7 +274,7 @@ def test_a_check_with_another_token_is_a_stranger() -> None:
     assert isinstance(desk, Desk)
     try:
         found = join(an_appointment(ports, wait=0.3, token=b"another"), HELLO)
-        assert isinstance(found, Contact) and found.reached is Reached.STRANGER
+        assert isinstance(found, ProbeContact) and found.reached is Reached.STRANGER
     finally:
         desk.close()
 
@@ -301,5 +301,5 @@ def test_whatever_the_variables_hold_an_appointment_is_made_or_refused_without_a
 def test_a_name_that_cannot_be_one_is_unresolved(host: str) -> None:
     made = Appointment(host=host, ports=(1,), token=TOKEN, identity="", leads=False, expected=None, wait=0.0)
     found = join(made, HELLO)
-    assert isinstance(found, Contact)
+    assert isinstance(found, ProbeContact)
     assert found.reached in (Reached.UNRESOLVED, Reached.REFUSED), host

@@ -17,7 +17,7 @@ from keepstep.check.data.formats import FORMATS
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.report.manifest import Manifest
 from keepstep.check.data.report.summary import Summary
-from keepstep.check.data.units import Asked, Unit, looked_from, to_plain
+from keepstep.check.data.units import DataUnit, ReadRequest, looked_from, to_plain
 from keepstep.parse.formats.data import example_proto, npy_header, tar_header
 from keepstep.parse.formats.data.tfrecord import Walk
 from tests.check.data.samples import SAMPLES, npy, tar
@@ -48,10 +48,10 @@ def test_any_bytes_in_a_file_of_any_format_give_a_result(made: tuple[tuple[str, 
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data if name == torn_name else good)
-        summary = Summary(Asked(classes=3))
+        summary = Summary(ReadRequest(classes=3))
         for unit in walk([folder]):
-            if isinstance(unit, Unit):
-                found = read_unit(unit, Asked(values=True, classes=3))
+            if isinstance(unit, DataUnit):
+                found = read_unit(unit, ReadRequest(values=True, classes=3))
                 assert "the reader failed" not in found.unread, found.unread
                 assert looked_from(json.loads(json.dumps(to_plain(found)))) is not None
                 summary.add(unit, found)
@@ -103,7 +103,7 @@ def test_a_manifest_of_any_bytes_answers_or_is_refused(data: bytes) -> None:
         path = Path(folder) / "manifest"
         path.write_bytes(data)
         try:
-            manifest = Manifest(path, Asked())
+            manifest = Manifest(path, ReadRequest())
         except UserError:
             return
-        assert manifest.result(Unit("/a", "/", 1)) is None or os.path.exists(path)
+        assert manifest.result(DataUnit("/a", "/", 1)) is None or os.path.exists(path)

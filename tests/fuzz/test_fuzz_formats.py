@@ -289,5 +289,5 @@ MESSAGE = {
 
 @target(damaged(MESSAGE) | VALUES, examples=80)
 def test_messages_of_other_processes_of_a_check(message: Any) -> None:
-    with contextlib.suppress(connection.BadMessage):
+    with contextlib.suppress(connection.BadFrame):
         unpacked(connection._unpacked(zlib.compress(as_json(message).encode(errors="replace"))), "another host")

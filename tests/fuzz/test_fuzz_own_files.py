@@ -33,7 +33,7 @@ from keepstep.sources.recorded.memory_series import read_metrics
 from keepstep.sources.recorded.own_records import read_own
 from keepstep.store import failed_hosts, run_folders
 from keepstep.story.engine import diagnose
-from keepstep.supervise.watch.guard_reports import Told
+from keepstep.supervise.watch.guard_reports import GuardReports
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.hostile.folder import _box
 
@@ -134,7 +134,7 @@ def test_notes(notes: list[Any], last: str) -> None:
         path = Path(folder) / "rank0-7.notes.jsonl"
         path.write_text("".join(as_json(each) + "\n" for each in notes) + last, errors="replace")
         report_of(read_own([LeftFile(path, path.name, FileKind.NOTES)])[0])
-        told = Told(Path(folder))
+        told = GuardReports(Path(folder))
         told.read(1.0)
 
 

@@ -20,7 +20,7 @@ from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 
 
 class Array:
@@ -60,8 +60,8 @@ def test_a_loop_by_steps_is_recorded_with_its_phases(tmp_path: Path) -> None:
                 pass
     session.close()
     found = records(tmp_path)
-    assert [r.value for r in found if r.kind == Kind.STEP] == [1, 2, 3, 4, 5]
-    phases = [Phase(r.value).name for r in found if r.kind == Kind.PHASE]
+    assert [r.value for r in found if r.kind == RecordKind.STEP] == [1, 2, 3, 4, 5]
+    phases = [BoxPhase(r.value).name for r in found if r.kind == RecordKind.PHASE]
     assert phases[:3] == ["START", "INPUT", "COMPUTE"] and phases[-1] == "END" and "CHECKPOINT" in phases
 
 
@@ -85,15 +85,15 @@ def test_a_script_that_saves_by_a_function_of_its_own_is_saving_until_its_next_s
 
     def save_weights() -> None:
         end = time.monotonic() + 60
-        while session.phase_now != Phase.CHECKPOINT and time.monotonic() < end:
+        while session.phase_now != BoxPhase.CHECKPOINT and time.monotonic() < end:
             time.sleep(0.01)
 
     session.step_done()
-    session.phase(int(Phase.COMPUTE))
+    session.phase(int(BoxPhase.COMPUTE))
     save_weights()
-    assert session.phase_now == Phase.CHECKPOINT
+    assert session.phase_now == BoxPhase.CHECKPOINT
     session.step_done()
-    assert session.phase_now == Phase.COMPUTE
+    assert session.phase_now == BoxPhase.COMPUTE
     session.close()
 
 
@@ -208,7 +208,7 @@ def test_a_forked_child_leaves_the_box_alone(tmp_path: Path) -> None:
         os._exit(0)
     os.waitpid(child, 0)
     session.close()
-    assert [r.value for r in records(tmp_path) if r.kind == Kind.STEP] == [1]
+    assert [r.value for r in records(tmp_path) if r.kind == RecordKind.STEP] == [1]
     assert notes(tmp_path, "GuardPart") == []
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from keepstep.guard.box_writer import Box, in_memory
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import HEADER_SIZE, RECORD, Kind, Phase
+from keepstep.signals.blackbox import HEADER_SIZE, RECORD, BoxPhase, RecordKind
 from keepstep.signals.box_files import keep
 
 
@@ -24,7 +24,7 @@ from keepstep.signals.box_files import keep
 def test_the_newest_records_are_kept_in_order(tmp_path: Path, written: int) -> None:
     box = Box(tmp_path / "a.box", {"rank": 3}, capacity=100)
     for number in range(written):
-        box.write(Kind.STEP, number + 1, 10)
+        box.write(RecordKind.STEP, number + 1, 10)
     read = blackbox.read(box.bytes())
     assert read.who == {"rank": 3} and read.damaged == 0
     assert [r.value for r in read.records] == list(range(max(1, written - 99), written + 1))
@@ -51,7 +51,7 @@ def test_a_killed_process_leaves_its_box(tmp_path: Path) -> None:
 def test_a_record_cut_short_is_passed_over(tmp_path: Path) -> None:
     box = Box(tmp_path / "a.box", {"rank": 0}, capacity=10)
     for number in range(5):
-        box.write(Kind.STEP, number + 1)
+        box.write(RecordKind.STEP, number + 1)
     data = bytearray(box.bytes())
     place = HEADER_SIZE + 3 * RECORD.size
     data[place : place + 8] = (77).to_bytes(8, "little")
@@ -74,31 +74,31 @@ def test_any_bytes_are_read_or_refused(junk: bytes, cut: int) -> None:
 
 def test_what_a_rank_was_doing(tmp_path: Path) -> None:
     box = Box(tmp_path / "a.box", {})
-    box.write(Kind.PHASE, Phase.COMPUTE, 0)
+    box.write(RecordKind.PHASE, BoxPhase.COMPUTE, 0)
     for step in range(1, 6):
-        box.write(Kind.PLAN, 2, 1)
-        box.write(Kind.PLAN, 2, 0)
-        box.write(Kind.STEP, step, 5_000_000)
-        box.write(Kind.PHASE, Phase.INPUT, step)
-        box.write(Kind.PHASE, Phase.COMPUTE, step)
-    box.write(Kind.PLAN, 3, 1)
-    box.write(Kind.COLLECTIVE, 326)
-    box.write(Kind.HELD, 5, 6)
-    box.write(Kind.BEAT)
+        box.write(RecordKind.PLAN, 2, 1)
+        box.write(RecordKind.PLAN, 2, 0)
+        box.write(RecordKind.STEP, step, 5_000_000)
+        box.write(RecordKind.PHASE, BoxPhase.INPUT, step)
+        box.write(RecordKind.PHASE, BoxPhase.COMPUTE, step)
+    box.write(RecordKind.PLAN, 3, 1)
+    box.write(RecordKind.COLLECTIVE, 326)
+    box.write(RecordKind.HELD, 5, 6)
+    box.write(RecordKind.BEAT)
     did = blackbox.doing(blackbox.newest_first(box.bytes()))
     assert did is not None
-    assert (did.phase, did.steps, did.usual_ns, did.plan, did.collective) == (Phase.COMPUTE, 5, 5_000_000, 3, 326)
+    assert (did.phase, did.steps, did.usual_ns, did.plan, did.collective) == (BoxPhase.COMPUTE, 5, 5_000_000, 3, 326)
     assert did.beat is not None and did.last <= did.beat
 
 
 def test_a_long_hang_does_not_push_its_own_story_out(tmp_path: Path) -> None:
     box = Box(tmp_path / "a.box", {})
-    box.write(Kind.STEP, 7, 5_000_000)
-    box.write(Kind.PHASE, Phase.INPUT, 7)
+    box.write(RecordKind.STEP, 7, 5_000_000)
+    box.write(RecordKind.PHASE, BoxPhase.INPUT, 7)
     for _ in range(500):
-        box.write(Kind.BEAT)
+        box.write(RecordKind.BEAT)
     did = blackbox.doing(blackbox.newest_first(box.bytes()))
-    assert did is not None and (did.phase, did.steps) == (Phase.INPUT, 7)
+    assert did is not None and (did.phase, did.steps) == (BoxPhase.INPUT, 7)
 
 
 def test_a_full_disk_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_copy_takes_the_place_of_the_link(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("keepstep.signals.box_files.MEMORY", tmp_path)
     memory, link = in_memory("memory.box"), tmp_path / "rank0.box"
     assert memory is not None
-    Box(memory, {"rank": 0}).write(Kind.STEP, 1)
+    Box(memory, {"rank": 0}).write(RecordKind.STEP, 1)
     link.symlink_to(memory)
     keep(link)
     assert not link.is_symlink() and not memory.exists()

@@ -11,7 +11,7 @@ from keepstep.guard.hook_cost import EVERY, FEWEST, WHY, Thrift
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import LEAN, Kind, Phase, Record
+from keepstep.signals.blackbox import LEAN, BoxPhase, Record, RecordKind
 from keepstep.signals.pace import input_and_step, late_by_durations
 
 MS = 1_000_000
@@ -23,7 +23,7 @@ def session(tmp_path: Path) -> Session:
     return Session(Identity(rank=0, world=1), env)
 
 
-def records(session: Session, *kinds: Kind) -> list[Record]:
+def records(session: Session, *kinds: RecordKind) -> list[Record]:
     session.close()
     assert session.folder is not None
     (path,) = session.folder.glob("*.box")
@@ -78,48 +78,48 @@ def test_every_batch_is_looked_at_where_the_user_asked_for_it(session: Session, 
 
 def test_a_lean_step_is_counted_and_its_phases_are_known_but_not_written(session: Session) -> None:
     session.open()
-    session.phase(Phase.COMPUTE)
+    session.phase(BoxPhase.COMPUTE)
     session.every = 3
     for _ in range(7):
-        session.phase(Phase.INPUT)
-        assert session.phase_now == Phase.INPUT
-        session.phase(Phase.COMPUTE)
+        session.phase(BoxPhase.INPUT)
+        assert session.phase_now == BoxPhase.INPUT
+        session.phase(BoxPhase.COMPUTE)
         session.step_done()
-    steps = records(session, Kind.STEP)
+    steps = records(session, RecordKind.STEP)
     assert [step.value for step in steps] == [1, 2, 3, 4, 5, 6, 7]
     assert [step.value for step in steps if step.spare != LEAN] == [1, 4, 7]
-    phases = [each.extra for each in records(session, Kind.PHASE) if each.value == Phase.INPUT]
+    phases = [each.extra for each in records(session, RecordKind.PHASE) if each.value == BoxPhase.INPUT]
     assert phases == [0, 3, 6], "each by the steps that were done before it"
 
 
 def test_a_pause_of_the_training_is_always_written(session: Session) -> None:
     session.open()
-    session.phase(Phase.COMPUTE)
+    session.phase(BoxPhase.COMPUTE)
     session.every = 100
     session.step_done()
     assert session.lean
-    with session.during(Phase.EVALUATION):
+    with session.during(BoxPhase.EVALUATION):
         assert not session.lean
     session.step_done()
-    last = records(session, Kind.PHASE, Kind.STEP)[-4:]
+    last = records(session, RecordKind.PHASE, RecordKind.STEP)[-4:]
     assert [(each.kind, each.value) for each in last[:3]] == [
-        (Kind.PHASE, Phase.EVALUATION),
-        (Kind.PHASE, Phase.COMPUTE),
-        (Kind.STEP, 2),
+        (RecordKind.PHASE, BoxPhase.EVALUATION),
+        (RecordKind.PHASE, BoxPhase.COMPUTE),
+        (RecordKind.STEP, 2),
     ]
 
 
 def test_a_lean_step_that_takes_long_is_written_down_by_the_guards_thread(session: Session) -> None:
     session.open()
-    session.phase(Phase.COMPUTE)
+    session.phase(BoxPhase.COMPUTE)
     session.every = 100
     session.step_done()
-    session.phase(Phase.INPUT)
+    session.phase(BoxPhase.INPUT)
     while session.lean:  # until the guard's thread has seen that there is no progress
-        assert session.phase_now == Phase.INPUT
-    session.phase(Phase.COMPUTE)
-    last = [each.value for each in records(session, Kind.PHASE)]
-    assert last[-3:] == [Phase.INPUT, Phase.COMPUTE, Phase.END]
+        assert session.phase_now == BoxPhase.INPUT
+    session.phase(BoxPhase.COMPUTE)
+    last = [each.value for each in records(session, RecordKind.PHASE)]
+    assert last[-3:] == [BoxPhase.INPUT, BoxPhase.COMPUTE, BoxPhase.END]
 
 
 def test_lean_steps_do_not_hide_who_waits_for_its_batches() -> None:
@@ -128,11 +128,11 @@ def test_lean_steps_do_not_hide_who_waits_for_its_batches() -> None:
         for number in range(1, 40 * EVERY):
             at, lean = number * 100 * MS, number % EVERY != 1
             if not lean:
-                found.append(Record(len(found) + 1, at, Kind.PHASE, Phase.INPUT, number - 1))
-                found.append(Record(len(found) + 1, at + waits_ms * MS, Kind.PHASE, Phase.COMPUTE, number - 1))
-            found.append(Record(len(found) + 1, at + 99 * MS, Kind.STEP, number, 100 * MS, LEAN if lean else 0))
+                found.append(Record(len(found) + 1, at, RecordKind.PHASE, BoxPhase.INPUT, number - 1))
+                found.append(Record(len(found) + 1, at + waits_ms * MS, RecordKind.PHASE, BoxPhase.COMPUTE, number - 1))
+            found.append(Record(len(found) + 1, at + 99 * MS, RecordKind.STEP, number, 100 * MS, LEAN if lean else 0))
         return found
 
     assert input_and_step(rank(70)) == (70 * MS, 100 * MS, 40)
     (late,) = late_by_durations({0: rank(1), 1: rank(70), 2: rank(2)})
-    assert (late.rank, late.phase, round(late.seconds, 3)) == (1, Phase.INPUT, 0.07)
+    assert (late.rank, late.phase, round(late.seconds, 3)) == (1, BoxPhase.INPUT, 0.07)

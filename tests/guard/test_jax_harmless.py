@@ -13,7 +13,7 @@ import pytest
 
 from keepstep.guard.agree.contract import LEAST_S
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import LEAN, Kind, Phase
+from keepstep.signals.blackbox import LEAN, BoxPhase, RecordKind
 from tests.guard.torch_ranks import Ranks, ranks
 
 pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]
@@ -44,11 +44,20 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
         assert "keepstep" not in running.logs()
         assert running.noted() == HEALTHY
         for rank in (0, 1):
-            kinds = Counter(Kind(record.kind).name for record in box(running, rank).records)
+            kinds = Counter(RecordKind(record.kind).name for record in box(running, rank).records)
             assert kinds["STEP"] == 24
             assert kinds["PLAN"] >= 24 + 18
-            phases = {Phase(record.value) for record in box(running, rank).records if record.kind == Kind.PHASE}
-            assert phases >= {Phase.START, Phase.COMPILE, Phase.INPUT, Phase.COMPUTE, Phase.EVALUATION, Phase.END}
+            phases = {
+                BoxPhase(record.value) for record in box(running, rank).records if record.kind == RecordKind.PHASE
+            }
+            assert phases >= {
+                BoxPhase.START,
+                BoxPhase.COMPILE,
+                BoxPhase.INPUT,
+                BoxPhase.COMPUTE,
+                BoxPhase.EVALUATION,
+                BoxPhase.END,
+            }
         plans = {note["fields"]["name"] for note in running.notes("PlanNamed")}
         assert plans >= {"update", "loss_of"}
 
@@ -66,7 +75,7 @@ def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path
         assert running.results() == plain
         assert running.noted() == HEALTHY
         for rank in (0, 1):
-            steps = [record for record in box(running, rank).records if record.kind == Kind.STEP]
+            steps = [record for record in box(running, rank).records if record.kind == RecordKind.STEP]
             assert [step.value for step in steps] == list(range(1, 25))
             assert 6 < sum(step.spare == LEAN for step in steps) < 20, "an evaluation between them is written in full"
 
@@ -169,7 +178,7 @@ def test_steps_that_ran_before_they_were_known_as_steps_are_counted(tmp_path: Pa
     with ranks(tmp_path, script=script) as running:
         assert running.ended() == [0, 0]
         for rank in (0, 1):
-            steps = [record.value for record in box(running, rank).records if record.kind == Kind.STEP]
+            steps = [record.value for record in box(running, rank).records if record.kind == RecordKind.STEP]
             assert steps[-1] == 31
 
 

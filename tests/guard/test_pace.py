@@ -15,7 +15,7 @@ from keepstep.guard.adapters.torch.pace import TorchPace
 from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.pace import Rounds
 from keepstep.guard.session import Session
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from tests.guard.test_contracts import guard_of
 
 
@@ -27,11 +27,17 @@ class Shares:
 
 
 def torch_round(late: bool) -> dict[str, Any]:
-    return {"share": 0.02 if late else 0.9, "steps": 40, "step_s": 0.1, "phase": int(Phase.INPUT), "line": "train.py:7"}
+    return {
+        "share": 0.02 if late else 0.9,
+        "steps": 40,
+        "step_s": 0.1,
+        "phase": int(BoxPhase.INPUT),
+        "line": "train.py:7",
+    }
 
 
 def tensorflow_round(late: bool) -> dict[str, Any]:
-    return {"own": 0.09 if late else 0.01, "step": 0.1, "steps": 25, "phase": int(Phase.INPUT)}
+    return {"own": 0.09 if late else 0.01, "step": 0.1, "steps": 25, "phase": int(BoxPhase.INPUT)}
 
 
 def notes(folder: Path) -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from keepstep.guard.own_rank import Identity
 from keepstep.guard.record.processor_wait import Held
 from keepstep.guard.session import Session
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not count it")
 
@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> Session:
 def held(session: Session) -> list[blackbox.Record]:
     assert session.folder is not None
     (path,) = session.folder.glob("*.box")
-    return [each for each in blackbox.read(path.read_bytes()).records if each.kind == Kind.HELD]
+    return [each for each in blackbox.read(path.read_bytes()).records if each.kind == RecordKind.HELD]
 
 
 def test_a_thread_that_shares_a_processor_waits_for_it(session: Session) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.signals.blackbox import Kind, Phase, read
+from keepstep.signals.blackbox import BoxPhase, RecordKind, read
 from tests.guard.tf_workers import Ran, job
 
 pytest.importorskip("tensorflow")
@@ -37,7 +37,7 @@ def runs(folder: Path) -> Callable[[str], Ran]:
     return lambda name: jobs[name]()
 
 
-def _records(folder: Path, name: str, kind: Kind) -> list[int]:
+def _records(folder: Path, name: str, kind: RecordKind) -> list[int]:
     (box,) = (folder / name / "guard").glob("*.box")
     return [record.value for record in read(box.read_bytes()).records if record.kind == kind]
 
@@ -49,17 +49,17 @@ def test_keras_fit_is_recorded_by_step_epoch_and_phase_and_its_results_are_the_s
     assert on.codes == off.codes == [0]
     assert on.digests == off.digests != []
     assert on.spoken == [] and on.remarkable == []
-    assert _records(folder, "keras", Kind.STEP) == list(range(1, 13))
-    assert _records(folder, "keras", Kind.EPOCH) == [1, 2, 3]
-    phases = _records(folder, "keras", Kind.PHASE)
-    assert phases.count(Phase.EVALUATION) >= 3
-    assert {Phase.COMPILE, Phase.COMPUTE, Phase.CHECKPOINT, Phase.END} <= set(phases)
+    assert _records(folder, "keras", RecordKind.STEP) == list(range(1, 13))
+    assert _records(folder, "keras", RecordKind.EPOCH) == [1, 2, 3]
+    phases = _records(folder, "keras", RecordKind.PHASE)
+    assert phases.count(BoxPhase.EVALUATION) >= 3
+    assert {BoxPhase.COMPILE, BoxPhase.COMPUTE, BoxPhase.CHECKPOINT, BoxPhase.END} <= set(phases)
 
 
 @pytest.mark.long
 def test_the_callback_tells_each_step_once(runs: Callable[[str], Ran], folder: Path) -> None:
     assert runs("callback").codes == [0]
-    assert _records(folder, "callback", Kind.STEP) == list(range(1, 13))
+    assert _records(folder, "callback", RecordKind.STEP) == list(range(1, 13))
 
 
 def test_fit_of_two_workers_states_optimizer_and_programs_and_is_silent(runs: Callable[[str], Ran]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from keepstep.model.codec import from_dict
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import LEAN, Kind, Phase
+from keepstep.signals.blackbox import LEAN, BoxPhase, RecordKind
 from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
@@ -51,10 +51,12 @@ def test_lean_steps_are_the_same_to_the_bit_counted_and_silent(tmp_path: Path, w
         assert not run.troubles()
         for path in run.guard.glob("*.box"):
             records = blackbox.read(path.read_bytes()).records
-            steps = [record for record in records if record.kind == Kind.STEP]
+            steps = [record for record in records if record.kind == RecordKind.STEP]
             assert [step.value for step in steps] == list(range(1, 31))
             assert [step.value for step in steps if step.spare != LEAN] == [1, 6, 11, 16, 21, 26]
-            waits = [record.extra for record in records if record.kind == Kind.PHASE and record.value == Phase.INPUT]
+            waits = [
+                record.extra for record in records if record.kind == RecordKind.PHASE and record.value == BoxPhase.INPUT
+            ]
             assert waits == [0, 5, 10, 15, 20, 25, 30], "by the steps that were done before"
 
 

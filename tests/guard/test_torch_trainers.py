@@ -13,7 +13,7 @@ from keepstep.errors import UserError
 from keepstep.guard.adapters.torch import trainers
 from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.blackbox import read as read_box
 
 
@@ -22,11 +22,11 @@ def session(tmp_path: Path) -> Session:
     return Session(Identity(rank=0), {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off"})
 
 
-def phases(session: Session) -> list[Phase]:
+def phases(session: Session) -> list[BoxPhase]:
     session.close()
     assert session.folder is not None
     (box,) = session.folder.glob("*.box")
-    return [Phase(record.value) for record in read_box(box.read_bytes()).records if record.kind == Kind.PHASE]
+    return [BoxPhase(record.value) for record in read_box(box.read_bytes()).records if record.kind == RecordKind.PHASE]
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, base: str) -> type:
@@ -48,7 +48,15 @@ def test_a_lightning_callback_tells_validation_and_saving(monkeypatch: pytest.Mo
     callback.on_validation_end(None, None)
     assert callback.on_save_checkpoint(None, None, {}) is None
     callback.on_train_batch_start(None, None, None, 1)
-    told = [Phase.START, Phase.COMPUTE, Phase.EVALUATION, Phase.COMPUTE, Phase.CHECKPOINT, Phase.COMPUTE, Phase.END]
+    told = [
+        BoxPhase.START,
+        BoxPhase.COMPUTE,
+        BoxPhase.EVALUATION,
+        BoxPhase.COMPUTE,
+        BoxPhase.CHECKPOINT,
+        BoxPhase.COMPUTE,
+        BoxPhase.END,
+    ]
     assert phases(session) == told
 
 
@@ -61,11 +69,19 @@ def test_a_hugging_face_callback_tells_evaluation_and_saving(monkeypatch: pytest
     callback.on_save(None, None, None)
     callback.on_prediction_step(None, None, None)
     callback.on_evaluate(None, None, None)
-    told = [Phase.START, Phase.COMPUTE, Phase.CHECKPOINT, Phase.COMPUTE, Phase.EVALUATION, Phase.COMPUTE, Phase.END]
+    told = [
+        BoxPhase.START,
+        BoxPhase.COMPUTE,
+        BoxPhase.CHECKPOINT,
+        BoxPhase.COMPUTE,
+        BoxPhase.EVALUATION,
+        BoxPhase.COMPUTE,
+        BoxPhase.END,
+    ]
     assert phases(session) == told
 
 
-def in_order(told: list[Phase], wanted: list[Phase]) -> bool:
+def in_order(told: list[BoxPhase], wanted: list[BoxPhase]) -> bool:
     """Whether these come one after another, with whatever lies in between."""
     rest = iter(told)
     return all(each in rest for each in wanted)
@@ -87,7 +103,7 @@ def test_the_real_lightning_tells_validation_and_saving(session: Session, tmp_pa
             return self.layer(batch).mean()
 
         def validation_step(self, batch: torch.Tensor) -> None:
-            assert session.phase_now == Phase.EVALUATION
+            assert session.phase_now == BoxPhase.EVALUATION
             self.log("loss", self.layer(batch).mean())
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -102,8 +118,8 @@ def test_the_real_lightning_tells_validation_and_saving(session: Session, tmp_pa
     )
     trainer.fit(Model(), rows, rows)
     assert list((tmp_path / "saved").iterdir())
-    epoch = [Phase.COMPUTE, Phase.CHECKPOINT, Phase.COMPUTE, Phase.EVALUATION]
-    assert in_order(phases(session), [Phase.START, *epoch, *epoch, Phase.COMPUTE, Phase.END])
+    epoch = [BoxPhase.COMPUTE, BoxPhase.CHECKPOINT, BoxPhase.COMPUTE, BoxPhase.EVALUATION]
+    assert in_order(phases(session), [BoxPhase.START, *epoch, *epoch, BoxPhase.COMPUTE, BoxPhase.END])
 
 
 @pytest.mark.frameworks("torch")
@@ -120,7 +136,7 @@ def test_the_real_hugging_face_tells_evaluation_and_saving(session: Session, tmp
 
         def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
             if not self.training:
-                assert session.phase_now == Phase.EVALUATION
+                assert session.phase_now == BoxPhase.EVALUATION
             return {"loss": self.layer(x).mean(), "logits": self.layer(x)}
 
     rows = [{"x": torch.randn(4), "labels": torch.zeros(1)} for _ in range(8)]
@@ -133,8 +149,8 @@ def test_the_real_hugging_face_tells_evaluation_and_saving(session: Session, tmp
     )  # fmt: skip
     Trainer(model=Model(), args=settings, train_dataset=rows, eval_dataset=rows, callbacks=[callback]).train()
     assert list((tmp_path / "saved").iterdir())
-    turn = [Phase.COMPUTE, Phase.EVALUATION, Phase.CHECKPOINT]
-    assert in_order(phases(session), [Phase.START, *turn, *turn, Phase.END])
+    turn = [BoxPhase.COMPUTE, BoxPhase.EVALUATION, BoxPhase.CHECKPOINT]
+    assert in_order(phases(session), [BoxPhase.START, *turn, *turn, BoxPhase.END])
 
 
 def test_without_the_package_it_is_said(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:

@@ -20,7 +20,7 @@ from keepstep.model.codec import from_dict
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import Kind, Record
+from keepstep.signals.blackbox import Record, RecordKind
 from keepstep.sources.host.ports import free_ports
 
 HERE = Path(__file__).parent
@@ -87,7 +87,7 @@ def run(
         for line in path.read_text().splitlines():
             notes.append(from_dict(json.loads(line)))
     boxes = [blackbox.read(path.read_bytes()) for path in sorted(guard.glob("rank*.box"))]
-    return Ran(codes, outputs, notes, [[each for each in box.records if each.kind == Kind.STEP] for box in boxes])
+    return Ran(codes, outputs, notes, [[each for each in box.records if each.kind == RecordKind.STEP] for box in boxes])
 
 
 def _start(

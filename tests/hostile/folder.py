@@ -190,10 +190,10 @@ def _box(who: dict[str, Any]) -> bytes:
     blackbox.SLOT_HEAD.pack_into(head, blackbox.SLOTS[0], len(text))
     head[blackbox.SLOTS[0] + 4 : blackbox.SLOTS[0] + 4 + len(text)] = text
     kinds = [
-        (blackbox.Kind.PHASE, 3, 0),
-        (blackbox.Kind.STEP, 2**62, 5),
-        (blackbox.Kind.COLLECTIVE, 3, -1),
-        (blackbox.Kind.PLAN, -1, 1),
+        (blackbox.RecordKind.PHASE, 3, 0),
+        (blackbox.RecordKind.STEP, 2**62, 5),
+        (blackbox.RecordKind.COLLECTIVE, 3, -1),
+        (blackbox.RecordKind.PLAN, -1, 1),
         (99, -1, -1),
     ]
     records = [

@@ -277,11 +277,11 @@ def box(**wrong: Any) -> bytes:
     blackbox.SLOT_HEAD.pack_into(head, blackbox.SLOTS[0], len(text))
     head[blackbox.SLOTS[0] + 4 : blackbox.SLOTS[0] + 4 + len(text)] = text
     kinds = [
-        (blackbox.Kind.PHASE, 3, 0),
-        (blackbox.Kind.STEP, 1, 5),
-        (blackbox.Kind.COLLECTIVE, 3, -1),
-        (blackbox.Kind.PLAN, -1, 1),
-        (blackbox.Kind.GOODBYE, -9, 2**62),
+        (blackbox.RecordKind.PHASE, 3, 0),
+        (blackbox.RecordKind.STEP, 1, 5),
+        (blackbox.RecordKind.COLLECTIVE, 3, -1),
+        (blackbox.RecordKind.PLAN, -1, 1),
+        (blackbox.RecordKind.GOODBYE, -9, 2**62),
     ]
     records = [
         blackbox.RECORD.pack(n, 2**64 - n, value, extra, kind, 2**32 - 1, n)

@@ -10,7 +10,7 @@ import pytest
 from keepstep.analyze.why import explain_paths
 from keepstep.model.facts.process import ExceptionRaised, Frame
 from keepstep.model.finding import Confidence
-from keepstep.rules.last_resort.words import Subject, speaks_of
+from keepstep.rules.last_resort.words import ErrorSubject, speaks_of
 
 LIBRARY = (Frame(function="check", file="/opt/venv/lib/python3.11/site-packages/megatron/core/check.py", line=3),)
 PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)
@@ -22,29 +22,29 @@ PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)
         (
             "RuntimeError",
             "grad_output[0] has shape (8, 4096), which does not match output[0] of (5, 4096)",
-            Subject.SHAPE,
+            ErrorSubject.SHAPE,
         ),
-        ("AssertionError", "the input length 512 must be equal to the target length 500", Subject.SHAPE),
-        ("RuntimeError", "Tensor 3 has wrong input shape (8, 2)", Subject.SHAPE),
-        ("RuntimeError", "Tensor 3 has invalid shape [8, 2], but expected [8, 4]", Subject.SHAPE),
+        ("AssertionError", "the input length 512 must be equal to the target length 500", ErrorSubject.SHAPE),
+        ("RuntimeError", "Tensor 3 has wrong input shape (8, 2)", ErrorSubject.SHAPE),
+        ("RuntimeError", "Tensor 3 has invalid shape [8, 2], but expected [8, 4]", ErrorSubject.SHAPE),
         ("ValueError", "Invalid reduction dimension 0 for input with 0 dimensions", None),
-        ("ValueError", "all parameters must have the same dtype, one of them is in bf16", Subject.DTYPE),
+        ("ValueError", "all parameters must have the same dtype, one of them is in bf16", ErrorSubject.DTYPE),
         (
             "AssertionError",
             "Number of unpadded elements must be same, but differ in the checkpoint: expected 4 but got 5",
-            Subject.CHECKPOINT,
+            ErrorSubject.CHECKPOINT,
         ),
         (
             "CheckpointingException",
             "Unexpected keys: ('decoder.final_norm.weight',) in the loaded tensors",
-            Subject.CHECKPOINT,
+            ErrorSubject.CHECKPOINT,
         ),
         (
             "AssertionError",
             "overlapping the gather of parameters is not supported with this optimizer",
-            Subject.REFUSAL,
+            ErrorSubject.REFUSAL,
         ),
-        ("RuntimeError", "broadcast isn't implemented on backend [xpu]", Subject.REFUSAL),
+        ("RuntimeError", "broadcast isn't implemented on backend [xpu]", ErrorSubject.REFUSAL),
         ("AssertionError", "world size 6 does not match the mesh shape (2, 2)", None),
         ("TypeError", "'<' not supported between instances of 'str' and 'int'", None),
         ("KeyError", "'shape mismatch'", None),
@@ -53,14 +53,14 @@ PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)
         (
             "ValueError",
             "the initial shape (3,) is not compatible with the explicitly supplied shape (4,)",
-            Subject.SHAPE,
+            ErrorSubject.SHAPE,
         ),
         ("ValueError", 'Expected a name, got Tensor("x:0", shape=(32, 10), dtype=float32).', None),
         ("ValueError", "Expected all to be array-like. Received: <tf.Tensor 'x:0' shape=(32, 10) dtype=float32>", None),
         (
             "TypeError",
             'Expected TensorSpec(shape=(2,), dtype=tf.int32), got Tensor("x:0", shape=(3,), dtype=int32)',
-            Subject.SHAPE,
+            ErrorSubject.SHAPE,
         ),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from keepstep.signals.blackbox import Kind, Phase, Record
+from keepstep.signals.blackbox import BoxPhase, Record, RecordKind
 from keepstep.signals.pace import LOOKS, BestPace, late_by_durations, late_ranks
 
 MS = 1_000_000
@@ -26,12 +26,12 @@ def rank(spent: Sequence[Spent], *, step_ms: int = 100, clock_ms: int = 0, crowd
 
     for number, (waits, kept, runs) in enumerate(spent, 1):
         at = number * step_ms
-        write(at, Kind.PHASE, Phase.INPUT, number - 1)
-        write(at + waits, Kind.PHASE, Phase.COMPUTE, number - 1)
+        write(at, RecordKind.PHASE, BoxPhase.INPUT, number - 1)
+        write(at + waits, RecordKind.PHASE, BoxPhase.COMPUTE, number - 1)
         held, ran = held + kept, ran + runs
-        write(at + step_ms - 1, Kind.STEP, number, step_ms * MS)
+        write(at + step_ms - 1, RecordKind.STEP, number, step_ms * MS)
         if at % 1000 == 0:
-            write(at + step_ms - 1, Kind.HELD, held * MS, ran * MS, int(crowd * 100))
+            write(at + step_ms - 1, RecordKind.HELD, held * MS, ran * MS, int(crowd * 100))
     return found
 
 
@@ -58,9 +58,11 @@ def test_a_rank_that_takes_some_steps_at_once_and_is_then_held_back_is_named_too
         found: list[Record] = []
         for number in range(1, 601):
             at = number * 20 + (90 if number % 10 == 0 else 0)
-            found.append(Record(len(found) + 1, at * MS, Kind.STEP, number, (110 if number % 10 == 0 else 10) * MS))
+            found.append(
+                Record(len(found) + 1, at * MS, RecordKind.STEP, number, (110 if number % 10 == 0 else 10) * MS)
+            )
             if number % 30 == 0:
-                found.append(Record(len(found) + 1, at * MS, Kind.HELD, number // 10 * kept * MS, number * MS))
+                found.append(Record(len(found) + 1, at * MS, RecordKind.HELD, number // 10 * kept * MS, number * MS))
         return found
 
     (late,) = late_by_durations({0: bursts(2), 1: bursts(90)})
@@ -71,7 +73,7 @@ def test_a_rank_that_takes_some_steps_at_once_and_is_then_held_back_is_named_too
 def test_a_rank_that_waits_for_its_batches_is_named_whatever_its_clock(clock_ms: int) -> None:
     ranks = {0: rank([BUSY] * 90), 1: rank([BUSY] * 40 + [(70, 3, 10)] * 50, clock_ms=clock_ms)}
     (late,) = late_by_durations(ranks)
-    assert (late.rank, late.phase, round(late.seconds, 3), late.before_s) == (1, Phase.INPUT, 0.07, 0.001)
+    assert (late.rank, late.phase, round(late.seconds, 3), late.before_s) == (1, BoxPhase.INPUT, 0.07, 0.001)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +165,9 @@ def at_its_own_pace(first_ms: int, step_ms: float, *, steps: int = 200, waits: f
     for number in range(1, steps + 1):
         began = int((first_ms + (number - 1) * step_ms) * MS)
         for at, kind, value, extra in (
-            (began, Kind.PHASE, Phase.INPUT, number - 1),
-            (began + int(waits * MS), Kind.PHASE, Phase.COMPUTE, number - 1),
-            (began + int(step_ms * MS), Kind.STEP, number, int(step_ms * MS)),
+            (began, RecordKind.PHASE, BoxPhase.INPUT, number - 1),
+            (began + int(waits * MS), RecordKind.PHASE, BoxPhase.COMPUTE, number - 1),
+            (began + int(step_ms * MS), RecordKind.STEP, number, int(step_ms * MS)),
         ):
             found.append(Record(len(found) + 1, at, kind, value, extra))
     return found
@@ -194,6 +196,6 @@ def test_a_pace_needs_some_time_to_be_one(steps: int, named: tuple[int, ...]) ->
     """Steps of 20 ms, which rank 1 ends 12 ms after the other: on a busy host any rank does so for a moment."""
 
     def ends(late_ms: int) -> list[Record]:
-        return [Record(n, (20 * n + late_ms) * MS, Kind.STEP, n, 20 * MS) for n in range(1, steps + 1)]
+        return [Record(n, (20 * n + late_ms) * MS, RecordKind.STEP, n, 20 * MS) for n in range(1, steps + 1)]
 
     assert tuple(late.rank for late in late_ranks({0: ends(0), 1: ends(12)})) == named

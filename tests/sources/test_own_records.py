@@ -11,7 +11,7 @@ from keepstep.guard import own_rank
 from keepstep.guard.box_writer import Box
 from keepstep.model.evidence import CoverageState
 from keepstep.model.facts.guard import RankDoing, RankLate
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.sources.files.file_search import find_files
 from keepstep.sources.recorded.own_records import read_own
 
@@ -29,9 +29,9 @@ def box(
     wall = time.time() if began is None else began
     who = {"rank": rank, "pid": pid, "host": host, "wall": wall, "monotonic": time.monotonic_ns(), "attempt": 0}
     found = Box(folder / f"rank{rank}-{pid}-0.box", who)
-    found.write(Kind.PHASE, Phase.COMPUTE, 0)
+    found.write(RecordKind.PHASE, BoxPhase.COMPUTE, 0)
     for step in range(1, steps + 1):
-        found.write(Kind.STEP, step, 10_000_000)
+        found.write(RecordKind.STEP, step, 10_000_000)
     return found
 
 
@@ -40,7 +40,7 @@ def read(folder: Path):  # type: ignore[no-untyped-def]
 
 
 def test_what_each_rank_did_last(tmp_path: Path) -> None:
-    box(tmp_path, 0).write(Kind.PHASE, Phase.INPUT, 5)
+    box(tmp_path, 0).write(RecordKind.PHASE, BoxPhase.INPUT, 5)
     box(tmp_path, 1, steps=7)
     items, coverage = read(tmp_path)
     facts = {e.who: e.fact for e in items if isinstance(e.fact, RankDoing)}
@@ -65,7 +65,7 @@ def test_only_the_newest_run_is_read(tmp_path: Path) -> None:
 def test_a_helper_that_came_later_and_never_trained_does_not_take_its_ranks_place(tmp_path: Path) -> None:
     trained = box(tmp_path, 0, pid=4_000_001)
     box(tmp_path, 0, pid=4_000_002, began=time.time() + 1, steps=0)
-    trained.write(Kind.STEP, 6, 10_000_000)
+    trained.write(RecordKind.STEP, 6, 10_000_000)
     items, _ = read(tmp_path)
     assert [(e.who, e.fact.steps) for e in items if isinstance(e.fact, RankDoing)] == [(0, 6)]
 
@@ -99,7 +99,7 @@ def test_a_rank_that_is_always_done_last_is_late(tmp_path: Path, monkeypatch) ->
     for step in range(1, 31):
         for rank, late in ((0, 0), (1, 2), (2, 400)):
             now[0] = (step * 1000 + late) * 1_000_000
-            boxes[rank].write(Kind.STEP, step, 10**9)
+            boxes[rank].write(RecordKind.STEP, step, 10**9)
     items, _ = read(tmp_path)
     late = [(e.who, e.fact.phase, round(e.fact.seconds, 3)) for e in items if isinstance(e.fact, RankLate)]
     assert late == [(2, "compute", 0.4)]
@@ -112,11 +112,11 @@ def test_a_rank_that_waits_for_its_batches_is_late_there(tmp_path: Path, monkeyp
     for step in range(1, 31):
         for rank, waits in ((0, 5), (1, 700)):
             now[0] = step * 10**9
-            boxes[rank].write(Kind.PHASE, Phase.INPUT, step)
+            boxes[rank].write(RecordKind.PHASE, BoxPhase.INPUT, step)
             now[0] += waits * 1_000_000
-            boxes[rank].write(Kind.PHASE, Phase.COMPUTE, step)
+            boxes[rank].write(RecordKind.PHASE, BoxPhase.COMPUTE, step)
             now[0] = (step + 1) * 10**9 - 1
-            boxes[rank].write(Kind.STEP, step, 10**9)
+            boxes[rank].write(RecordKind.STEP, step, 10**9)
     items, _ = read(tmp_path)
     assert [(e.who, e.fact.phase) for e in items if isinstance(e.fact, RankLate)] == [(1, "input")]
 
@@ -128,7 +128,7 @@ def test_ranks_that_keep_step_are_not_late(tmp_path: Path, monkeypatch) -> None:
     for step in range(1, 31):
         for rank in range(2):
             now[0] = (step * 100 + 5 * ((rank + step) % 2)) * 1_000_000
-            boxes[rank].write(Kind.STEP, step, 10**8)
+            boxes[rank].write(RecordKind.STEP, step, 10**8)
     assert not any(isinstance(e.fact, RankLate) for e in read(tmp_path)[0])
 
 
@@ -145,16 +145,16 @@ def test_ranks_of_hosts_whose_clocks_differ_are_compared_by_what_they_lose(tmp_p
         for rank in range(4):
             here = step * 10**8 + ahead_ns * (rank // 2)
             now[0] = here + 5_000_000 * (rank % 2)
-            boxes[rank].write(Kind.STEP, step, 10**8)
+            boxes[rank].write(RecordKind.STEP, step, 10**8)
             held[rank] += 80_000_000 if rank == 3 else 1_000_000
             if step % 10 == 0:
-                boxes[rank].write(Kind.HELD, held[rank], step * 5_000_000)
+                boxes[rank].write(RecordKind.HELD, held[rank], step * 5_000_000)
     late = [e for e in read(tmp_path)[0] if isinstance(e.fact, RankLate)]
     assert [(e.who, e.fact.held, round(e.fact.seconds, 3)) for e in late] == [(3, True, 0.08)]
 
 
 def test_a_living_rank_is_known_by_its_start_though_its_clock_is_wrong(tmp_path: Path) -> None:
     who = {**own_rank.of_process(own_rank.Identity(rank=0)), "wall": time.time() - 3600}
-    Box(tmp_path / "rank0-1-0.box", who).write(Kind.STEP, 1, 1)
-    Box(tmp_path / "rank1-1-0.box", {**who, "rank": 1, "started": who["started"] - 1}).write(Kind.STEP, 1, 1)
+    Box(tmp_path / "rank0-1-0.box", who).write(RecordKind.STEP, 1, 1)
+    Box(tmp_path / "rank1-1-0.box", {**who, "rank": 1, "started": who["started"] - 1}).write(RecordKind.STEP, 1, 1)
     assert {e.who: e.fact.alive for e in read(tmp_path)[0] if isinstance(e.fact, RankDoing)} == {0: True, 1: False}

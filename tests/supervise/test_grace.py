@@ -16,7 +16,7 @@ from tests.supervise.starting import Running, wait_for
 
 RANK = """
 import signal, sys, time
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.guard.startup_hook import session
 guard = session()
 guard.open()
@@ -62,7 +62,7 @@ def rank(folder: Path, body: str, started: list[subprocess.Popen[str]]) -> int:
         ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", False),
         (LISTENS, True),
         ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])", True),
-        ("guard.phase(Phase.CHECKPOINT)", True),
+        ("guard.phase(BoxPhase.CHECKPOINT)", True),
     ],
     ids=[
         "nobody listens",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from keepstep.signals.blackbox import Phase
-from keepstep.supervise.watch.guard_reports import Told
+from keepstep.signals.blackbox import BoxPhase
+from keepstep.supervise.watch.guard_reports import GuardReports
 from keepstep.supervise.watch.hang_detector import Sign
 
 
@@ -20,7 +20,7 @@ def write(folder: Path, fact: str, **fields: Any) -> None:
         notes.write(json.dumps(note) + "\n")
 
 
-def blocked(told: Told, cpu_s: float = 0.0) -> list[int | None]:
+def blocked(told: GuardReports, cpu_s: float = 0.0) -> list[int | None]:
     """Asked for three seconds, over which the rank takes so much processor time."""
     found = []
     for tenth in range(30):
@@ -43,7 +43,7 @@ def test_a_rank_that_fails_and_blocks_on_its_way_out_is_told_once(
     tmp_path: Path, fact: str, fields: dict[str, Any]
 ) -> None:
     write(tmp_path, fact, **fields)
-    assert blocked(Told(tmp_path)) == [1]
+    assert blocked(GuardReports(tmp_path)) == [1]
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_rank_that_fails_and_blocks_on_its_way_out_is_told_once(
 )
 def test_a_rank_that_leaves_in_good_order_may_take_its_time(tmp_path: Path, fact: str, fields: dict[str, Any]) -> None:
     write(tmp_path, fact, **fields)
-    assert blocked(Told(tmp_path)) == []
+    assert blocked(GuardReports(tmp_path)) == []
 
 
 def test_a_rank_that_still_works_on_its_way_out_keeps_its_time_of_grace(tmp_path: Path) -> None:
     write(tmp_path, "RankEnded", status=1, goodbye=True)
-    assert blocked(Told(tmp_path), cpu_s=3.0) == []
+    assert blocked(GuardReports(tmp_path), cpu_s=3.0) == []
 
 
 def arriving(folder: Path, rank: int, **fields: Any) -> None:
@@ -82,7 +82,7 @@ def arriving(folder: Path, rank: int, **fields: Any) -> None:
 def test_ranks_that_are_certain_never_to_meet(
     tmp_path: Path, of_rank_0: dict[str, Any], of_rank_1: dict[str, Any] | None, certain: bool
 ) -> None:
-    told = Told(tmp_path)
+    told = GuardReports(tmp_path)
     arriving(tmp_path, 0, **of_rank_0)
     if of_rank_1 is not None:
         arriving(tmp_path, 1, **of_rank_1)
@@ -91,7 +91,7 @@ def test_ranks_that_are_certain_never_to_meet(
 
 
 def test_ranks_that_have_met_wait_for_nobody(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = GuardReports(tmp_path)
     for rank, at in enumerate(("127.0.0.1:9", "127.0.0.1:10")):
         arriving(tmp_path, rank, at=at)
         with (tmp_path / f"rank{rank}-{70 + rank}-0.notes.jsonl").open("a") as notes:
@@ -100,7 +100,7 @@ def test_ranks_that_have_met_wait_for_nobody(tmp_path: Path) -> None:
     assert not told.never_meet(2)
 
 
-def stepping(progress: float, usual_s: float | None = None, phase: Phase = Phase.COMPUTE) -> list[Sign]:
+def stepping(progress: float, usual_s: float | None = None, phase: BoxPhase = BoxPhase.COMPUTE) -> list[Sign]:
     return [Sign(pid=77, rank=1, at=progress, phase=phase, progress=progress, usual_s=usual_s)]
 
 
@@ -108,7 +108,7 @@ def stepping(progress: float, usual_s: float | None = None, phase: Phase = Phase
 def test_ranks_that_differ_for_certain_have_stopped_once_none_has_stepped_for_a_while(
     tmp_path: Path, usual_s: float | None, limit: float
 ) -> None:
-    told = Told(tmp_path)
+    told = GuardReports(tmp_path)
     write(tmp_path, "ContractBroken", certain=True)
     told.read(0.0)
     signs = [*stepping(5.0), *stepping(9.0, usual_s)]
@@ -118,14 +118,14 @@ def test_ranks_that_differ_for_certain_have_stopped_once_none_has_stepped_for_a_
 
 
 def test_ranks_that_may_differ_or_do_something_else_than_step_have_not_stopped(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = GuardReports(tmp_path)
     write(tmp_path, "ContractBroken", certain=False)
     told.read(0.0)
     assert not told.stopped_by_difference(stepping(0.0), 100.0)
     write(tmp_path, "ContractBroken", certain=True)
     told.read(0.0)
     assert not told.stopped_by_difference([], 100.0)
-    assert not told.stopped_by_difference([*stepping(0.0), *stepping(0.0, phase=Phase.CHECKPOINT)], 100.0)
+    assert not told.stopped_by_difference([*stepping(0.0), *stepping(0.0, phase=BoxPhase.CHECKPOINT)], 100.0)
     write(tmp_path, "RankRaised", how="uncaught")
     told.read(0.0)
     assert not told.stopped_by_difference(stepping(0.0), 100.0), "a rank that fails ends the run by itself"

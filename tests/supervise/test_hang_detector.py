@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch, held_up_by
 
 # not imported: a change of these times must be noticed
@@ -25,7 +25,7 @@ class Rank:
 
     number: int | None
     step_s: float = 0.1
-    phase: Phase | None = Phase.COMPUTE
+    phase: BoxPhase | None = BoxPhase.COMPUTE
     steps: int = 0
     progress: float = 0.0
     cpu_s: float = 0.0
@@ -40,7 +40,7 @@ class Rank:
         if self.moves:
             self.steps += int((at - self._done) / self.step_s)
             self._done += int((at - self._done) / self.step_s) * self.step_s
-            self.progress = self._done if self.phase is Phase.COMPUTE else max(self.progress, self._done)
+            self.progress = self._done if self.phase is BoxPhase.COMPUTE else max(self.progress, self._done)
         else:
             self._done = at
         self.cpu_s += TICK * (0.9 if self.works else 0.0)
@@ -126,8 +126,8 @@ def test_ranks_that_were_found_at_work_are_looked_at_less_and_less() -> None:
     assert 5 <= looks <= 12
 
 
-@pytest.mark.parametrize("phase", [Phase.START, Phase.COMPILE, Phase.CHECKPOINT, Phase.EVALUATION])
-def test_a_pause_in_which_someone_works_is_left_in_peace(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [BoxPhase.START, BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION])
+def test_a_pause_in_which_someone_works_is_left_in_peace(phase: BoxPhase) -> None:
     world = two()
     for rank in world.ranks:
         rank.moves = False
@@ -135,8 +135,8 @@ def test_a_pause_in_which_someone_works_is_left_in_peace(phase: Phase) -> None:
     assert world.go(55) is None
 
 
-@pytest.mark.parametrize("phase", [Phase.COMPILE, Phase.CHECKPOINT, Phase.EVALUATION])
-def test_an_idle_pause_is_looked_at_and_never_proven_at_once(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION])
+def test_an_idle_pause_is_looked_at_and_never_proven_at_once(phase: BoxPhase) -> None:
     world = two()
     since = world.halt()
     world.ranks[1].phase = phase
@@ -174,7 +174,7 @@ def test_silence_in_the_first_steps_counts_only_once_the_ranks_are_idle(steps: i
 
     def silent(at: float, cpu_s: float) -> Suspicion | None:
         ranks = [
-            Sign(pid=n, rank=n, at=at, phase=Phase.COMPUTE, steps=steps, progress=0.0, usual_s=0.1, cpu_s=cpu_s)
+            Sign(pid=n, rank=n, at=at, phase=BoxPhase.COMPUTE, steps=steps, progress=0.0, usual_s=0.1, cpu_s=cpu_s)
             for n in range(2)
         ]
         return watch.see(ranks, at)
@@ -205,7 +205,7 @@ def test_a_pause_that_ended_by_itself_is_forgiven_the_next_time() -> None:
 def test_a_loop_that_never_ends_is_only_suspected() -> None:
     world = two()
     world.halt(works=True)
-    world.ranks[0].phase = Phase.EVALUATION
+    world.ranks[0].phase = BoxPhase.EVALUATION
     assert world.go(500) is None  # an evaluation may take that long
     suspicion = world.go(200)
     assert suspicion is not None and suspicion.kind == "busy"
@@ -250,10 +250,10 @@ def test_what_moved_while_it_was_looked_at_has_not_stopped() -> None:
 
 def test_who_is_held_up() -> None:
     def sign(rank: int, **more: object) -> Sign:
-        return Sign(pid=rank, rank=rank, at=1.0, phase=more.pop("phase", Phase.COMPUTE), **more)  # type: ignore[arg-type]
+        return Sign(pid=rank, rank=rank, at=1.0, phase=more.pop("phase", BoxPhase.COMPUTE), **more)  # type: ignore[arg-type]
 
     assert [s.rank for s in held_up_by([sign(0, steps=5), sign(1, steps=4), sign(2, steps=5)])] == [1]
-    assert [s.rank for s in held_up_by([sign(0, steps=5), sign(1, steps=5, phase=Phase.INPUT)])] == [1]
+    assert [s.rank for s in held_up_by([sign(0, steps=5), sign(1, steps=5, phase=BoxPhase.INPUT)])] == [1]
     assert [s.rank for s in held_up_by([sign(0, collective=9), sign(1, collective=8)])] == [1]
     assert [s.rank for s in held_up_by([sign(0, steps=1, frozen=True), sign(1, steps=0)])] == [0]
     assert [s.rank for s in held_up_by([sign(0), sign(1)])] == [0, 1]
@@ -268,21 +268,21 @@ def test_the_users_own_limit_counts() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(list(Phase)), st.floats(0.5, 50), st.booleans()), max_size=8))
-def test_a_working_run_is_never_called_stopped(pauses: list[tuple[Phase, float, bool]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(list(BoxPhase)), st.floats(0.5, 50), st.booleans()), max_size=8))
+def test_a_working_run_is_never_called_stopped(pauses: list[tuple[BoxPhase, float, bool]]) -> None:
     """Whatever pauses a run makes: as long as looks see it at work, nothing is said."""
     world = two()
     for phase, seconds, both in pauses:
         for rank in world.ranks:
             rank.moves = False
-            rank.phase = phase if both or rank.number == 0 else Phase.COMPUTE
+            rank.phase = phase if both or rank.number == 0 else BoxPhase.COMPUTE
         end = world.at + seconds
         while world.at < end:
             suspicion = world.go(end - world.at)
             if suspicion is not None:
                 assert world.watch.looked(suspicion, still=False, at=world.at) is None
         for rank in world.ranks:
-            rank.moves, rank.phase = True, Phase.COMPUTE
+            rank.moves, rank.phase = True, BoxPhase.COMPUTE
         world.go(3)
         assert world.watch.stopped is None
 
@@ -310,7 +310,7 @@ def test_a_command_in_which_no_rank_has_shown_itself_may_wait_for_minutes() -> N
 def test_where_a_rank_has_left_by_itself_the_others_may_be_on_their_way_out() -> None:
     world = two()
     world.go(10.0)
-    world.ranks[0].phase = Phase.END
+    world.ranks[0].phase = BoxPhase.END
     world.go(0.5)
     del world.ranks[0]
     world.halt()

@@ -18,27 +18,27 @@ from keepstep.model.finding import Confidence, Finding, Severity, Standing
 from keepstep.model.identity import Rank
 from keepstep.model.report import Report, Verdict
 from keepstep.rules.asking.live_jobs import jobs
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.supervise.watch import hangs, rank_stacks
 from keepstep.supervise.watch.hang_detector import Sign, Stop
 from keepstep.supervise.watch.hangs import Hangs
 from keepstep.supervise.watch.own_evidence import Records
-from keepstep.supervise.watch.rank_stacks import Looked
+from keepstep.supervise.watch.rank_stacks import StacksLooked
 
 
-def found(*ranks: int, still: bool | None = True, sure: bool = True) -> Looked:
+def found(*ranks: int, still: bool | None = True, sure: bool = True) -> StacksLooked:
     root = Finding(
         rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock",
         because="it waits", evidence=(), ranks=ranks,
         severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
     )  # fmt: skip
-    return Looked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)), sure)
+    return StacksLooked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)), sure)
 
 
 class Scene:
     """A hang whose looks answer when they are told to."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, early: Looked, late: Looked) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, early: StacksLooked, late: StacksLooked) -> None:
         self.glanced, self.may_end = threading.Event(), threading.Event()
 
         def look(signs, *, early=None, _early=early):
@@ -55,7 +55,7 @@ class Scene:
     def at(self, now: float, steps: int = 10) -> Stop | None:
         progress = 0.1 * steps
         signs = [
-            Sign(pid=100 + rank, rank=rank, at=now, phase=Phase.COMPUTE, steps=steps, progress=progress, usual_s=0.1)
+            Sign(pid=100 + rank, rank=rank, at=now, phase=BoxPhase.COMPUTE, steps=steps, progress=progress, usual_s=0.1)
             for rank in range(2)
         ]
         return self.hangs.tick(signs, now)

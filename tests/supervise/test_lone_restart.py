@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keepstep.supervise.start.ending import Exit
 from keepstep.supervise.start.lone_restart import LONG_S, MOST, LoneRestarts
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 from tests.supervise.starting import Running, wait_for
 
 CLUSTER = """
@@ -26,10 +26,10 @@ def starts_of(name):
 """
 """A cluster of the four roles, without a framework: each start leaves a file with its TF_CONFIG."""
 MEMBERS = (
-    Member(rank=0, role="chief"),
-    Member(rank=1, role="worker"),
-    Member(rank=2, role="worker", index=1),
-    Member(rank=3, role="ps"),
+    StartedProcess(rank=0, role="chief"),
+    StartedProcess(rank=1, role="worker"),
+    StartedProcess(rank=2, role="worker", index=1),
+    StartedProcess(rank=3, role="ps"),
 )
 KILLED = Exit(pid=7, at=0.0, signal="SIGKILL")
 

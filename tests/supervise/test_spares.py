@@ -22,7 +22,7 @@ import pytest
 
 from keepstep.guard.spare import lasting, split_command
 from keepstep.sources.host import capacity
-from keepstep.supervise.start.spares import Launch, Pool
+from keepstep.supervise.start.spares import Launch, SparePool
 
 PATIENCE_S = 120.0
 FAKE = """
@@ -40,7 +40,7 @@ class Bench:
         self.folder = folder
         self.said: list[str] = []
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.pool = Pool(start=self.start, say=self.said.append)
+        self.pool = SparePool(start=self.start, say=self.said.append)
         self.attempt = 0
 
     def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:

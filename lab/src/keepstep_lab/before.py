@@ -10,7 +10,7 @@ from keepstep.check.checkup import judge
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.plan.evidence import evidence_of
 from keepstep.check.data.plan.policies import FileRecords, plan
-from keepstep.check.data.units import Asked
+from keepstep.check.data.units import ReadRequest
 from keepstep.model.finding import Finding, Severity
 from keepstep.model.report import Report
 from keepstep_lab import faults
@@ -90,7 +90,9 @@ def judge_files(run: Run) -> Outcome:
 def checked(run: Run) -> Report:
     """As `keepstep check data FOLDER --classes 10 --ranks RANKS --batch B --policy P`."""
     policy, batch, _ = TELLS.get(run.scenario.name, (PER_FILE, 16, ()))
-    seen = look_at_data(DataRequest(paths=(str(run.data),), asked=Asked(values=True, classes=CLASSES, labels=("y",))))
+    seen = look_at_data(
+        DataRequest(paths=(str(run.data),), asked=ReadRequest(values=True, classes=CLASSES, labels=("y",)))
+    )
     counted = list(seen.counted())
     files = [FileRecords(unit.path, records) for unit, records in counted if records is not None]
     if files and len(files) == len(counted):

@@ -8,12 +8,12 @@ import signal
 import sys
 from collections.abc import Callable
 
-from keepstep.base.worker_pool import Messages, Pool, Result, Send, Task, Worker
+from keepstep.base.worker_pool import Messages, Result, Send, Task, Worker, WorkerPool
 
 PR_SET_PDEATHSIG = 1
 
 
-class ForkedCalls(Pool[Task, Result]):
+class ForkedCalls(WorkerPool[Task, Result]):
     """Results come as they are ready. What the function raises is raised here.
 
     ``lost`` makes the result of a task that brought its process down. Both sides are this program, so they pickle.

@@ -22,7 +22,7 @@ from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.redaction.multi_line_secrets import SPANNING, unwrapped, without_armour
 from keepstep.base.redaction.named_secrets import NAMES
 from keepstep.base.redaction.placed_secrets import COMMANDS, LINES, SHORTEST_LINE, URLS, without_blocks_of_base64
-from keepstep.base.redaction.secret_row import MARK, Row, vocabulary
+from keepstep.base.redaction.secret_row import MARK, SecretRow, vocabulary
 from keepstep.base.redaction.secret_values import looks_random
 from keepstep.base.redaction.shaped_secrets import SHAPES
 
@@ -95,7 +95,7 @@ def _redact(text: str, depth: int = 0) -> str:
     return _redact_lines(text, rows, depth)
 
 
-def _redact_spans(text: str, row: Row) -> str:
+def _redact_spans(text: str, row: SecretRow) -> str:
     """Searches only from lines that pass its gate, a few lines each."""
     folded = text.lower()
     if row.gate is None or len(folded) != len(text):
@@ -113,9 +113,9 @@ def _redact_spans(text: str, row: Row) -> str:
     return "".join([*out, text[at:]])
 
 
-def _redact_lines(text: str, rows: list[Row], depth: int) -> str:
+def _redact_lines(text: str, rows: list[SecretRow], depth: int) -> str:
     folded = text.lower()
-    suspects: dict[int, list[Row]] = {}
+    suspects: dict[int, list[SecretRow]] = {}
     for row in rows:
         for begin in dict.fromkeys(row.lines(folded)):
             suspects.setdefault(begin, []).append(row)

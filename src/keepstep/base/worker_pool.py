@@ -160,7 +160,7 @@ def _serve(serve: Callable[[Messages, Send], object], tasks: int, answers: int) 
         os._exit(status)
 
 
-class Pool(Generic[Task, Result]):
+class WorkerPool(Generic[Task, Result]):
     """Gives tasks to workers, in batches. A subclass says how one starts, what to send it, what its answers mean."""
 
     def __init__(self, count: int) -> None:

@@ -14,7 +14,7 @@ from keepstep.check.data.look import DataRequest
 from keepstep.check.data.plan.picture import picture, shares_seen
 from keepstep.check.data.plan.policies import POLICIES
 from keepstep.check.data.report.manifest import usual_place
-from keepstep.check.data.units import Asked
+from keepstep.check.data.units import ReadRequest
 from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError
 
@@ -78,7 +78,7 @@ def _request(asked: argparse.Namespace) -> DataRequest:
     values = asked.values or asked.classes is not None
     return DataRequest(
         paths=tuple(asked.paths),
-        asked=Asked(values=values, classes=asked.classes, labels=tuple(asked.label)),
+        asked=ReadRequest(values=values, classes=asked.classes, labels=tuple(asked.label)),
         manifest=None if asked.no_manifest else place,
         again=asked.again,
         jobs=asked.jobs,

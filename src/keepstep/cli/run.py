@@ -16,7 +16,7 @@ from keepstep.supervise.decide.remedy import RemedyMode
 from keepstep.supervise.engines.choose import station_of
 from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes.lead.placement import Roles
-from keepstep.supervise.options import Asked
+from keepstep.supervise.options import RunOptions
 from keepstep.supervise.start.launch import Job, plan
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def _again(asked: argparse.Namespace, command: list[str]) -> tuple[str, ...]:
     return (*words, "--", *command)
 
 
-def _asked(asked: argparse.Namespace, job: Job) -> Asked:
-    return Asked(
+def _asked(asked: argparse.Namespace, job: Job) -> RunOptions:
+    return RunOptions(
         job=job,
         name=asked.name,
         run_dir=Path(asked.run_dir) if asked.run_dir else None,

@@ -12,17 +12,17 @@ from typing import Any, ParamSpec, TypeVar
 from keepstep.guard import mode, startup_hook
 from keepstep.guard.batches.batch_hashes import Fed
 from keepstep.guard.session import Session
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
+_INPUT, _COMPUTE = int(BoxPhase.INPUT), int(BoxPhase.COMPUTE)
 _PHASES = {
-    "checkpoint": Phase.CHECKPOINT,
-    "evaluation": Phase.EVALUATION,
-    "input": Phase.INPUT,
-    "compile": Phase.COMPILE,
+    "checkpoint": BoxPhase.CHECKPOINT,
+    "evaluation": BoxPhase.EVALUATION,
+    "input": BoxPhase.INPUT,
+    "compile": BoxPhase.COMPILE,
 }
 
 

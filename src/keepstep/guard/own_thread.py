@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -27,7 +27,7 @@ SETTLED_S = 30.0
 """What is imported and set up at the start is not counted against the share."""
 MOST_SHARE = 0.002
 """The share of the time that the thread may use; beyond it, every task is called half as often."""
-_BEAT = int(Kind.BEAT)
+_BEAT = int(RecordKind.BEAT)
 
 
 class Beating(Protocol):

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.pace import CROWDED, EXPLAINS
 
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ class Rounds(ABC):
         if late is None or self._times < self.in_a_row:
             return
         fields, words = self.words(told[late], [each for rank, each in told.items() if rank != late])
-        fields |= {"phase": Phase(told[late]["phase"]).name.lower(), "against": "peers", "steps": told[late]["steps"]}
+        fields |= {
+            "phase": BoxPhase(told[late]["phase"]).name.lower(),
+            "against": "peers",
+            "steps": told[late]["steps"],
+        }
         verdict = {"rank": late, "fields": fields, "words": f"keeps the others waiting: {words}"}
         if late == 0:
             self._tell(verdict)

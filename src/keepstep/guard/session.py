@@ -38,7 +38,7 @@ from keepstep.guard.record.named_pauses import Pauses
 from keepstep.guard.record.notes import Notes
 from keepstep.guard.record.own_pace import OwnPast
 from keepstep.guard.record.processor_wait import Held
-from keepstep.signals.blackbox import LEAN_STEP, Kind, Phase, Record
+from keepstep.signals.blackbox import LEAN_STEP, BoxPhase, Record, RecordKind
 from keepstep.signals.box_files import keep
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_STEP, _PHASE, _GOODBYE = int(Kind.STEP), int(Kind.PHASE), int(Kind.GOODBYE)
-_START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
-_STEPPING = (int(Phase.INPUT), _COMPUTE)
+_STEP, _PHASE, _GOODBYE = int(RecordKind.STEP), int(RecordKind.PHASE), int(RecordKind.GOODBYE)
+_START, _COMPUTE, _END = int(BoxPhase.START), int(BoxPhase.COMPUTE), int(BoxPhase.END)
+_STEPPING = (int(BoxPhase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
 LINE_LIMIT = 40
 """The most lines that the guard prints into a program's output."""
@@ -224,7 +224,7 @@ class Session(Peers):
             "pid": self._pid,
         }
         fields |= {
-            "phase": Phase(self.phase_now).name.lower(),
+            "phase": BoxPhase(self.phase_now).name.lower(),
             "killed_as": own_rank.killed_as(self.who),
             "world": self.who.world,
         }

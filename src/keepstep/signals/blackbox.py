@@ -37,7 +37,7 @@ CAPACITY = 10_800
 MOST_BYTES = 64 << 20
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record says, and what its ``value`` and ``extra`` mean."""
 
     PHASE = 1
@@ -60,13 +60,13 @@ class Kind(IntEnum):
 
 
 LEAN = 1
-LEAN_STEP = Kind.STEP | LEAN << 32
+LEAN_STEP = RecordKind.STEP | LEAN << 32
 """A step's kind and spare, combined as they are written."""
-_OF_THE_GUARD = (Kind.BEAT, Kind.HELD)
+_OF_THE_GUARD = (RecordKind.BEAT, RecordKind.HELD)
 """Written by the guard's own thread: no sign of progress in the training."""
 
 
-class Phase(IntEnum):
+class BoxPhase(IntEnum):
     START = 0
     COMPILE = 1
     INPUT = 2
@@ -82,19 +82,19 @@ class Phase(IntEnum):
 
 
 _WORDS = {
-    Phase.START: "starting",
-    Phase.COMPILE: "compiling",
-    Phase.INPUT: "waiting for a batch",
-    Phase.COMPUTE: "in a step",
-    Phase.CHECKPOINT: "saving or restoring a checkpoint",
-    Phase.EVALUATION: "evaluating",
-    Phase.END: "ending",
+    BoxPhase.START: "starting",
+    BoxPhase.COMPILE: "compiling",
+    BoxPhase.INPUT: "waiting for a batch",
+    BoxPhase.COMPUTE: "in a step",
+    BoxPhase.CHECKPOINT: "saving or restoring a checkpoint",
+    BoxPhase.EVALUATION: "evaluating",
+    BoxPhase.END: "ending",
 }
 
 
-def phase_of(value: int) -> Phase:
+def phase_of(value: int) -> BoxPhase:
     """A phase from a later version: nothing is inferred from it."""
-    return Phase(value) if value in _WORDS else Phase.START
+    return BoxPhase(value) if value in _WORDS else BoxPhase.START
 
 
 class NotABox(ValueError):
@@ -247,7 +247,7 @@ def _at(data: Bytes, place: int, capacity: int) -> Record | None:
 class Doing:
     """What a rank was doing at the end of its records. Times are monotonic nanoseconds."""
 
-    phase: Phase
+    phase: BoxPhase
     since: int
     """When it entered the phase."""
     last: int
@@ -269,7 +269,7 @@ class Doing:
     """Whether it has compiled, saved or evaluated since its last step: the next one does not begin as usual."""
 
 
-_PAUSES = (Phase.COMPILE, Phase.CHECKPOINT, Phase.EVALUATION)
+_PAUSES = (BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION)
 RECENT, MOST_OF_THE_GUARD = 96, 1000
 """How many records are read to see what a rank is doing: far more than between two steps, and, in a long hang, of the
 guard's own thread."""
@@ -294,20 +294,20 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
             continue
         seen += 1
         last = record.at if last is None else last
-        between = between or (last_step is None and record.kind == Kind.PHASE and record.value in _PAUSES)
-        if record.kind == Kind.PHASE and phase is None:
+        between = between or (last_step is None and record.kind == RecordKind.PHASE and record.value in _PAUSES)
+        if record.kind == RecordKind.PHASE and phase is None:
             phase, since = phase_of(record.value), record.at
             steps = record.extra if steps is None else steps
-        elif record.kind == Kind.STEP:
+        elif record.kind == RecordKind.STEP:
             steps = record.value if steps is None else steps
             last_step = record.at if last_step is None else last_step
             if record.extra > 0 and len(times) < 32:
                 times.append(record.extra)
-        elif record.kind == Kind.COLLECTIVE and collective is None:
+        elif record.kind == RecordKind.COLLECTIVE and collective is None:
             collective = record.value
-        elif record.kind == Kind.EPOCH and epoch is None:
+        elif record.kind == RecordKind.EPOCH and epoch is None:
             epoch = (record.value, record.extra)
-        elif record.kind == Kind.PLAN and not plan_known:
+        elif record.kind == RecordKind.PLAN and not plan_known:
             if record.extra == 0:
                 left.add(record.value)
             elif record.value in left:
@@ -316,10 +316,13 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
                 plan, plan_known = record.value, True
     if last is None:
         return None
-    if last_step is not None and (phase is None or (phase is Phase.START and (since or 0) <= last_step)):
-        phase, since = Phase.COMPUTE, last_step  # it has stepped since: without phases it counts as between two steps
+    if last_step is not None and (phase is None or (phase is BoxPhase.START and (since or 0) <= last_step)):
+        phase, since = (
+            BoxPhase.COMPUTE,
+            last_step,
+        )  # it has stepped since: without phases it counts as between two steps
     return Doing(
-        phase=Phase.START if phase is None else phase,
+        phase=BoxPhase.START if phase is None else phase,
         since=last if since is None else since,
         last=last,
         steps=steps or 0,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from keepstep.signals.blackbox import LEAN, Kind, Phase, Record
+from keepstep.signals.blackbox import LEAN, BoxPhase, Record, RecordKind
 from keepstep.signals.processor_wait import SPAN_NS, crowding, held_back, held_share
 
 STEPS = 40
@@ -47,7 +47,7 @@ class LateRank:
     """A rank that the others wait for: the phase in which it loses time, how much per step, and the others' loss."""
 
     rank: int
-    phase: Phase
+    phase: BoxPhase
     seconds: float
     others_s: float
     step_s: float
@@ -64,7 +64,7 @@ class LateRank:
         beside = f"(others {self.others_s:.3f} s{own}), in the last {self.steps} steps"
         if self.held:
             return f"waits for a processor for {self.seconds:.3f} s of each {self.step_s:.3f} s step {beside}"
-        if self.phase is Phase.INPUT:
+        if self.phase is BoxPhase.INPUT:
             return f"waits for each batch {self.seconds:.3f} s {beside}"
         return f"finishes each step {self.seconds:.3f} s after the first rank {beside}"
 
@@ -97,7 +97,7 @@ def _is_waited_for(rank: int, records: Mapping[int, Sequence[Record]]) -> bool:
 
 def _ends(records: Mapping[int, Sequence[Record]]) -> dict[int, dict[int, int]]:
     """By rank, when each of its steps ended."""
-    return {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
+    return {rank: {r.value: r.at for r in each if r.kind == RecordKind.STEP} for rank, each in records.items()}
 
 
 def _common(ends: Mapping[int, Mapping[int, int]]) -> list[int]:
@@ -113,7 +113,7 @@ def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[Lat
     return (
         LateRank(
             found.rank,
-            Phase.COMPUTE,
+            BoxPhase.COMPUTE,
             found.share * step_s,
             found.others * step_s,
             step_s,
@@ -133,7 +133,7 @@ def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, .
         {rank: wait for rank, (wait, _, _) in known.items()},
         step_ns=int(median(step for _, step, _ in known.values())),
         share=WAITS_SHARE,
-        phase=Phase.INPUT,
+        phase=BoxPhase.INPUT,
         steps=min(steps for _, _, steps in known.values()),
         crowd=max(map(crowding, records.values())),
     )
@@ -146,7 +146,7 @@ def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank, .
 
 def _input_before(records: Sequence[Record]) -> float | None:
     """Its usual wait for a batch before the last steps."""
-    ended = [number for number, record in enumerate(records) if record.kind == Kind.STEP]
+    ended = [number for number, record in enumerate(records) if record.kind == RecordKind.STEP]
     before = input_and_step(records[: ended[-STEPS] + 1]) if len(ended) > STEPS else None
     return before[0] / 1e9 if before is not None else None
 
@@ -158,11 +158,11 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
     entered: int | None = None
     waited = 0
     for record in records:
-        if record.kind == Kind.PHASE:
+        if record.kind == RecordKind.PHASE:
             if entered is not None:
                 waited += record.at - entered
-            entered = record.at if record.value == Phase.INPUT else None
-        elif record.kind == Kind.STEP:
+            entered = record.at if record.value == BoxPhase.INPUT else None
+        elif record.kind == RecordKind.STEP:
             if record.extra > 0 and record.spare != LEAN:
                 waits.append(waited)
                 steps.append(record.extra)
@@ -187,7 +187,7 @@ def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[LateRank,
     if not whole or often[worst] < OFTEN * len(common) or any(n > seldom for rank, n in often.items() if rank != worst):
         return ()
     late = {rank: _usually(each) for rank, each in delays.items()}
-    found = _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
+    found = _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=BoxPhase.COMPUTE, steps=len(common))
     return tuple(each for each in found if not _merely_held(each, records[each.rank]))
 
 
@@ -219,7 +219,7 @@ def _usually(delays: list[int]) -> int:
 
 
 def _odd_one(
-    lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int, crowd: float = 1.0
+    lost: Mapping[int, int], *, step_ns: int, share: float, phase: BoxPhase, steps: int, crowd: float = 1.0
 ) -> tuple[LateRank, ...]:
     worst = max(lost, key=lambda rank: lost[rank])
     others = max(value for rank, value in lost.items() if rank != worst)
@@ -263,6 +263,6 @@ class BestPace:
             self._worse[by_processor] = self._worse.get(by_processor, 0) + 1 if worse else 0
             if self._worse[by_processor] >= LOOKS:
                 lost, before = share * step / 1e9, best * step / 1e9
-                phase = Phase.COMPUTE if by_processor else Phase.INPUT
+                phase = BoxPhase.COMPUTE if by_processor else BoxPhase.INPUT
                 return LateRank(self.rank, phase, lost, before, step / 1e9, steps, before, held=by_processor)
         return None

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from keepstep.signals.blackbox import Kind, Phase, Record
+from keepstep.signals.blackbox import BoxPhase, Record, RecordKind
 
-STEPPING = (Phase.INPUT, Phase.COMPUTE)
+STEPPING = (BoxPhase.INPUT, BoxPhase.COMPUTE)
 WINDOW_NS = 20_000_000_000
 """The last steps that are examined: this long, or this many."""
 FEWEST_STEPS = 12
@@ -63,7 +63,7 @@ class _TimeShares:
 
 def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
     """The rank that is kept from the processor while the others are not. The records are by rank, oldest first."""
-    ends = {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
+    ends = {rank: {r.value: r.at for r in each if r.kind == RecordKind.STEP} for rank, each in records.items()}
     if len(ends) < 2:
         return None
     common = sorted(set.intersection(*(set(each) for each in ends.values())))
@@ -100,7 +100,7 @@ def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
 
 def crowding(records: Sequence[Record]) -> float:
     """How many processes recently wanted each core of the rank's host; at least 1, also if that was not recorded."""
-    seen = [record.spare / 100 for record in records if record.kind == Kind.HELD]
+    seen = [record.spare / 100 for record in records if record.kind == RecordKind.HELD]
     return max(1.0, median(seen[-LOOKS:])) if seen else 1.0
 
 
@@ -127,16 +127,17 @@ def _shares(records: Sequence[Record], since: int, until: int) -> _TimeShares | 
 def _between_looks(records: Sequence[Record], since: int, until: int) -> Iterator[tuple[Record, Record]]:
     """The kernel's counters between samples, where the rank did nothing but steps of usual length in between."""
     longest = max(
-        PAUSE * median([r.extra for r in records if r.kind == Kind.STEP and since <= r.at <= until] or [0]), PAUSE_NS
+        PAUSE * median([r.extra for r in records if r.kind == RecordKind.STEP and since <= r.at <= until] or [0]),
+        PAUSE_NS,
     )
     before: Record | None = None
     steps = True
     for record in records:
-        if record.kind == Kind.PHASE:
+        if record.kind == RecordKind.PHASE:
             steps = record.value in STEPPING
-        if not steps or (record.kind == Kind.STEP and record.extra > longest):
+        if not steps or (record.kind == RecordKind.STEP and record.extra > longest):
             before = None
-        elif record.kind == Kind.HELD and since <= record.at <= until:
+        elif record.kind == RecordKind.HELD and since <= record.at <= until:
             if before is not None:
                 yield before, record
             before = record

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.compared import MessageMissing, WentOnAlone
 from keepstep.model.identity import Rank
-from keepstep.signals.templates import StreamTold, Told
+from keepstep.signals.templates import StreamTold, TemplateTold
 
 LEAST_RANKS = 3
 LEAST_NUMBERS = 4
@@ -58,7 +58,7 @@ def _alone(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Itera
         return
     shared = Counter(template for stream in streams.values() for template in stream.told)
     everyone = len(streams)
-    gone: list[tuple[int, list[Told]]] = []
+    gone: list[tuple[int, list[TemplateTold]]] = []
     for rank, stream in streams.items():
         together = [each for template, each in stream.told.items() if shared[template] == everyone]
         if rank == min(streams) or not any(each.count >= OFTEN for each in together):
@@ -86,7 +86,7 @@ def missing_in_one_log(stream: StreamTold, name: str) -> Iterator[Evidence[Messa
             yield _evidence_of_missing(odd, each.count + 1, each, name, None)
 
 
-def _lacks_one(each: Told) -> int | None:
+def _lacks_one(each: TemplateTold) -> int | None:
     """The one number that is lacking, where a single place of the message holds all others, each once."""
     for place in zip(*each.numbers, strict=False):
         values = set(place)
@@ -97,7 +97,9 @@ def _lacks_one(each: Told) -> int | None:
     return None
 
 
-def _evidence_of_missing(odd: int, world: int, told: Told, name: str, witness: int | None) -> Evidence[MessageMissing]:
+def _evidence_of_missing(
+    odd: int, world: int, told: TemplateTold, name: str, witness: int | None
+) -> Evidence[MessageMissing]:
     fact = MessageMissing(rank=odd, text=told.text.strip()[:200], printed=world - 1, of=world)
     rank = Rank(index=witness) if witness is not None else None
     return Evidence(fact=fact, origin=Origin(source=name, line=told.last), rank=rank, quote=told.text.strip())

@@ -40,7 +40,7 @@ def says_something(template: str) -> bool:
 
 
 @dataclass
-class Told:
+class TemplateTold:
     """All lines of one template in one stream."""
 
     first: int
@@ -56,7 +56,7 @@ class Told:
 class StreamTold:
     """What one stream said, by template."""
 
-    told: dict[str, Told] = field(default_factory=dict)
+    told: dict[str, TemplateTold] = field(default_factory=dict)
     lines: int = 0
     """The number of its last line."""
 
@@ -67,7 +67,7 @@ class StreamTold:
         if each is None:
             if len(self.told) >= MOST_TEMPLATES or not says_something(template):
                 return
-            each = self.told[template] = Told(number)
+            each = self.told[template] = TemplateTold(number)
         each.last, each.text = number, text
         each.count += 1
         each.numbers.append(numbers)

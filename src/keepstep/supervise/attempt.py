@@ -16,9 +16,9 @@ from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.report import Report
 from keepstep.store.fallback_folder import FindRoom
-from keepstep.supervise.attempt_context import Means, Outcome, Started
+from keepstep.supervise.attempt_context import AttemptStarted, Means, Outcome
 from keepstep.supervise.attempt_processes import Members
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.hang_patience import IN_STEPS
 from keepstep.supervise.decide.remedy import Remedy, offered
 from keepstep.supervise.decide.situation import Happened, Situation
@@ -67,11 +67,11 @@ class Attempt:
     def move(self, find_room: FindRoom, outcome: Outcome) -> None:
         """On one machine, ranks and guards have its folder open: it stays where it is."""
 
-    def look_further(self, report: Report, progress: Progress) -> bool:
+    def look_further(self, report: Report, progress: AttemptProgress) -> bool:
         """On one machine, everything was looked at while it ran."""
         return False
 
-    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+    def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
         job = self._means.job
         found = offered(report, self.env, job.cwd, restored_from=progress.restored_from)
@@ -143,7 +143,7 @@ class Attempt:
             return self._failed(bad)
         return Outcome(Happened.ENDED_WELL) if self._members.are_done() else None
 
-    def _failed(self, bad: list[Started]) -> Outcome:
+    def _failed(self, bad: list[AttemptStarted]) -> Outcome:
         """The first failure: where the others stand, before anything is ended."""
         first = bad[0]
         assert first.exit is not None
@@ -241,7 +241,7 @@ class Attempt:
         return self._members.output.is_full or bool(self.records.unwritten)
 
     def situation(
-        self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
+        self, outcome: Outcome, report: Report, progress: AttemptProgress, *, remedies: tuple[str, ...] = ()
     ) -> Situation:
         """What the policy decides upon."""
         exit_, stop, hangs = outcome.exit, outcome.stop, self._watching.hangs

@@ -14,8 +14,8 @@ from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.ending import Exit, Reaper
 from keepstep.supervise.start.launch import Job
-from keepstep.supervise.start.spares import Pool
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.spares import SparePool
+from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.hang_detector import Stop
 
 
@@ -32,10 +32,10 @@ class Outcome:
 
 
 @dataclass
-class Started:
+class AttemptStarted:
     """A process that was started, and how it ended."""
 
-    member: Member
+    member: StartedProcess
     process: subprocess.Popen[bytes]
     exit: Exit | None = None
 
@@ -50,7 +50,7 @@ class Means:
 
     job: Job
     reaper: Reaper
-    pool: Pool | None
+    pool: SparePool | None
     terminal: Terminal
     interrupted: Callable[[], int | None]
     """The signal that asked the run to end, if any."""

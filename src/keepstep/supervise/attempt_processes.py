@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 from keepstep.errors import UserError
-from keepstep.supervise.attempt_context import Means, Started
+from keepstep.supervise.attempt_context import AttemptStarted, Means
 from keepstep.supervise.show.rank_output import Output
 from keepstep.supervise.start.ending import Doors, ended
 from keepstep.supervise.start.lone_restart import Comeback, LoneRestarts, put_aside
 from keepstep.supervise.start.spares import Launch
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.metrics import OomCounters
 from keepstep.supervise.watch.own_evidence import Records
 
@@ -28,7 +28,7 @@ class Members:
 
     def __init__(self, folder: Path, launches: list[Launch], means: Means, records: Records) -> None:
         self.launches = launches
-        self.all: list[Started] = []
+        self.all: list[AttemptStarted] = []
         self.output = Output(means.reserve)
         self.doors = Doors()
         self.oom = OomCounters()
@@ -49,7 +49,7 @@ class Members:
             self.all.append(self._start(member, launch))
         self._means.terminal.follow(self.output)
 
-    def _start(self, member: Member, launch: Launch) -> Started:
+    def _start(self, member: StartedProcess, launch: Launch) -> AttemptStarted:
         pool, reaper = self._means.pool, self._means.reaper
         out, err = self.output.open(member.name, member.rank, self._folder / f"{member.name}.log")
         try:
@@ -62,12 +62,12 @@ class Members:
             os.close(err)
         self.doors.add(process.pid)
         self.oom.remember(process.pid)
-        return Started(member, process)
+        return AttemptStarted(member, process)
 
     # --- while they run
 
     @property
-    def living(self) -> list[Started]:
+    def living(self) -> list[AttemptStarted]:
         return [each for each in self.all if each.exit is None]
 
     @property
@@ -75,7 +75,7 @@ class Members:
         """Why a lost worker is not started again alone."""
         return self._alone.given_up
 
-    def new_ends(self) -> list[Started]:
+    def new_ends(self) -> list[AttemptStarted]:
         """Those that have ended since the last call."""
         new = []
         for each in self.living:
@@ -97,7 +97,7 @@ class Members:
         evaluates = any(each.member.role == "evaluator" for each in self.living)
         return not evaluates or time.monotonic() - self._trained_at > SERVERS_S
 
-    def announce_end(self, each: Started) -> None:
+    def announce_end(self, each: AttemptStarted) -> None:
         """Say how a member ended, before anything is done about it."""
         assert each.exit is not None
         after = f"{time.time() - self._began:.1f} s after its start"
@@ -105,7 +105,7 @@ class Members:
 
     # --- workers that come back alone
 
-    def replace_lost(self, lost: list[Started], steps: int) -> list[Started]:
+    def replace_lost(self, lost: list[AttemptStarted], steps: int) -> list[AttemptStarted]:
         """Plan the comeback of those that may come back alone. Returns the others: they end the attempt."""
         now, fatal = time.monotonic(), []
         for each in lost:

@@ -17,15 +17,15 @@ from keepstep.store.fallback_folder import FindRoom
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.attempt_context import Means, Outcome
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.remedy import Remedy
 from keepstep.supervise.decide.situation import Situation
-from keepstep.supervise.options import Asked
+from keepstep.supervise.options import RunOptions
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.ending import Reaper
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.launch import launches
-from keepstep.supervise.start.spares import Pool
+from keepstep.supervise.start.spares import SparePool
 
 
 @dataclass
@@ -100,15 +100,15 @@ class Trial(Page, Protocol):
     def watch(self) -> Outcome: ...
     def hold(self, wait_s: float) -> None: ...
     def end(self, outcome: Outcome) -> None: ...
-    def look_further(self, report: Report, progress: Progress) -> bool:
+    def look_further(self, report: Report, progress: AttemptProgress) -> bool:
         """Once it has failed: look at what takes longer, if the report gives reason to. True: there is new evidence."""
 
-    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+    def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause. Changes nothing."""
 
     def close(self) -> None: ...
     def situation(
-        self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
+        self, outcome: Outcome, report: Report, progress: AttemptProgress, *, remedies: tuple[str, ...] = ()
     ) -> Situation: ...
 
 
@@ -133,11 +133,11 @@ class ThisMachine:
     first_attempt = 0
 
     def __init__(
-        self, asked: Asked, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts, reserve: Reserve
+        self, asked: RunOptions, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts, reserve: Reserve
     ) -> None:
         self._asked, self._env = asked, env
         self._reaper = Reaper(secrets.token_hex(12))
-        self._pool = Pool(start=self._reaper.start, say=terminal.say, on=asked.spares and not asked.job.as_given)
+        self._pool = SparePool(start=self._reaper.start, say=terminal.say, on=asked.spares and not asked.job.as_given)
         for folder in self._pool.variables.values():
             self._reaper.remove(folder)
         self._means = Means(

@@ -12,7 +12,7 @@ from keepstep.supervise.start.launch import Job
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RunOptions:
     """What the user asked for."""
 
     job: Job

@@ -22,19 +22,19 @@ from keepstep.store.run_folders import RunFolder
 from keepstep.supervise.attempt_context import Outcome
 from keepstep.supervise.decide import policy
 from keepstep.supervise.decide import remedy as remedies
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.decision import REFUSED, Action, Decision, Settings
 from keepstep.supervise.decide.final_status import AS_IT_IS, Statuses
 from keepstep.supervise.decide.remedy import Remedy
 from keepstep.supervise.decide.situation import Happened, Situation
 from keepstep.supervise.executor import Applied, Crew, Overtaken, Superseded, ThisMachine, Trial
-from keepstep.supervise.options import Asked
+from keepstep.supervise.options import RunOptions
 from keepstep.supervise.show.journal import LARGEST_LOGS, Account
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.script_check import CodeLook, script_of
 
-MakeCrew = Callable[[Asked, Mapping[str, str], Terminal, Interrupts], Crew]
+MakeCrew = Callable[[RunOptions, Mapping[str, str], Terminal, Interrupts], Crew]
 
 
 class Supervisor:
@@ -42,7 +42,7 @@ class Supervisor:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: RunOptions,
         env: Mapping[str, str] = os.environ,
         *,
         make_crew: MakeCrew | None = None,
@@ -296,4 +296,4 @@ class Supervisor:
 
 
 def _of(attempt: Trial, outcome: Outcome) -> Situation:
-    return attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), Progress())
+    return attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), AttemptProgress())

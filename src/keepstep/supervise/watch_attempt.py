@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 from keepstep.base.proc_stat import ProcStat, family
-from keepstep.signals.blackbox import Doing, Phase
+from keepstep.signals.blackbox import BoxPhase, Doing
 from keepstep.signals.box_files import keep
-from keepstep.supervise.attempt_context import Means, Outcome, Started
+from keepstep.supervise.attempt_context import AttemptStarted, Means, Outcome
 from keepstep.supervise.attempt_processes import Members
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.watch.foreign_ranks import Below
-from keepstep.supervise.watch.guard_reports import Told
+from keepstep.supervise.watch.guard_reports import GuardReports
 from keepstep.supervise.watch.hang_detector import Sign
 from keepstep.supervise.watch.hangs import Hangs
 from keepstep.supervise.watch.metrics import Metrics
@@ -49,7 +49,7 @@ class Watching:
         self._records = records
         self._boxes = Boxes(folder / "guard")
         self._seer = Seer()
-        self._told = Told(folder / "guard", grace_s=means.grace_s)
+        self._told = GuardReports(folder / "guard", grace_s=means.grace_s)
         self._coming_back = ComingBack(self.began)
         self._ask_whether_anew = [1.0, 5.0, 20.0, 60.0]
         self._slow_due = time.monotonic() + 1.0
@@ -186,7 +186,7 @@ class Watching:
         self._coming_back.look(self._boxes.open.values())
         return self._coming_back
 
-    def process_of(self, each: Started) -> int:
+    def process_of(self, each: AttemptStarted) -> int:
         """The process that trains, where a shell or a launcher is in front of it."""
         listed = self._seer.processes({}, time.monotonic(), self._roots())
         tree = family(listed, [each.pid])
@@ -202,7 +202,7 @@ class Watching:
         """Whether a living rank is writing a checkpoint, as a handler of SIGTERM may do."""
         living = {each.pid for each in self._members.all if each.process.poll() is None}
         doings = [box.doing() for box in self._boxes.open.values() if box.pid in living]
-        return any(doing is not None and doing.phase is Phase.CHECKPOINT for doing in doings)
+        return any(doing is not None and doing.phase is BoxPhase.CHECKPOINT for doing in doings)
 
     def pids(self) -> dict[int, int | None]:
         """Every process of the run that was seen, and which rank it was, if one."""

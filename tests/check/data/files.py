@@ -9,24 +9,26 @@ from pathlib import Path
 from keepstep.check.checkup import judge
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead
 from keepstep.model.report import Report
 
 
-def looked(path: Path, kind: str = "", **asked: object) -> Looked:
+def looked(path: Path, kind: str = "", **asked: object) -> UnitRead:
     """What one file holds, read in this process."""
     info = path.stat()
-    return read_unit(Unit(str(path), str(path.parent), info.st_size, info.st_mtime_ns, kind), Asked(**asked))  # type: ignore[arg-type]
+    return read_unit(DataUnit(str(path), str(path.parent), info.st_size, info.st_mtime_ns, kind), ReadRequest(**asked))  # type: ignore[arg-type]
 
 
-def kinds(found: Looked) -> list[str]:
+def kinds(found: UnitRead) -> list[str]:
     return [bad.kind for bad in found.bad.first]
 
 
-def report_on(*paths: Path, asked: Asked | None = None, manifest: Path | None = None, again: bool = False) -> Report:
+def report_on(
+    *paths: Path, asked: ReadRequest | None = None, manifest: Path | None = None, again: bool = False
+) -> Report:
     """The whole check, with worker processes."""
     request = DataRequest(
-        paths=tuple(map(str, paths)), asked=asked or Asked(), manifest=manifest, again=again, jobs=2, wait_s=30
+        paths=tuple(map(str, paths)), asked=asked or ReadRequest(), manifest=manifest, again=again, jobs=2, wait_s=30
     )
     return judge(look_at_data(request).collected)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of
 
 numpy = pytest.importorskip("numpy")
@@ -147,8 +147,8 @@ def test_an_hdf5_chunk_with_a_checksum_or_packed_is_named(tmp_path: Path) -> Non
         assert [(b.kind, b.record, b.offset) for b in found.bad.first] == [("corrupt", 30, info.byte_offset)]
 
 
-def zarr_looked(folder: Path, **asked: object) -> Looked:
-    return read_unit(Unit(str(folder), str(folder), kind="zarr"), Asked(**asked))  # type: ignore[arg-type]
+def zarr_looked(folder: Path, **asked: object) -> UnitRead:
+    return read_unit(DataUnit(str(folder), str(folder), kind="zarr"), ReadRequest(**asked))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", [2, 3])

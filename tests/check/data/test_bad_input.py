@@ -18,7 +18,7 @@ from keepstep.check.data.find.recognise import named_kind
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.pool import ReaderPool
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead, looked_from, to_plain
 from keepstep.cli.parser import run
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.bad import Bad
@@ -64,7 +64,7 @@ def test_a_folder_with_everything_strange_in_it(tmp_path: Path) -> None:
 
 
 def test_what_the_system_refuses_is_a_finding(tmp_path: Path) -> None:
-    found = read_unit(Unit(str(tmp_path), str(tmp_path)), Asked())
+    found = read_unit(DataUnit(str(tmp_path), str(tmp_path)), ReadRequest())
     assert found.unreadable
 
 
@@ -77,12 +77,12 @@ def test_a_file_that_changes_while_it_is_read_is_called_neither_good_nor_bad(tmp
             stream.write(b'{"half')
 
     info = path.stat()
-    found = read_unit(Unit(str(path), "", info.st_size, info.st_mtime_ns), Asked(), grow)
+    found = read_unit(DataUnit(str(path), "", info.st_size, info.st_mtime_ns), ReadRequest(), grow)
     assert found.changed and not len(found.bad)
 
 
 def test_results_survive_the_way_through_json() -> None:
-    found = Looked("tar", 3, protected=True).broken(Bad("corrupt", "how", 1, 2, 3, 4, "part"))
+    found = UnitRead("tar", 3, protected=True).broken(Bad("corrupt", "how", 1, 2, 3, 4, "part"))
     assert looked_from(json.loads(json.dumps(to_plain(found)))) == found
     with pytest.raises(ValueError, match="not a result"):
         looked_from({"format": 3})
@@ -116,9 +116,9 @@ def test_a_library_that_crashes_hangs_or_grows_costs_one_file_each(
     units = []
     for name in names:
         (tmp_path / f"{name}.jsonl").write_bytes(LINES)
-        units.append(Unit(str(tmp_path / f"{name}.jsonl"), str(tmp_path), len(LINES)))
+        units.append(DataUnit(str(tmp_path / f"{name}.jsonl"), str(tmp_path), len(LINES)))
     began = time.monotonic()
-    pool = ReaderPool(2, Asked(), wait_s=12, most_memory=200 << 20)
+    pool = ReaderPool(2, ReadRequest(), wait_s=12, most_memory=200 << 20)
     results = {Path(unit.path).stem: looked for unit, looked, _ in pool.read(units) if unit and looked}
     assert time.monotonic() - began < 120
     assert sorted(results) == names

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data.find.mounts import Silent, mount_of, mounts
+from keepstep.check.data.find.mounts import SilentMount, mount_of, mounts
 from tests.check.data import silent_mount
 
 WAIT_S = 6
@@ -74,7 +74,7 @@ def test_the_mount_of_a_path_is_told_by_its_name() -> None:
 
 
 def test_a_mount_is_given_up_only_after_several_files_in_a_row() -> None:
-    silent = Silent()
+    silent = SilentMount()
     for _ in range(2):
         silent.gave_none("s3://bucket/a")
     silent.answered("s3://bucket/b")

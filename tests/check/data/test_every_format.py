@@ -12,7 +12,7 @@ from keepstep.check.data import readers
 from keepstep.check.data.find.walk import walk
 from keepstep.check.data.formats import FORMATS
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead
 from tests.check.data.files import cut
 from tests.check.data.samples import SAMPLES
 
@@ -24,8 +24,8 @@ def sample(kind: str, folder: Path) -> Path:
         pytest.skip(f"{error.name} is not installed")
 
 
-def looked_at(folder: Path) -> list[Looked]:
-    return [read_unit(unit, Asked()) for unit in walk([str(folder)]) if isinstance(unit, Unit)]
+def looked_at(folder: Path) -> list[UnitRead]:
+    return [read_unit(unit, ReadRequest()) for unit in walk([str(folder)]) if isinstance(unit, DataUnit)]
 
 
 def test_every_format_has_a_sample_and_every_sample_a_format() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.data.pool import ReaderPool
-from keepstep.check.data.units import Asked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest
 from tests.check.data.files import kinds, looked, report_on
 
 LINES = b'{"a": 1}\n{"a": 2}\n'
@@ -42,8 +42,8 @@ def test_a_parquet_whose_rows_fill_the_memory_costs_one_file(tmp_path: Path) -> 
     column = arrow.DictionaryArray.from_arrays(arrow.array([0] * 65_536, arrow.int32()), arrow.array(["x" * (1 << 20)]))
     parquet.write_table(arrow.table({"x": column}), bomb, store_schema=False)
     good.write_bytes(LINES)
-    units = [Unit(str(path), str(tmp_path), path.stat().st_size) for path in (bomb, good)]
-    pool = ReaderPool(1, Asked(), wait_s=60, most_memory=600 << 20)
+    units = [DataUnit(str(path), str(tmp_path), path.stat().st_size) for path in (bomb, good)]
+    pool = ReaderPool(1, ReadRequest(), wait_s=60, most_memory=600 << 20)
     found = {Path(unit.path).name: result for unit, result, _ in pool.read(units) if unit and result}
     assert "memory" in found["bomb.parquet"].unread or "unpack to more" in found["bomb.parquet"].unread
     assert found["good.jsonl"].records == 2
@@ -69,7 +69,7 @@ def test_objects_in_arrays_are_never_made(tmp_path: Path) -> None:
 
     numpy.save(tmp_path / "a.npy", numpy.array([Acts()], dtype=object), allow_pickle=True)
     numpy.savez(tmp_path / "b.npz", x=numpy.array([Acts()], dtype=object))
-    report = report_on(tmp_path, asked=Asked(values=True))
+    report = report_on(tmp_path, asked=ReadRequest(values=True))
     assert not mark.exists()
     assert any("pickled objects" in each.why for each in report.coverage)
 
@@ -126,6 +126,6 @@ def test_a_file_that_is_cut_or_removed_while_it_is_read(tmp_path: Path) -> None:
                 os.truncate(path, 3_000_000) if act == "cut" else path.unlink()
 
         info = path.stat()
-        found = read_unit(Unit(str(path), "", info.st_size, info.st_mtime_ns), Asked(), change)
+        found = read_unit(DataUnit(str(path), "", info.st_size, info.st_mtime_ns), ReadRequest(), change)
         assert not len(found.bad), act
         assert found.changed if act == "cut" else found.records == 120, "what is open stays readable"

@@ -11,7 +11,7 @@ import pytest
 
 from keepstep.check.data.find.walk import walk
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead
 from tests.check.data.files import cut, flip, kinds, report_on, rules_of
 
 MADE = Path(__file__).with_name("made")
@@ -24,9 +24,9 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path / "data"
 
 
-def looked_at(folder: Path) -> dict[str, Looked]:
-    units = [unit for unit in walk([str(folder)]) if isinstance(unit, Unit)]
-    return {Path(unit.path).name: read_unit(unit, Asked()) for unit in units}
+def looked_at(folder: Path) -> dict[str, UnitRead]:
+    units = [unit for unit in walk([str(folder)]) if isinstance(unit, DataUnit)]
+    return {Path(unit.path).name: read_unit(unit, ReadRequest()) for unit in units}
 
 
 def shards(folder: Path) -> list[Path]:

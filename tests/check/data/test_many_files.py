@@ -17,10 +17,10 @@ from keepstep.check.data.report import manifest as manifests
 from keepstep.check.data.report import progress as progresses
 from keepstep.check.data.report.duplicates import Alike
 from keepstep.check.data.report.manifest import Manifest
-from keepstep.check.data.report.progress import Progress
+from keepstep.check.data.report.progress import ReadProgress
 from keepstep.check.data.report.summary import Summary
 from keepstep.check.data.spool import Broken, Units
-from keepstep.check.data.units import Asked, Looked, Unit, unit_to_list
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead, unit_to_list
 from keepstep.parse.formats.data.bad import Bad
 from tests.check.data.files import report_on, rules_of
 
@@ -42,11 +42,13 @@ def test_what_is_kept_about_each_file_takes_a_few_bytes() -> None:
     tracemalloc.start()
     try:
         units, broken = Units(), Broken()
-        summary, alike = Summary(Asked()), Alike(MANY)
+        summary, alike = Summary(ReadRequest()), Alike(MANY)
         for first in range(0, MANY, 500):
-            units.take([unit_to_list(Unit(f"/data/{n:07d}.jsonl", "/data", 100, n)) for n in range(first, first + 500)])
+            units.take(
+                [unit_to_list(DataUnit(f"/data/{n:07d}.jsonl", "/data", 100, n)) for n in range(first, first + 500)]
+            )
         for unit in units:
-            looked = Looked("jsonl", 1, digest=f"blake2b:{unit.number // 2}")
+            looked = UnitRead("jsonl", 1, digest=f"blake2b:{unit.number // 2}")
             if unit.number % 2:
                 looked.broken(Bad("corrupt", "the line is not JSON", 0, 0))
                 broken.add(unit, looked)
@@ -65,27 +67,27 @@ def test_what_is_kept_about_each_file_takes_a_few_bytes() -> None:
 
 def test_units_are_taken_back_to_a_mark() -> None:
     units = Units()
-    units.take([unit_to_list(Unit("a", "", 5))])
+    units.take([unit_to_list(DataUnit("a", "", 5))])
     mark = units.mark()
-    units.take([unit_to_list(Unit("b", "", 7))])
+    units.take([unit_to_list(DataUnit("b", "", 7))])
     units.back_to(mark)
-    units.take([unit_to_list(Unit("c", "", 1, kind="mds", about="{}"))])
+    units.take([unit_to_list(DataUnit("c", "", 1, kind="mds", about="{}"))])
     assert [(unit.path, unit.number, unit.kind) for unit in units] == [("a", 0, ""), ("c", 1, "mds")]
     assert (len(units), units.size_bytes) == (2, 6)
 
 
 def test_copies_are_found_by_long_hashes_and_short_ones_are_not_trusted() -> None:
-    every = [Unit(f"{n}.bin", "", 1000, number=n) for n in range(6)]
+    every = [DataUnit(f"{n}.bin", "", 1000, number=n) for n in range(6)]
     alike = Alike(len(every))
     for unit, digest in zip(
         every, ("blake2b:1", "blake2b:1", "crc32c:2", "crc32c:2", "crc32c:2", "blake2b:3"), strict=True
     ):
-        alike.add(unit, Looked("tokens", 10, digest=digest))
+        alike.add(unit, UnitRead("tokens", 10, digest=digest))
     asked: list[str] = []
 
-    def hashed(units: list[Unit]) -> list[tuple[Unit, Looked]]:
+    def hashed(units: list[DataUnit]) -> list[tuple[DataUnit, UnitRead]]:
         asked.extend(unit.path for unit in units)
-        return [(unit, Looked("", digest=f"blake2b:{'x' if unit.number < 4 else 'y'}")) for unit in units]
+        return [(unit, UnitRead("", digest=f"blake2b:{'x' if unit.number < 4 else 'y'}")) for unit in units]
 
     found = [evidence.fact for evidence in alike.evidence([(unit, 10) for unit in every], hashed)]
     assert asked == ["2.bin", "3.bin", "4.bin"]
@@ -101,7 +103,7 @@ def test_progress_has_an_estimate_also_for_files_without_bytes(monkeypatch: pyte
     now = 100.0
     monkeypatch.setattr(progresses.time, "monotonic", lambda: now)
     screen = _Terminal()
-    shown = Progress(screen)
+    shown = ReadProgress(screen)
     now += 1
     shown.found(1200)
     assert screen.getvalue().endswith("1,200 files found")
@@ -118,13 +120,13 @@ def test_a_manifest_keeps_one_line_per_file_in_the_end(tmp_path: Path, monkeypat
     monkeypatch.setattr(manifests, "WRITE_EVERY", 1)
     path = tmp_path / "manifest.jsonl"
     odd = os.fsdecode(b'/data/name-\xff\n"x.jsonl')
-    units = [Unit(odd, "/data", 10, 3), *(Unit(f"/data/{n}.jsonl", "/data", 10, 3) for n in range(9))]
+    units = [DataUnit(odd, "/data", 10, 3), *(DataUnit(f"/data/{n}.jsonl", "/data", 10, 3) for n in range(9))]
     for turn in range(120):
-        manifest = Manifest(path, Asked())
+        manifest = Manifest(path, ReadRequest())
         for unit in units:
-            manifest.add(unit, Looked("jsonl", turn, digest="blake2b:1"), 0.0)
+            manifest.add(unit, UnitRead("jsonl", turn, digest="blake2b:1"), 0.0)
         manifest.write()
     assert len(path.read_text().splitlines()) <= 1000 + 3 * len(units)
-    again = Manifest(path, Asked())
-    assert [again.result(unit) for unit in units] == [Looked("jsonl", 119, digest="blake2b:1")] * len(units)
+    again = Manifest(path, ReadRequest())
+    assert [again.result(unit) for unit in units] == [UnitRead("jsonl", 119, digest="blake2b:1")] * len(units)
     assert all(json.loads(line) for line in path.read_text().splitlines())

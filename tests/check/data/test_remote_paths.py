@@ -14,7 +14,7 @@ from keepstep.check.data.find.walk import walk
 from keepstep.check.data.look import DataRequest, look_at_data
 from keepstep.check.data.reading import read_unit
 from keepstep.check.data.report.manifest import Manifest
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead
 from keepstep.errors import UserError
 
 fsspec = pytest.importorskip("fsspec")
@@ -50,21 +50,21 @@ def test_a_file_is_not_called_empty_because_a_listing_does_not_say_its_size() ->
     system = fsspec.filesystem("memory")
     system.pipe("/sizes/a.jsonl", LINES)
     try:
-        found = read_unit(Unit("memory://sizes/a.jsonl", "", size=0), Asked())
+        found = read_unit(DataUnit("memory://sizes/a.jsonl", "", size=0), ReadRequest())
         assert (found.records, len(found.bad)) == (2, 0)
-        (unit,) = [each for each in walk(["memory://sizes"]) if isinstance(each, Unit)]
+        (unit,) = [each for each in walk(["memory://sizes"]) if isinstance(each, DataUnit)]
         assert (unit.path, unit.size, unit.mtime_ns > 0) == ("memory:///sizes/a.jsonl", len(LINES), True)
     finally:
         system.rm("/sizes", recursive=True)
 
 
 def test_what_does_not_say_whether_it_changed_is_always_read(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path / "m", Asked())
-    stated, silent = Unit("http://h/a.jsonl", "", 10, 7), Unit("http://h/b.jsonl", "", 10, 0)
+    manifest = Manifest(tmp_path / "m", ReadRequest())
+    stated, silent = DataUnit("http://h/a.jsonl", "", 10, 7), DataUnit("http://h/b.jsonl", "", 10, 0)
     for unit in (stated, silent):
-        manifest.add(unit, Looked("jsonl", 1), 0.0)
+        manifest.add(unit, UnitRead("jsonl", 1), 0.0)
     manifest.write()
-    again = Manifest(tmp_path / "m", Asked())
+    again = Manifest(tmp_path / "m", ReadRequest())
     assert again.result(stated) is not None
     assert again.result(silent) is None
 

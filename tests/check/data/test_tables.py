@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.data.units import Asked
+from keepstep.check.data.units import ReadRequest
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -108,7 +108,7 @@ def test_values_of_parquet_are_read_on_request(tmp_path: Path) -> None:
     rows[42] = float("nan")
     made = pyarrow.table({"x": rows, "label": [n % 12 for n in range(100)], "maybe": [None, 1.0] * 50})
     parquet.write_table(made, tmp_path / "a.parquet")
-    report = report_on(tmp_path / "a.parquet", asked=Asked(values=True, classes=10))
+    report = report_on(tmp_path / "a.parquet", asked=ReadRequest(values=True, classes=10))
     assert rules_of(report) == ["DAT308", "NUM301"]
     assert "x in a.parquet holds 1 NaN values, first in record 42" in report.findings[1].title
     assert "0 to 11" in report.findings[0].title and "record 10" in report.findings[0].title

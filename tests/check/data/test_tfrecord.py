@@ -17,7 +17,7 @@ from keepstep.check.data.readers.tfrecord import FIRST_RECORDS
 from keepstep.check.data.report.clean import clean
 from keepstep.check.data.report.extract import extract, quarantine
 from keepstep.check.data.report.locate import where
-from keepstep.check.data.units import Asked
+from keepstep.check.data.units import ReadRequest
 from keepstep.errors import UserError
 from keepstep.parse.formats.data import tfrecord
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of
@@ -347,7 +347,7 @@ def test_what_was_asked_before_does_not_answer_another_question(tmp_path: Path) 
     folder.mkdir()
     write(folder / "0.tfrecord", [example(n, x=[float("nan")]) for n in range(5)])
     assert rules_of(report_on(folder, manifest=manifest)) == []
-    assert rules_of(report_on(folder, manifest=manifest, asked=Asked(values=True))) == ["NUM301"]
+    assert rules_of(report_on(folder, manifest=manifest, asked=ReadRequest(values=True))) == ["NUM301"]
 
 
 def test_any_sample_is_placed(tmp_path: Path) -> None:

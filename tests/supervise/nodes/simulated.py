@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from keepstep.supervise.nodes.agent.lease import BEAT_S, CONNECT_S, KILL_S, LEASE_S, Lease
-from keepstep.supervise.nodes.lead.membership import Membership, Silent, Vacant
+from keepstep.supervise.nodes.lead.membership import Membership, SilentNode, Vacant
 from keepstep.supervise.nodes.messages import (
     NEVER,
     Beat,
@@ -326,7 +326,7 @@ class Simulation:
             if not members.leads(now):  # it slept for longer than its term: it begins again, as a new leader
                 self.new_leader(leader.node)
         for news in members.tick(now):
-            if isinstance(news, Silent):
+            if isinstance(news, SilentNode):
                 self.named.append((self.now, news.node))
             elif isinstance(news, Vacant) and news.attempt == leader.attempt:
                 self._fail(leader)

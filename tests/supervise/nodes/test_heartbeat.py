@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from keepstep.supervise.nodes import messages as said
-from keepstep.supervise.nodes.agent.heartbeat import Contact, Vitals
+from keepstep.supervise.nodes.agent.heartbeat import LeaderContact, Vitals
 from keepstep.supervise.nodes.connection.in_memory import pair
 from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.start.layout import Layout
@@ -25,7 +25,7 @@ class Desk:
         self.lease_s: float | None = None
         self.calls: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self.held: list[float | None] = []
-        self.contact = Contact(self.call, self.hello, self.held.append)
+        self.contact = LeaderContact(self.call, self.hello, self.held.append)
 
     def call(self) -> Connection:
         here, there = pair()

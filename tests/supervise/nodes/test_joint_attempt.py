@@ -13,15 +13,15 @@ from keepstep.supervise.executor import Applied
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.connection.hub import Hub
-from keepstep.supervise.nodes.lead.joint_attempt import World
-from keepstep.supervise.nodes.lead.leader import Leader, Told
+from keepstep.supervise.nodes.lead.joint_attempt import JointAttempt
+from keepstep.supervise.nodes.lead.leader import Leader, NodeTold
 from keepstep.supervise.nodes.lead.membership import Expired, Membership
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[JointAttempt]:
     """Of three nodes that have just gone silent."""
     heard = now() - 3.0
     membership = Membership(run="r", version="1", nodes=3, now=heard, first=True)
@@ -47,39 +47,39 @@ def world(tmp_path: Path) -> Iterator[World]:
         first_s=600.0,
         again_s=60.0,
     )
-    world = World(0, tmp_path, leader, gathering, Applied(), env={}, may_start_over=False)
+    world = JointAttempt(0, tmp_path, leader, gathering, Applied(), env={}, may_start_over=False)
     world._nodes = [0, 1, 2]
     leader.news()
     yield world
     leader.close(0)
 
 
-def stopped(node: int) -> Told:
-    return Told(node, said.Happened(attempt=0, what=Happened.SUSPECTED.value, rank=node, quiet_s=9.0))
+def stopped(node: int) -> NodeTold:
+    return NodeTold(node, said.Happened(attempt=0, what=Happened.SUSPECTED.value, rank=node, quiet_s=9.0))
 
 
-def test_a_lost_node_goes_before_ranks_that_stopped_because_of_it(world: World) -> None:
+def test_a_lost_node_goes_before_ranks_that_stopped_because_of_it(world: JointAttempt) -> None:
     world._leader._news = [stopped(0), stopped(1), Expired(node=2)]
     outcome = world.watch()
     assert outcome.happened is Happened.NODE_LOST
 
 
-def test_what_was_reported_together_with_something_else_is_not_forgotten(world: World) -> None:
+def test_what_was_reported_together_with_something_else_is_not_forgotten(world: JointAttempt) -> None:
     world._leader._news = [Expired(node=2), stopped(0)]
     assert world.watch().happened is Happened.NODE_LOST
     assert world.watch().happened is Happened.SUSPECTED
 
 
-def test_ranks_that_stop_on_many_nodes_are_one_decision(world: World) -> None:
+def test_ranks_that_stop_on_many_nodes_are_one_decision(world: JointAttempt) -> None:
     world._leader._news = [stopped(node) for node in range(3)]
     assert world.watch().happened is Happened.SUSPECTED
     world._leader._news = [Expired(node=1)]
     assert world.watch().happened is Happened.NODE_LOST
 
 
-def test_a_signal_that_came_together_with_a_failure_is_not_forgotten(world: World) -> None:
+def test_a_signal_that_came_together_with_a_failure_is_not_forgotten(world: JointAttempt) -> None:
     signal_ = said.Happened(attempt=0, what=Happened.INTERRUPTED.value, signal=15)
-    world._leader._news = [Expired(node=2), Told(1, signal_)]
+    world._leader._news = [Expired(node=2), NodeTold(1, signal_)]
     outcome = world.watch()
     assert outcome.happened is Happened.NODE_LOST
     world.end(outcome)

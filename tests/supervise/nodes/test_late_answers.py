@@ -9,7 +9,7 @@ import itertools
 import pytest
 
 from keepstep.supervise.nodes.agent.lease import BEAT_S, KILL_S, LEASE_S, LONGEST_S, SILENT_S, Lease
-from keepstep.supervise.nodes.lead.membership import Membership, Silent, Vacant
+from keepstep.supervise.nodes.lead.membership import Membership, SilentNode, Vacant
 from keepstep.supervise.nodes.messages import Heard, State
 from tests.supervise.nodes.memberships import SAFE_S, beat, hello, two
 
@@ -93,7 +93,7 @@ def test_a_leader_that_was_not_run_for_a_moment_names_nobody_for_what_it_missed(
     assert not members.tick(2.1), "it was not run for almost two seconds"
     assert not members.tick(3.0) + members.tick(3.9)
     members.beat(0, beat(2, 0, State.RUNS), 4.0, connection=0)
-    assert members.tick(4.2) == [Silent(node=1, since_s=4.2)]
+    assert members.tick(4.2) == [SilentNode(node=1, since_s=4.2)]
     assert not members.slept_s(4.2)
 
 

@@ -14,8 +14,8 @@ from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.connection.hub import Hub
 from keepstep.supervise.nodes.connection.interface import Connection
-from keepstep.supervise.nodes.lead.leader import LAST_S, Leader, Told
-from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, Silent
+from keepstep.supervise.nodes.lead.leader import LAST_S, Leader, NodeTold
+from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, SilentNode
 from keepstep.supervise.start.layout import Layout
 from tests.supervise.nodes.connecting import until
 
@@ -88,9 +88,14 @@ def test_who_was_silent_while_nodes_were_awaited_is_forgotten_when_an_attempt_be
     connection = desk.agent()
     connection.send(said.Beat(number=1, attempt=said.NEVER, state=said.State.IDLE))
     assert connection.receive(SOON_S) == said.Heard(number=1)
-    interrupted = Told(0, said.Happened(attempt=said.NEVER, what="interrupted", signal=15))
+    interrupted = NodeTold(0, said.Happened(attempt=said.NEVER, what="interrupted", signal=15))
     with desk.leader._changed:
-        desk.leader._news += [Silent(node=0, since_s=2.1), Expired(node=0), Returned(node=0, away_s=20.0), interrupted]
+        desk.leader._news += [
+            SilentNode(node=0, since_s=2.1),
+            Expired(node=0),
+            Returned(node=0, away_s=20.0),
+            interrupted,
+        ]
     desk.leader.open(0, tmp_path, Layout(), [0])
     assert desk.leader.news() == [interrupted]
     connection.close()

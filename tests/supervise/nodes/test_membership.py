@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.supervise.nodes.agent.lease import BEAT_S, CONNECT_S, DEAF_S, KILL_S, LEASE_S, SILENT_S, Lease
-from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, Silent, Vacant
+from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, SilentNode, Vacant
 from keepstep.supervise.nodes.messages import NEVER, Heard, Refused, State, Welcome
 from tests.supervise.nodes.memberships import SAFE_S, beat, hello, start, two
 
@@ -142,7 +142,7 @@ def test_a_silent_node_is_named_once_and_blocks_until_its_lease_is_over_for_sure
         told += [(now, news) for news in members.tick(now)]
         assert (1 in members.blocking(now)) == (now <= SAFE_S)
     assert told == [
-        (2.25, Silent(node=1, since_s=2.25)),
+        (2.25, SilentNode(node=1, since_s=2.25)),
         (SAFE_S + 0.25, Expired(node=1)),
         (SAFE_S + 0.25, Vacant(node=1, attempt=0)),
     ]
@@ -292,7 +292,7 @@ def test_a_leader_that_slept_does_not_call_the_others_silent() -> None:
     assert members.tick(6.0) == []
     members.beat(0, beat(2), 6.1, connection=0)
     assert members.tick(7.0) + members.tick(7.9) == []
-    assert [type(news) for news in members.tick(8.2)] == [Silent, Silent]
+    assert [type(news) for news in members.tick(8.2)] == [SilentNode, SilentNode]
 
 
 def test_the_same_agent_may_connect_again_although_it_was_heard_a_moment_ago() -> None:

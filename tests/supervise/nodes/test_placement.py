@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstep.supervise.nodes.lead.placement import Place, Roles, counts, seat
+from keepstep.supervise.nodes.lead.placement import NodePlace, Roles, counts, seat
 from keepstep.supervise.nodes.messages import Start, decode, encode
 from keepstep.supervise.start.launch import Job, launches
 from keepstep.supervise.start.layout import Layout
 
 
-def places(*ranks: int, machines: str = "abcdefgh") -> list[Place]:
+def places(*ranks: int, machines: str = "abcdefgh") -> list[NodePlace]:
     return [
-        Place(node=node, machine=machines[node], address=f"10.0.0.{node + 1}", ranks=each)
+        NodePlace(node=node, machine=machines[node], address=f"10.0.0.{node + 1}", ranks=each)
         for node, each in enumerate(ranks)
     ]
 
 
-def seated(where: list[Place], roles: Roles | None = None) -> Layout:
+def seated(where: list[NodePlace], roles: Roles | None = None) -> Layout:
     roles = roles or Roles()
     ports = {
         node: list(range(1000 * (node + 1), 1000 * (node + 1) + n + 2)) for node, n in counts(where, roles).items()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 
 
 @dataclass
@@ -55,14 +55,14 @@ def _add_box(ranks: dict[int, Seen], box: blackbox.BlackBox) -> None:
     rank = box.who.get("rank") or 0  # a program of one process has no rank
     row = ranks.setdefault(rank, Seen(rank))
     for record in box.records:
-        if record.kind == Kind.STEP:
+        if record.kind == RecordKind.STEP:
             row.steps = max(row.steps, record.value)
-        elif record.kind == Kind.COLLECTIVE:
+        elif record.kind == RecordKind.COLLECTIVE:
             row.collectives = max(row.collectives, record.value)
-        elif record.kind == Kind.PHASE:
-            row.checkpoints += record.value == Phase.CHECKPOINT
-            row.evaluations += record.value == Phase.EVALUATION
-            row.goodbye |= record.value == Phase.END
+        elif record.kind == RecordKind.PHASE:
+            row.checkpoints += record.value == BoxPhase.CHECKPOINT
+            row.evaluations += record.value == BoxPhase.EVALUATION
+            row.goodbye |= record.value == BoxPhase.END
 
 
 def _add_note(ranks: dict[int, Seen], note: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.redaction.secret_row import MARK, NOT_YET, Row, after, row
+from keepstep.base.redaction.secret_row import MARK, NOT_YET, SecretRow, after, row
 from keepstep.base.redaction.secret_values import (
     EQUALS,
     QUOTED,
@@ -159,10 +159,10 @@ def _docker_auth(match: re.Match[str]) -> str:
     )
 
 
-def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> Row:
+def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> SecretRow:
     """A row for a name that ends in a word and has a value: a sign must follow that word."""
     gate = rf"""{word}[\w-]{{0,12}}(?: provided)?[\\"'`\]]*[^\S\n]{{0,40}}(?:[:=,>：＝]|->|%3[ad]|\\u003|&#61)"""
-    return Row((word,), lazy_pattern(pattern, re.IGNORECASE), put, lazy_pattern(gate))
+    return SecretRow((word,), lazy_pattern(pattern, re.IGNORECASE), put, lazy_pattern(gate))
 
 
 _AFTER_FLAG = r"""\\{0,8}["']?(?:[^\S\n]{0,4},[^\S\n]{0,4}(?=\\{0,8}["'])|[^\S\n]{1,4}|=)"""

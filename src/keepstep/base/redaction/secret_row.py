@@ -16,7 +16,7 @@ Put = str | Callable[[re.Match[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SecretRow:
     """``hints``: one of them is in every text that the pattern matches; ``gate`` matches the line that it is in.
 
     Both are asked of the text in lower case.
@@ -45,10 +45,12 @@ def vocabulary(text: str) -> str:
     return folded if len(folded) < 2000 else "\n".join(set(folded.split()))
 
 
-def row(hints: str, pattern: str, put: Put = MARK, flags: int = 0, gate: str | None = None) -> Row:
-    return Row(tuple(hints.split()), lazy_pattern(pattern, flags), put, None if gate is None else lazy_pattern(gate))
+def row(hints: str, pattern: str, put: Put = MARK, flags: int = 0, gate: str | None = None) -> SecretRow:
+    return SecretRow(
+        tuple(hints.split()), lazy_pattern(pattern, flags), put, None if gate is None else lazy_pattern(gate)
+    )
 
 
-def after(hints: str, pattern: str, flags: int = 0, gate: str | None = None) -> Row:
+def after(hints: str, pattern: str, flags: int = 0, gate: str | None = None) -> SecretRow:
     """A row whose pattern has the lead, which stays, in its first group, followed by the secret."""
     return row(hints, pattern, rf"\g<1>{MARK}", flags, gate)

@@ -8,13 +8,13 @@ issued today: a log line may cut a token off, and formats change.
 
 from __future__ import annotations
 
-from keepstep.base.redaction.secret_row import Row, row
+from keepstep.base.redaction.secret_row import SecretRow, row
 
 _B = r"(?<![A-Za-z0-9])"
 """Where a token may begin: not in the middle of a word. An underscore or a dash may precede it."""
 
 
-def _prefixed(prefixes: str, body: str) -> Row:
+def _prefixed(prefixes: str, body: str) -> SecretRow:
     """Tokens that begin with one of the prefixes, as written."""
     words = prefixes.split()
     return row(prefixes.lower(), f"{_B}(?:{'|'.join(word.replace('.', '[.]') for word in words)}){body}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from keepstep.check.code.ask_rules import answered
 from keepstep.check.code.cache import Cache
 from keepstep.check.code.facts import evidence_of
-from keepstep.check.code.files import Found, ProgramFile, find, neighbour
+from keepstep.check.code.files import FoundPrograms, ProgramFile, find, neighbour
 from keepstep.check.code.project import Project
 from keepstep.check.code.read_program import NotRead, bytes_of, text_of
 from keepstep.check.code.reader_pool import read_all
@@ -95,7 +95,7 @@ def _rules(asked: CodeRequest) -> list[Rule]:
     return [each for each in chosen if not (asked.ignore and each.id.startswith(asked.ignore))]
 
 
-def _read(found: Found, tell: Callable[[int, int], None]) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
+def _read(found: FoundPrograms, tell: Callable[[int, int], None]) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
     """All files, and those that scripts among them import from beside them."""
     cache = Cache(found.files)
     kept = cache.known()
@@ -146,7 +146,7 @@ def _imported(files: Iterable[ProgramFile], units: dict[str, Unit], known: set[P
     return list(found.values())
 
 
-def _coverage(found: Found, units: dict[str, Unit], not_read: list[tuple[str, str]]) -> Iterable[Coverage]:
+def _coverage(found: FoundPrograms, units: dict[str, Unit], not_read: list[tuple[str, str]]) -> Iterable[Coverage]:
     if units:
         yield Coverage(what="code", state=CoverageState.CHECKED)
     for what, why in (*found.left_out, *not_read):

@@ -30,16 +30,16 @@ class ProgramFile:
 
 
 @dataclass
-class Found:
+class FoundPrograms:
     """The files, and what is not read, with the reason."""
 
     files: list[ProgramFile] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
-def find(paths: Iterable[Path], exclude: tuple[str, ...] = ()) -> Found:
+def find(paths: Iterable[Path], exclude: tuple[str, ...] = ()) -> FoundPrograms:
     """All files below the paths, less the excluded names."""
-    found, known = Found(), set[str]()
+    found, known = FoundPrograms(), set[str]()
     for path in paths:
         path = Path(os.path.abspath(path))
         if path.is_dir():
@@ -67,7 +67,7 @@ def neighbour(module: str, near: ProgramFile) -> ProgramFile | None:
     return None
 
 
-def _walk(root: Path, found: Found, exclude: frozenset[str]) -> Iterator[Path]:
+def _walk(root: Path, found: FoundPrograms, exclude: frozenset[str]) -> Iterator[Path]:
     left_out = _NOT_OURS | exclude
 
     def refused(error: OSError) -> None:
@@ -80,7 +80,7 @@ def _walk(root: Path, found: Found, exclude: frozenset[str]) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _add(found: Found, known: set[str], path: Path, root: Path) -> None:
+def _add(found: FoundPrograms, known: set[str], path: Path, root: Path) -> None:
     place = os.path.realpath(path)
     if place in known or len(found.files) >= MOST_FILES:
         return

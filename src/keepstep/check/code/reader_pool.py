@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from keepstep.base.worker_pool import Messages, Pool, Send, Worker
+from keepstep.base.worker_pool import Messages, Send, Worker, WorkerPool
 from keepstep.check.code.files import ProgramFile
 from keepstep.check.code.read_program import NotRead, bytes_of, read
 from keepstep.check.code.unit_bytes import packed
@@ -38,7 +38,7 @@ def _batches(count: int) -> Iterator[list[int]]:
         begin = end
 
 
-class _Readers(Pool[int, tuple[ProgramFile, bytes | str]]):
+class _Readers(WorkerPool[int, tuple[ProgramFile, bytes | str]]):
     """Tasks are the numbers of files. Workers are forked: they have the list, and all that reading needs."""
 
     def __init__(self, files: Sequence[ProgramFile]) -> None:

@@ -68,7 +68,7 @@ class Tracer:
         lets only some ranks run it."""
         if any(self._lets_some_run(each, self.project.module_of(function)) for each in function.decorators):
             return True
-        one, other = Place(function, FIRST, {}), Place(function, ANOTHER, {})
+        one, other = TracePlace(function, FIRST, {}), TracePlace(function, ANOTHER, {})
         if any(self._gives_what_decides(item, one) for item in calls_in(function.skeleton)):
             return True
         for test in tests_in(function.skeleton):
@@ -77,7 +77,7 @@ class Tracer:
                 return True
         return False
 
-    def _gives_what_decides(self, item: tuple[Any, ...], place: Place) -> bool:
+    def _gives_what_decides(self, item: tuple[Any, ...], place: TracePlace) -> bool:
         given = [self._passed_on(test, place) for _, test in item[3]]
         return any(test is not None and _decides(test) for test in given)
 
@@ -109,9 +109,9 @@ class Tracer:
             return True
         maker = self.project.function(decorator, module) if "." in decorator else None
         inner = self.project.within(maker) if maker is not None else []
-        return any(self._calls_on_some(each.skeleton, Place(each, FIRST, {})) for each in inner)
+        return any(self._calls_on_some(each.skeleton, TracePlace(each, FIRST, {})) for each in inner)
 
-    def _calls_on_some(self, skeleton: Skeleton, place: Place) -> bool:
+    def _calls_on_some(self, skeleton: Skeleton, place: TracePlace) -> bool:
         """Whether an argument is called under a condition on which ranks differ, and in no other way."""
         ways = [item for item in skeleton if _calls_an_argument([item])]
         if len(ways) != 1 or ways[0][0] != "if":
@@ -120,7 +120,7 @@ class Tracer:
         _, _, _, test, then, otherwise = ways[0]
         return self._differs(test, place) and _calls_an_argument(then) != _calls_an_argument(otherwise)
 
-    def _differs(self, test: Test, place: Place) -> bool:
+    def _differs(self, test: Test, place: TracePlace) -> bool:
         return self.holds(test, place) != self.holds(test, replace(place, world=ANOTHER))
 
     def trace(self, function: FunctionSeen, world: int, bound: Bound) -> Trace:
@@ -130,13 +130,13 @@ class Tracer:
                 return ()
             self._open.add(function.name)
             try:
-                made = self._follow(function.skeleton, Place(function, world, dict(bound)), None)
+                made = self._follow(function.skeleton, TracePlace(function, world, dict(bound)), None)
             finally:
                 self._open.discard(function.name)
             self._memory[key] = made[:LONGEST]
         return self._memory[key]
 
-    def _follow(self, skeleton: Skeleton, place: Place, under: Condition | None) -> Trace:
+    def _follow(self, skeleton: Skeleton, place: TracePlace, under: Condition | None) -> Trace:
         found: list[Item] = []
         for item in skeleton:
             found += self._item(item, place, under)
@@ -146,7 +146,7 @@ class Tracer:
                 break
         return tuple(found)
 
-    def _item(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
+    def _item(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         what = item[0]
         if what == "c":
             _, name, kind, line, over_a_group = item
@@ -165,7 +165,7 @@ class Tracer:
             return self._loop(item, place, under)
         return self._follow(item[1], place, under)  # what is tried
 
-    def _called(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
+    def _called(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         _, name, line, given = item
         module = self.project.module_of(place.function)
         callee = self.project.function(name, module)
@@ -195,19 +195,19 @@ class Tracer:
         trace = self.trace(callee, place.world if decides else FIRST, tuple(sorted(bound.items(), key=str)))
         return tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
 
-    def _passed_on(self, test: Test, place: Place) -> Test | None:
+    def _passed_on(self, test: Test, place: TracePlace) -> Test | None:
         """What an argument is, if the function was itself given it."""
         if test[0] != "given":
             return test
         return place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
 
-    def _compiled(self, name: str, line: int, place: Place, under: Condition | None) -> Trace:
+    def _compiled(self, name: str, line: int, place: TracePlace, under: Condition | None) -> Trace:
         """A program for all devices: of those of all processes, if the file says so."""
         compiler, _, name = name.partition(":")
         spans = compiler == "jax.pmap" or self.project.shards(place.function)
         return (Issued(name, COMPILED, line, (), under),) if spans else ()
 
-    def _on_argument(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
+    def _on_argument(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         _, parameter, method, line = item
         given = place.bound.get(parameter)
         if given is None or given[0] != "made":
@@ -217,7 +217,7 @@ class Tracer:
             return (Issued(name, COLLECTIVES[name], line, (), under),)
         return self._called(("call", name, line, ()), place, under)
 
-    def _branch(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
+    def _branch(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         _, line, text, test, then, otherwise = item
         holds = self.holds(test, place)
         if _raises(then) or _raises(otherwise):
@@ -233,7 +233,7 @@ class Tracer:
         differs = self.holds(test, replace(place, world=1 - place.world)) is not holds
         return self._follow(then if holds else otherwise, place, condition if differs else under)
 
-    def _loop(self, item: tuple[Any, ...], place: Place, under: Condition | None) -> Trace:
+    def _loop(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         _, line, text, test, body = item
         place = replace(place, loop=(line, last_line(body)))
         holds = self.holds(test, place)
@@ -245,7 +245,7 @@ class Tracer:
             return ()
         return optional(self._follow(body, place, under), (), is_loop=True)
 
-    def holds(self, test: Test, place: Place) -> bool | str | None:
+    def holds(self, test: Test, place: TracePlace) -> bool | str | None:
         """Whether a condition holds in a world; None: that does not depend on it; ``split``: on some ranks."""
         what = test[0]
         if what == "=":
@@ -273,7 +273,7 @@ class Tracer:
 
 
 @dataclass(frozen=True)
-class Place:
+class TracePlace:
     """The function that is followed, for which rank, with which arguments that differ by rank."""
 
     function: FunctionSeen

@@ -16,10 +16,10 @@ from keepstep.check.data.pool import ReaderPool
 from keepstep.check.data.process import WAIT_S
 from keepstep.check.data.report.duplicates import Alike
 from keepstep.check.data.report.manifest import Manifest
-from keepstep.check.data.report.progress import Progress
+from keepstep.check.data.report.progress import ReadProgress
 from keepstep.check.data.report.summary import Summary
 from keepstep.check.data.spool import Broken, Units
-from keepstep.check.data.units import Asked, Looked, Unit
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead
 from keepstep.check.place import Collected
 from keepstep.errors import UserError
 
@@ -33,7 +33,7 @@ class DataRequest:
     """What to read, and how."""
 
     paths: tuple[str, ...]
-    asked: Asked = field(default_factory=Asked)
+    asked: ReadRequest = field(default_factory=ReadRequest)
     manifest: Path | None = None
     again: bool = False
     """Read everything, also what the manifest says has not changed."""
@@ -54,12 +54,12 @@ class DataSeen:
     """By the number of a unit: the label of each record, where it was asked for and found."""
     interrupted: bool = False
 
-    def counted(self) -> Iterator[tuple[Unit, int | None]]:
+    def counted(self) -> Iterator[tuple[DataUnit, int | None]]:
         """The files that are data, in their order, with how many records each has, where that is known."""
         return _counted(self.units, self.records)
 
 
-def _counted(units: Units, records: array[int]) -> Iterator[tuple[Unit, int | None]]:
+def _counted(units: Units, records: array[int]) -> Iterator[tuple[DataUnit, int | None]]:
     for unit in units:
         number = records[unit.number]
         if number != _NO_DATA:
@@ -75,7 +75,7 @@ def cores() -> int:
 
 def look_at_data(request: DataRequest) -> DataSeen:
     """Read everything that was asked for. Ctrl-C ends it with what was seen until then."""
-    progress = Progress()
+    progress = ReadProgress()
     try:
         units, left = find_units(list(request.paths), request.wait_s, progress.found)
     finally:
@@ -93,7 +93,7 @@ def look_at_data(request: DataRequest) -> DataSeen:
 class _Looking:
     """One check, while it goes on."""
 
-    def __init__(self, request: DataRequest, units: Units, progress: Progress) -> None:
+    def __init__(self, request: DataRequest, units: Units, progress: ReadProgress) -> None:
         self._request, self._units, self._progress = request, units, progress
         self._manifest = Manifest(request.manifest, request.asked)
         self._alike = Alike(len(units))
@@ -130,7 +130,7 @@ class _Looking:
             interrupted=interrupted,
         )
 
-    def _wanted(self) -> Iterator[Unit]:
+    def _wanted(self) -> Iterator[DataUnit]:
         """What has to be read. What the manifest knows is taken from there, on the way."""
         for unit in self._units:
             known = None if self._request.again else self._manifest.result(unit)
@@ -140,7 +140,7 @@ class _Looking:
             self._unchanged += 1
             self._count(unit, known, unchanged=True)
 
-    def _read(self, units: Iterable[Unit]) -> Iterator[tuple[Unit, Looked]]:
+    def _read(self, units: Iterable[DataUnit]) -> Iterator[tuple[DataUnit, UnitRead]]:
         """In worker processes."""
         pool = ReaderPool(self._request.jobs or cores(), self._request.asked, wait_s=self._request.wait_s)
         for unit, looked, read in pool.read(units):
@@ -149,7 +149,7 @@ class _Looking:
             else:
                 yield unit, looked
 
-    def _count(self, unit: Unit, looked: Looked, *, unchanged: bool = False) -> None:
+    def _count(self, unit: DataUnit, looked: UnitRead, *, unchanged: bool = False) -> None:
         self._done += 1
         self._progress.done(unit.size, unchanged=unchanged)
         if looked.data:
@@ -161,7 +161,7 @@ class _Looking:
         self.summary.add(unit, looked)
         self._alike.add(unit, looked)
 
-    def _take(self, unit: Unit, looked: Looked) -> None:
+    def _take(self, unit: DataUnit, looked: UnitRead) -> None:
         """A fresh result."""
         self._count(unit, looked)
         before = self._manifest.known(unit)

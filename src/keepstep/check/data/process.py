@@ -10,7 +10,7 @@ import sys
 import time
 
 from keepstep.base.worker_pool import Worker
-from keepstep.check.data.units import Looked
+from keepstep.check.data.units import UnitRead
 
 WAIT_S = 60.0
 """How long a worker may neither read nor compute: a mount whose server is gone answers never."""
@@ -24,7 +24,7 @@ START = "import json,sys; sys.path[:] = json.loads(sys.argv[1]); from keepstep.c
 class Reader(Worker):
     """A worker that is watched for signs of life and for the memory that it takes."""
 
-    why: Looked | None = None
+    why: UnitRead | None = None
     """Why we ended it."""
     _worked_s = 0.0
 

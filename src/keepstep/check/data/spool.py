@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from keepstep.check.data.units import Looked, Unit, looked_from, to_plain, unit_from, unit_to_list
+from keepstep.check.data.units import DataUnit, UnitRead, looked_from, to_plain, unit_from, unit_to_list
 
 MOST_IN_MEMORY = 8 << 20
 _SOME = 1 << 16
@@ -66,7 +66,7 @@ class Units:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Unit]:
+    def __iter__(self) -> Iterator[DataUnit]:
         number = 0
         for some in self._lines:
             for each in some:
@@ -81,13 +81,13 @@ class Broken:
         self._lines = _Lines()
         self._count = 0
 
-    def add(self, unit: Unit, looked: Looked) -> None:
+    def add(self, unit: DataUnit, looked: UnitRead) -> None:
         self._lines.add([unit_to_list(unit), unit.number, to_plain(looked)])
         self._count += 1
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[tuple[Unit, Looked]]:
+    def __iter__(self) -> Iterator[tuple[DataUnit, UnitRead]]:
         for unit, number, looked in self._lines:
             yield unit_from(unit, number), looked_from(looked)

@@ -16,7 +16,7 @@ HASH_ONLY = "hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DataUnit:
     """One thing to read: a file, a shard that an index describes, or a folder that is one array store."""
 
     path: str
@@ -34,7 +34,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadRequest:
     """How to read."""
 
     values: bool = False
@@ -69,7 +69,7 @@ class Odd:
 
 
 @dataclass(slots=True)
-class Looked:
+class UnitRead:
     """What a reader found. ``unread`` says why it could not look, or not at everything."""
 
     format: str
@@ -92,24 +92,24 @@ class Looked:
     labels: str = ""
     """The label of each record, as :mod:`keepstep.check.data.labels` writes it."""
 
-    def broken(self, bad: Bad) -> Looked:
+    def broken(self, bad: Bad) -> UnitRead:
         """With one more bad part."""
         self.bad.add(bad)
         return self
 
 
-def unit_to_list(unit: Unit) -> list[Any]:
+def unit_to_list(unit: DataUnit) -> list[Any]:
     """A unit without its number, as short as it gets: there may be millions."""
     return [unit.path, unit.root, unit.size, unit.mtime_ns, unit.kind, unit.about]
 
 
-def unit_from(found: list[Any], number: int) -> Unit:
+def unit_from(found: list[Any], number: int) -> DataUnit:
     """The way back."""
     path, root, size, mtime_ns, kind, about = found
-    return Unit(path, root, size, mtime_ns, kind, about, number)
+    return DataUnit(path, root, size, mtime_ns, kind, about, number)
 
 
-def to_plain(thing: Asked | Looked) -> dict[str, Any]:
+def to_plain(thing: ReadRequest | UnitRead) -> dict[str, Any]:
     """As a dictionary for JSON; defaults are left out."""
     found: dict[str, Any] = {}
     for name, default in _DEFAULTS[type(thing)]:
@@ -132,7 +132,7 @@ def _known_defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
     )
 
 
-_DEFAULTS = {kind: _known_defaults(kind) for kind in (Asked, Looked, Field, Odd, Bad)}
+_DEFAULTS = {kind: _known_defaults(kind) for kind in (ReadRequest, UnitRead, Field, Odd, Bad)}
 """Asked for once: a million files have millions of fields."""
 
 
@@ -144,10 +144,10 @@ _PLAIN = {"format": str, "records": int, "protected": bool, "packed": str, "dige
 _PLAIN |= {"unread": str, "missing_library": str, "changed": bool, "data": bool, "labels": str}
 
 
-def looked_from(found: dict[str, Any]) -> Looked:
+def looked_from(found: dict[str, Any]) -> UnitRead:
     """The way back. Raises ``ValueError``."""
     try:
-        looked = Looked(found["format"])
+        looked = UnitRead(found["format"])
         for name, value in found.items():
             if name == "fields":
                 looked.fields = [_field(**each) for each in value]

@@ -17,7 +17,7 @@ from typing import Any
 from keepstep.base.worker_pool import messages, send
 from keepstep.check.data.find.walk import At, walk
 from keepstep.check.data.reading import read_unit
-from keepstep.check.data.units import Asked, Unit, to_plain, unit_from, unit_to_list
+from keepstep.check.data.units import DataUnit, ReadRequest, to_plain, unit_from, unit_to_list
 from keepstep.model.codec import build
 
 TELL_EVERY_S = 0.3
@@ -43,7 +43,7 @@ def _send(answers: int, answer: dict[str, Any]) -> None:
 
 
 def _read(task: dict[str, Any], answers: int) -> None:
-    asked: Asked = build(Asked, task["asked"])
+    asked: ReadRequest = build(ReadRequest, task["asked"])
     for each in task["units"]:
         _send(answers, {"looked": to_plain(read_unit(unit_from(each, 0), asked, _teller(answers)))})
 
@@ -85,7 +85,7 @@ def _walk(paths: list[str], skip: frozenset[str], answers: int) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     for each in walk(paths, at, skip):
-        if isinstance(each, Unit):
+        if isinstance(each, DataUnit):
             waiting.append(unit_to_list(each))
             if len(waiting) >= FOUND_AT_ONCE:
                 tell()

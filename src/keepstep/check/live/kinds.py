@@ -12,7 +12,7 @@ from keepstep.errors import UserError
 from keepstep.model.facts.pipeline import PipelineSeen
 
 
-class Kind(Protocol):
+class PipelineKind(Protocol):
     """What one library's pipelines can be asked."""
 
     library: str
@@ -28,7 +28,7 @@ class Kind(Protocol):
         ...
 
 
-def kind_of(dataset: Any) -> Kind:
+def kind_of(dataset: Any) -> PipelineKind:
     """The library of a pipeline, by its type."""
     tf, torch = sys.modules.get("tensorflow"), sys.modules.get("torch")
     if tf is not None and isinstance(dataset, tf.data.Dataset):

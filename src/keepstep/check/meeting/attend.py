@@ -13,7 +13,7 @@ from keepstep.check.meeting.connection import ProvenConnection
 from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.meeting.packing import packed, unpacked
 from keepstep.check.network.host_part import Duty, own_addresses, reach
-from keepstep.check.network.probe import Contact
+from keepstep.check.network.probe import ProbeContact
 from keepstep.check.network.rounds import conduct
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
@@ -178,7 +178,7 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
     names = list(dict.fromkeys(host for rank in missing if (host := hosts.get(rank)) and host not in came))[
         :MOST_LOOKED_FOR
     ]
-    attempts: dict[str, Contact] = {}
+    attempts: dict[str, ProbeContact] = {}
     if names:
         with ThreadPoolExecutor(16) as pool:
             attempts = dict(zip(names, pool.map(lambda name: reach(name, appointment.ports[0]), names), strict=True))

@@ -42,11 +42,11 @@ HANDSHAKE_S = 4.0
 SEND_S = 30.0
 
 
-class Stranger(ConnectionError):
+class UnprovenPeer(ConnectionError):
     """The program that answered is not part of this check: another protocol, or no knowledge of the token."""
 
 
-class BadMessage(ConnectionError):
+class BadFrame(ConnectionError):
     """The other side sent an invalid message."""
 
 
@@ -75,7 +75,7 @@ class ProvenConnection:
                 time.sleep(0.0001)
 
     def receive(self, within: float) -> dict[str, Any]:
-        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`BadMessage`."""
+        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`BadFrame`."""
         deadline = time.monotonic() + within
         while (message := self.waiting()) is None:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -98,12 +98,12 @@ class ProvenConnection:
             return None
         (size,) = struct.unpack(">I", self._buffer[:4])
         if size > LARGEST:
-            raise BadMessage(f"the other side announced a message of {size} bytes")
+            raise BadFrame(f"the other side announced a message of {size} bytes")
         if len(self._buffer) < head + size:
             return None
         body = bytes(self._buffer[head : head + size])
         if not hmac.compare_digest(bytes(self._buffer[4:head]), self._mac(self._theirs, self._got, body)):
-            raise BadMessage("a message does not belong to this conversation")
+            raise BadFrame("a message does not belong to this conversation")
         self._got += 1
         del self._buffer[: head + size]
         return _unpacked(body)
@@ -120,17 +120,17 @@ def _unpacked(body: bytes) -> dict[str, Any]:
         unpack = zlib.decompressobj()
         text = unpack.decompress(body, LARGEST)
         if unpack.unconsumed_tail:
-            raise BadMessage("a message is too large")
+            raise BadFrame("a message is too large")
         message = foreign_json.loads(text)
     except (zlib.error, ValueError) as error:
-        raise BadMessage(f"a message cannot be read: {error}") from error
+        raise BadFrame(f"a message cannot be read: {error}") from error
     if not isinstance(message, dict):
-        raise BadMessage("a message is not a JSON object")
+        raise BadFrame("a message is not a JSON object")
     return message
 
 
 def answer(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> ProvenConnection:
-    """The side that was called. Raises :class:`Stranger`."""
+    """The side that was called. Raises :class:`UnprovenPeer`."""
     deadline = time.monotonic() + within
     _prepare(raw)
     mine = secrets.token_bytes(NONCE)
@@ -139,18 +139,18 @@ def answer(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Pro
     told = _exactly(raw, NONCE + 32, deadline)
     theirs, proof = told[:NONCE], told[NONCE:]
     if not hmac.compare_digest(proof, hmac.digest(token, b"caller" + mine + theirs, "sha256")):
-        raise Stranger("the caller does not know the token")
+        raise UnprovenPeer("the caller does not know the token")
     raw.sendall(hmac.digest(token, b"called" + theirs + mine, "sha256"))
     return ProvenConnection(raw, hmac.digest(token, b"key" + mine + theirs, "sha256"), called=True)
 
 
 def call(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> ProvenConnection:
-    """The calling side, on an open connection. Raises :class:`Stranger`, or ``OSError`` if it breaks."""
+    """The calling side, on an open connection. Raises :class:`UnprovenPeer`, or ``OSError`` if it breaks."""
     deadline = time.monotonic() + within
     _prepare(raw)
     told = _exactly(raw, len(GREETING) + NONCE, deadline)
     if not told.startswith(GREETING):
-        raise Stranger("another program answered, not keepstep")
+        raise UnprovenPeer("another program answered, not keepstep")
     theirs, mine = told[len(GREETING) :], secrets.token_bytes(NONCE)
     raw.sendall(mine + hmac.digest(token, b"caller" + theirs + mine, "sha256"))
     try:
@@ -158,13 +158,13 @@ def call(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Prove
     except ConnectionError as error:
         if error.errno is not None:
             raise  # the connection was cut
-        raise Stranger("the check that answered has another token") from error
+        raise UnprovenPeer("the check that answered has another token") from error
     if not hmac.compare_digest(proof, hmac.digest(token, b"called" + mine + theirs, "sha256")):
-        raise Stranger("the check that answered does not know the token")
+        raise UnprovenPeer("the check that answered does not know the token")
     return ProvenConnection(raw, hmac.digest(token, b"key" + theirs + mine, "sha256"), called=False)
 
 
-class Listener:
+class ProvenListener:
     """Takes connections on any number of sockets. Each is proved and served in a thread of its own."""
 
     def __init__(self, token: bytes, serve: Callable[[ProvenConnection, str], bool], most: int) -> None:
@@ -235,5 +235,5 @@ def _exactly(raw: socket.socket, size: int, deadline: float) -> bytes:
             raise ConnectionResetError("the other side closed the connection")
         found += data
         if not found.startswith(GREETING[: len(found)]) and size == len(GREETING) + NONCE:
-            raise Stranger("another program answered, not keepstep")
+            raise UnprovenPeer("another program answered, not keepstep")
     return found

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keepstep.base.launchers import LAUNCHERS
-from keepstep.check.meeting.connection import Listener, ProvenConnection, call
-from keepstep.check.network.probe import Contact, connect, failed
+from keepstep.check.meeting.connection import ProvenConnection, ProvenListener, call
+from keepstep.check.network.probe import ProbeContact, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.errors import UserError
@@ -165,7 +165,7 @@ class Desk:
         self._arrived = threading.Condition()
         self._closed = False
         self.guests: list[Attendee] = []
-        self._listener = Listener(appointment.token, self._greet, MOST_GREETED)
+        self._listener = ProvenListener(appointment.token, self._greet, MOST_GREETED)
         self._listener.add(listening)
 
     def wait(self) -> float:
@@ -295,10 +295,10 @@ def _allow_many_files(guests: int) -> None:
             )
 
 
-def join(appointment: Appointment, hello: dict[str, Any]) -> ProvenConnection | Contact:
+def join(appointment: Appointment, hello: dict[str, Any]) -> ProvenConnection | ProbeContact:
     """Connect to rank 0, for as long as the appointment says; else how the last attempt failed."""
     deadline = time.monotonic() + appointment.wait
-    best = Contact(Reached.NO_ANSWER, "no answer")
+    best = ProbeContact(Reached.NO_ANSWER, "no answer")
     while True:
         attempts = []
         for port in appointment.ports:
@@ -317,9 +317,9 @@ def join(appointment: Appointment, hello: dict[str, Any]) -> ProvenConnection | 
 
 def _try(
     appointment: Appointment, host: str, port: int, hello: dict[str, Any], within: float = CALL_S
-) -> ProvenConnection | Contact:
+) -> ProvenConnection | ProbeContact:
     raw = connect(host, port, within)
-    if isinstance(raw, Contact):
+    if isinstance(raw, ProbeContact):
         return raw
     try:
         connection = call(raw, appointment.token, within)
@@ -328,6 +328,6 @@ def _try(
             return connection
     except (OSError, ValueError) as error:
         raw.close()
-        return failed(error) if isinstance(error, OSError) else Contact(Reached.STRANGER, str(error))
+        return failed(error) if isinstance(error, OSError) else ProbeContact(Reached.STRANGER, str(error))
     raw.close()
-    return Contact(Reached.STRANGER, "not welcome")
+    return ProbeContact(Reached.STRANGER, "not welcome")

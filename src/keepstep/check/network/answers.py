@@ -14,7 +14,7 @@ import struct
 import time
 from typing import Any
 
-from keepstep.check.meeting.connection import Listener, ProvenConnection
+from keepstep.check.meeting.connection import ProvenConnection, ProvenListener
 from keepstep.sources.host.interfaces import waited_for_processor
 from keepstep.sources.host.ports import listen
 
@@ -32,7 +32,7 @@ class Answers:
 
     def __init__(self, token: bytes, who: str) -> None:
         self._who = who
-        self._listener = Listener(token, self._talk, MOST_AT_ONCE)
+        self._listener = ProvenListener(token, self._talk, MOST_AT_ONCE)
 
     def open(self, port: int) -> int:
         """Listen on ``port`` (0: any free one). Returns the port. Raises ``OSError``."""

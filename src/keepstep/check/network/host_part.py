@@ -20,7 +20,7 @@ from keepstep.check.network.answers import Answers
 from keepstep.check.network.grpc_call import GrpcAnswers, available, exchange
 from keepstep.check.network.other_paths import MOST_PORTS as MOST_TRIED
 from keepstep.check.network.other_paths import chosen, interfaces_here, try_addresses, try_ports
-from keepstep.check.network.probe import CONNECT_S, Contact, connect, probe
+from keepstep.check.network.probe import CONNECT_S, ProbeContact, connect, probe
 from keepstep.check.place import Collected, Place
 from keepstep.model.codec import to_dict
 from keepstep.model.evidence import Evidence
@@ -237,13 +237,17 @@ class Duty:
                 found.append(self._clock(target, attempt))
         return found
 
-    def _attempt(self, target: Target, address: str, port: int, within: float, bulk_s: float | None = None) -> Contact:
+    def _attempt(
+        self, target: Target, address: str, port: int, within: float, bulk_s: float | None = None
+    ) -> ProbeContact:
         found = probe(address, port, self._token, target.who, bulk_s=bulk_s, within=within)
         if found.reached in BY_CHANCE:
             found = probe(address, port, self._token, target.who, bulk_s=bulk_s, within=within)
         return found
 
-    def _saw(self, target: Target, address: str, port: int, attempt: Contact, again: bool = False) -> Evidence[Fact]:
+    def _saw(
+        self, target: Target, address: str, port: int, attempt: ProbeContact, again: bool = False
+    ) -> Evidence[Fact]:
         fact = LinkProbed(
             source=self._name,
             target=target.host,
@@ -266,7 +270,7 @@ class Duty:
         )
         return self._place.saw(fact, f"probe of {target.host}", _told(fact))
 
-    def _clock(self, target: Target, attempt: Contact) -> Evidence[Fact]:
+    def _clock(self, target: Target, attempt: ProbeContact) -> Evidence[Fact]:
         fact = ClockCompared(
             source=self._name,
             target=target.host,
@@ -279,13 +283,13 @@ class Duty:
         return self._place.saw(fact, f"exchange with {target.host}", words)
 
 
-def _address(target: Target) -> tuple[str, Contact | None]:
+def _address(target: Target) -> tuple[str, ProbeContact | None]:
     """A host's address, as this host resolves its name: one that the target has, else the first."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(target.name.partition("%")[0])), None
     addresses, error = host.resolve([target.name])[target.name]
     if not addresses:
-        return "", Contact(Reached.UNRESOLVED, error or "no address")
+        return "", ProbeContact(Reached.UNRESOLVED, error or "no address")
     return next((a for a in addresses if a in target.addresses), addresses[0]), None
 
 
@@ -328,10 +332,10 @@ def _said(each: InterfaceCounters) -> str:
     return f"{each.interface}: {each.errors} errors and {each.dropped} dropped of {each.packets} packets{now}"
 
 
-def reach(address: str, port: int) -> Contact:
+def reach(address: str, port: int) -> ProbeContact:
     """Whether a host is at an address at all: a refusal means that the host itself answered."""
     made = connect(address, port, HURRIED_S * 2)
     if isinstance(made, socket.socket):
         made.close()
-        return Contact(Reached.CONNECTED)
+        return ProbeContact(Reached.CONNECTED)
     return made

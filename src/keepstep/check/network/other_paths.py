@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from keepstep.check.network.probe import Contact, probe
+from keepstep.check.network.probe import ProbeContact, probe
 from keepstep.model.facts.links import Reached
 from keepstep.model.facts.paths import AddressChosen, AddressTried, PortsTried
 from keepstep.sources.host import this_host
@@ -85,7 +85,7 @@ def try_ports(source: str, target: str, who: str, address: str, ports: Iterable[
     )
 
 
-def _all_at_once(tried: Callable[[T], Contact], wanted: list[T]) -> list[Contact]:
+def _all_at_once(tried: Callable[[T], ProbeContact], wanted: list[T]) -> list[ProbeContact]:
     if not wanted:
         return []
     with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from keepstep.check.meeting.connection import ProvenConnection, Stranger, call
+from keepstep.check.meeting.connection import ProvenConnection, UnprovenPeer, call
 from keepstep.check.network.answers import ECHO, read_exactly
 from keepstep.model.facts.links import Reached
 from keepstep.sources.host.interfaces import tcp_state, waited_for_processor
@@ -37,7 +37,7 @@ REJECTED = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM, er
 
 
 @dataclass
-class Contact:
+class ProbeContact:
     """What one connection gave."""
 
     reached: Reached
@@ -51,50 +51,50 @@ class Contact:
     resent: int | None = None
 
 
-def connect(address: str, port: int, within: float = CONNECT_S) -> socket.socket | Contact:
+def connect(address: str, port: int, within: float = CONNECT_S) -> socket.socket | ProbeContact:
     """A connection, or how it failed."""
     try:
         return socket.create_connection((address, port), timeout=within)
     except OSError as error:
         return failed(error)
     except (ValueError, OverflowError) as error:  # an invalid name or port
-        return Contact(Reached.UNRESOLVED, str(error)[:200])
+        return ProbeContact(Reached.UNRESOLVED, str(error)[:200])
 
 
-def failed(error: OSError) -> Contact:
+def failed(error: OSError) -> ProbeContact:
     """What a kernel error says about reaching a host."""
     said = error.strerror or str(error) or type(error).__name__
     if isinstance(error, socket.gaierror):
-        return Contact(Reached.UNRESOLVED, said)
-    if isinstance(error, Stranger):
-        return Contact(Reached.STRANGER, said)
+        return ProbeContact(Reached.UNRESOLVED, said)
+    if isinstance(error, UnprovenPeer):
+        return ProbeContact(Reached.STRANGER, said)
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
-        return Contact(Reached.NO_ANSWER, "no answer")
+        return ProbeContact(Reached.NO_ANSWER, "no answer")
     if error.errno in REFUSED:
-        return Contact(Reached.REFUSED, said)
+        return ProbeContact(Reached.REFUSED, said)
     if error.errno in REJECTED:
-        return Contact(Reached.REJECTED, said)
+        return ProbeContact(Reached.REJECTED, said)
     if error.errno in RESET or isinstance(error, ConnectionError):
-        return Contact(Reached.RESET, said)
-    return Contact(Reached.REJECTED, said)
+        return ProbeContact(Reached.RESET, said)
+    return ProbeContact(Reached.REJECTED, said)
 
 
 def probe(
     address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S
-) -> Contact:
+) -> ProbeContact:
     """Call ``who`` at an address: the handshake, and the measurements if the longest of them is given a time."""
     raw = connect(address, port, within)
-    if isinstance(raw, Contact):
+    if isinstance(raw, ProbeContact):
         return raw
     try:
         try:
             connection = call(raw, token)
             told = connection.receive(within)
         except TimeoutError:
-            return Contact(Reached.SILENT, "connected, then no answer")
+            return ProbeContact(Reached.SILENT, "connected, then no answer")
         if told.get("who") != who:
-            return Contact(Reached.STRANGER, "another host of this job answered")
-        found = Contact(Reached.CONNECTED)
+            return ProbeContact(Reached.STRANGER, "another host of this job answered")
+        found = ProbeContact(Reached.CONNECTED)
         if bulk_s is not None:
             _measure(connection, found, bulk_s)
             if found.passed_size is not None:
@@ -106,7 +106,7 @@ def probe(
         _drop(raw)
 
 
-def _measure(connection: ProvenConnection, found: Contact, bulk_s: float) -> None:
+def _measure(connection: ProvenConnection, found: ProbeContact, bulk_s: float) -> None:
     _echo(connection, found)
     state = tcp_state(connection.socket)
     if state is not None:
@@ -124,7 +124,7 @@ def _ask(connection: ProvenConnection, what: dict[str, float]) -> None:
     connection.receive(ANSWER_S)
 
 
-def _echo(connection: ProvenConnection, found: Contact) -> None:
+def _echo(connection: ProvenConnection, found: ProbeContact) -> None:
     raw = connection.socket
     _ask(connection, {"echoes": ECHOES})
     trips: list[tuple[float, float]] = []
@@ -155,7 +155,7 @@ def _passing(address: str, port: int, token: bytes, full: int) -> int:
         if size >= full:
             continue
         raw = connect(address, port)
-        if isinstance(raw, Contact):
+        if isinstance(raw, ProbeContact):
             return 0
         try:
             connection = call(raw, token)

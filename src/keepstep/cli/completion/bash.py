@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keepstep.cli.completion.commands import Command, Takes, Value
+from keepstep.cli.completion.commands import Command, OptionValue, Takes
 
 _SCRIPT = """\
 # bash completion for keepstep; `keepstep completion bash` prints it.
@@ -128,7 +128,7 @@ def _argument(command: Command) -> str:
     return _suggest(command.value) if command.value else ""
 
 
-def _suggest(value: Value) -> str:
+def _suggest(value: OptionValue) -> str:
     if value.takes is Takes.WORDS:
         return f'_keepstep_words "{_joined(value.words)}" "$current"'
     flag = {Takes.FILE: "-f", Takes.FOLDER: "-d", Takes.COMMAND: "-c"}.get(value.takes)

@@ -34,7 +34,7 @@ _BY_METAVAR = {
 
 
 @dataclass(frozen=True)
-class Value:
+class OptionValue:
     """What an option or a command takes."""
 
     name: str
@@ -52,7 +52,7 @@ class Option:
 
     names: tuple[str, ...]
     help: str
-    value: Value | None
+    value: OptionValue | None
     repeatable: bool
     group: str
 
@@ -65,7 +65,7 @@ class Command:
     help: str
     description: str
     options: tuple[Option, ...]
-    value: Value | None
+    value: OptionValue | None
     commands: tuple[Command, ...]
 
     def walk(self) -> Iterator[Command]:
@@ -81,7 +81,7 @@ def command_of(
     """What a parser accepts."""
     options: list[Option] = []
     commands: list[Command] = []
-    value: Value | None = None
+    value: OptionValue | None = None
     titles = {id(action): group.title or "" for group in parser._action_groups for action in group._group_actions}
     for action in parser._actions:
         if action.help == argparse.SUPPRESS:
@@ -114,13 +114,13 @@ def _nested(commands: Iterable[Command]) -> list[Command]:
     return list(found.values())
 
 
-def _value(action: argparse.Action, path: tuple[str, ...], suggested: Suggestions) -> Value | None:
+def _value(action: argparse.Action, path: tuple[str, ...], suggested: Suggestions) -> OptionValue | None:
     if action.nargs == 0:
         return None
     choices = tuple(str(each) for each in action.choices or ())
     name = str(action.metavar or ("|".join(choices) if choices else action.dest.upper()))
     words = choices or suggested.get((" ".join(path), name), ())
-    return Value(
+    return OptionValue(
         name,
         takes=Takes.WORDS if words else _BY_METAVAR.get(name, Takes.TEXT),
         words=words,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.cli.completion.commands import Command, Takes, Value
+from keepstep.cli.completion.commands import Command, OptionValue, Takes
 
 _HEAD = """\
 # fish completion for keepstep; `keepstep completion fish` prints it.
@@ -49,7 +49,7 @@ def _lines(command: Command) -> Iterator[str]:
         yield f"{start}{names}{taken} -d {_quoted(option.help)}"
 
 
-def _suggest(value: Value) -> str:
+def _suggest(value: OptionValue) -> str:
     if value.takes is Takes.WORDS:
         return f" -a {_quoted(' '.join(value.words))}"
     return {

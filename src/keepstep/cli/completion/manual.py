@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from keepstep import __version__
-from keepstep.cli.completion.commands import Command, Option, Value, command_of
+from keepstep.cli.completion.commands import Command, Option, OptionValue, command_of
 
 
 def page(parser: argparse.ArgumentParser) -> str:
@@ -54,7 +54,7 @@ def _usage(command: Command) -> str:
     return " ".join([f'.BR "keepstep {" ".join(command.path)}" " {_text(" ".join([*options, *after]))}"'])
 
 
-def _shown(value: Value) -> str:
+def _shown(value: OptionValue) -> str:
     name = f"-- {value.name}" if value.rest else value.name
     return f"{name if value.required else f'[{name}'}{' ...' if value.many else ''}{'' if value.required else ']'}"
 

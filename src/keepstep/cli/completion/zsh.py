@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.cli.completion.commands import Command, Option, Takes, Value
+from keepstep.cli.completion.commands import Command, Option, OptionValue, Takes
 
 _HEAD = """\
 #compdef keepstep
@@ -71,7 +71,7 @@ def _below(command: Command) -> Iterator[str]:
     yield "    esac"
 
 
-def _positional(value: Value | None) -> Iterator[str]:
+def _positional(value: OptionValue | None) -> Iterator[str]:
     if value is None:
         return
     if value.rest:
@@ -95,7 +95,7 @@ def _option(option: Option) -> str:
     return f"{_quoted(before)}{{{','.join(names)}}}{_quoted(about)}"
 
 
-def _action(value: Value) -> str:
+def _action(value: OptionValue) -> str:
     return f"({' '.join(value.words)})" if value.takes is Takes.WORDS else _ACTIONS[value.takes]
 
 

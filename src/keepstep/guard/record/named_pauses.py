@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.record.thread_stack import calls
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import CountsSteps, Phases
 
 STILL_S = 0.3
 """After this long without a step, look where the training is."""
-STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
+STEPPING = (int(BoxPhase.COMPUTE), int(BoxPhase.INPUT))
 NAMES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
 FRAMEWORK_FILE = re.compile(
     r"[\\/](?:site|dist)-packages[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]"
@@ -55,7 +55,7 @@ def enter_pause(session: CountsSteps, thread: int) -> None:
         return
     for file, _, function in calls(thread):
         if (found := NAMES.search(function)) is not None and not FRAMEWORK_FILE.search(file):
-            session.pause(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
+            session.pause(int(BoxPhase.CHECKPOINT if found["saving"] else BoxPhase.EVALUATION))
             break
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from keepstep.base.proc_stat import read_stat
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 
 if TYPE_CHECKING:
     from keepstep.guard.box_writer import Write
 
 THREADS = Path("/proc/self/task")
-_HELD = int(Kind.HELD)
+_HELD = int(RecordKind.HELD)
 
 
 class Trains(Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.model.facts import CheckpointMismatch, CheckpointUnreadable, ExceptionRaised, Fact
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
 from keepstep.rules.asking.exceptions import lacks_a_name, ranks_told
-from keepstep.rules.last_resort.words import Subject, in_words
+from keepstep.rules.last_resort.words import ErrorSubject, in_words
 from keepstep.rules.last_resort.words import said as said_in_words
 
 
@@ -52,7 +52,7 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Findings:
     lacking = tuple(e for e in seen.all(ExceptionRaised) if lacks_a_name(e.fact) and not seen.survived(e))
     differ: tuple[Evidence[Fact], ...] = said or tuple(e for e in lacking if not seen.merely_logged(e))
     if not differ:
-        for raised in said_in_words(seen, Subject.CHECKPOINT)[:1]:
+        for raised in said_in_words(seen, ErrorSubject.CHECKPOINT)[:1]:
             yield in_words(seen, raised, "a checkpoint that does not match", _FIXES)
         return
     detail = next((e.fact.detail for e in said if e.fact.detail), None)

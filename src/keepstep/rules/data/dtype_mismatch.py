@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.model.facts import DtypeMismatch, ExceptionRaised
 from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
-from keepstep.rules.last_resort.words import Subject, in_words, said
+from keepstep.rules.last_resort.words import ErrorSubject, in_words, said
 
 
 @rule(id="DAT002", cause=Cause.DATA_DTYPE_MISMATCH, needs=(DtypeMismatch, ExceptionRaised), explains=FALLOUT)
@@ -34,7 +34,7 @@ def dtype_mismatch(seen: EvidenceSet) -> Findings:
     """
     found = lasting(seen, DtypeMismatch)
     if not found:
-        for raised in said(seen, Subject.DTYPE)[:1]:
+        for raised in said(seen, ErrorSubject.DTYPE)[:1]:
             yield in_words(seen, raised, "dtypes that do not match", _FIXES)
         return
     first = found[0].fact

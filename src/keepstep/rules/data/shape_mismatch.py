@@ -7,7 +7,7 @@ from keepstep.model.facts import ExceptionRaised, ShapeMismatch
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.matched_messages import tells_more
-from keepstep.rules.last_resort.words import Subject, in_words, said
+from keepstep.rules.last_resort.words import ErrorSubject, in_words, said
 
 
 def _both(fact: ShapeMismatch) -> str:
@@ -41,7 +41,7 @@ def shape_mismatch(seen: EvidenceSet) -> Findings:
     all_of_it = lasting(seen, ShapeMismatch)
     found = tuple(e for e in all_of_it if not e.fact.supposed) or tuple(e for e in all_of_it if not tells_more(seen, e))
     if not found:
-        for raised in said(seen, Subject.SHAPE)[:1]:
+        for raised in said(seen, ErrorSubject.SHAPE)[:1]:
             yield in_words(seen, raised, "shapes that do not match", _FIXES)
         return
     first = found[0].fact

@@ -19,7 +19,7 @@ from keepstep.rules.api import (
 from keepstep.rules.asking.exceptions import Raised
 from keepstep.rules.asking.fallout import FALLOUT, lasting
 from keepstep.rules.asking.matched_messages import recognised
-from keepstep.rules.last_resort.words import Subject, in_words, said
+from keepstep.rules.last_resort.words import ErrorSubject, in_words, said
 
 _KERAS_3 = lazy_pattern(r"/keras/src/")
 _SPLIT_VALUE = lazy_pattern(
@@ -83,7 +83,7 @@ def unsupported_combination(seen: EvidenceSet) -> Findings:
             fixes=_KERAS_FIXES,
         )
         return
-    for each in said(seen, Subject.REFUSAL)[:1]:
+    for each in said(seen, ErrorSubject.REFUSAL)[:1]:
         yield in_words(seen, each, "an unsupported combination", _FIXES)
 
 

@@ -11,7 +11,7 @@ from keepstep.model.cause import Cause
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WordRow:
     """The words of one cause. ``name``: what they suggest, to follow "its last errors suggest ..."."""
 
     cause: Cause
@@ -32,12 +32,12 @@ def _bounded(pattern: str) -> str:
     return pattern
 
 
-def row(cause: Cause, name: str, **words: str) -> Row:
+def row(cause: Cause, name: str, **words: str) -> WordRow:
     """``w4`` to ``w1``: words by weight, one pattern per line, each counted once, ignoring case.
 
     A line that begins with ``|`` continues the pattern of the line above.
     """
-    return Row(
+    return WordRow(
         cause,
         name,
         tuple(

@@ -13,11 +13,11 @@ from functools import cache
 
 from keepstep.knowledge import read_table
 from keepstep.rules.api import Cause
-from keepstep.rules.last_resort.row import Row, row
+from keepstep.rules.last_resort.row import WordRow, row
 
 
 @cache
-def table() -> tuple[Row, ...]:
+def table() -> tuple[WordRow, ...]:
     """The rows of ``knowledge/last_resort.toml``."""
     return tuple(
         row(Cause(each["cause"]), each["name"], **{key: each[key] for key in each if key in ("w4", "w3", "w2", "w1")})

@@ -24,7 +24,7 @@ from keepstep.rules.asking.exceptions import (
 from keepstep.rules.asking.matched_messages import recognised
 
 
-class Subject(Enum):
+class ErrorSubject(Enum):
     """What an exception is about."""
 
     SHAPE = "shapes"
@@ -122,7 +122,7 @@ def _unexplained(seen: EvidenceSet) -> list[Raised]:
     return found
 
 
-def speaks_of(fact: ExceptionRaised) -> Subject | None:
+def speaks_of(fact: ExceptionRaised) -> ErrorSubject | None:
     """The subject of an exception, by its first lines."""
     text = fact.message[:_LONGEST]
     if len(_PRINTED.findall(text)) == 1:
@@ -132,20 +132,20 @@ def speaks_of(fact: ExceptionRaised) -> Subject | None:
         return None
     differ = bool(_DIFFER.search(text))
     if (_CHECKPOINT.search(text) or kind.startswith("Checkpoint")) and (differ or _LACKS.search(text)):
-        return Subject.CHECKPOINT if _OF_A_MODEL.search(text) else None
+        return ErrorSubject.CHECKPOINT if _OF_A_MODEL.search(text) else None
     if differ and not _NOT_OF_DATA.search(text):
         if _SHAPE.search(text):
-            return Subject.SHAPE
+            return ErrorSubject.SHAPE
         if _DTYPE.search(text):
-            return Subject.DTYPE
+            return ErrorSubject.DTYPE
     if kind == "AssertionError" and fact.frames and _INTERNALS.search(fact.frames[-1].file or ""):
-        return Subject.REFUSAL
+        return ErrorSubject.REFUSAL
     if kind != "TypeError" and _by_a_framework(fact) and _REFUSED.search(text) and not _OF_PYTHON.search(text):
-        return Subject.REFUSAL
+        return ErrorSubject.REFUSAL
     return None
 
 
-def said(seen: EvidenceSet, subject: Subject) -> tuple[Raised, ...]:
+def said(seen: EvidenceSet, subject: ErrorSubject) -> tuple[Raised, ...]:
     """Unexplained exceptions about a subject."""
     return tuple(e for e in unexplained(seen) if speaks_of(e.fact) is subject and not seen.merely_logged(e))
 

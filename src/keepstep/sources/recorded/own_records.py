@@ -27,7 +27,7 @@ from keepstep.model.facts.guard import (
 )
 from keepstep.model.identity import HostPid, Rank
 from keepstep.signals import blackbox, collective_history
-from keepstep.signals.blackbox import BlackBox, Doing, Kind
+from keepstep.signals.blackbox import BlackBox, Doing, RecordKind
 from keepstep.signals.pace import LateRank, input_and_step, late_by_durations, late_ranks
 from keepstep.sources.files.left_files import FileKind, LeftFile
 from keepstep.sources.recorded.node_folders import on_host
@@ -222,11 +222,12 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
         who, records = read.box.who, read.box.records
         if read.alive or read.unknown or read.did is None or who.get("pid") in told:
             continue
-        goodbye = next((r for r in reversed(records) if r.kind == blackbox.Kind.GOODBYE), None)
+        goodbye = next((r for r in reversed(records) if r.kind == blackbox.RecordKind.GOODBYE), None)
         status = read.left.path is not None and left_with(read.left.path)
-        left = goodbye is not None or status is not None or read.did.phase is blackbox.Phase.END
+        left = goodbye is not None or status is not None or read.did.phase is blackbox.BoxPhase.END
         before = next(
-            (p for p in reversed(records) if p.kind == blackbox.Kind.PHASE and p.value != blackbox.Phase.END), None
+            (p for p in reversed(records) if p.kind == blackbox.RecordKind.PHASE and p.value != blackbox.BoxPhase.END),
+            None,
         )
         fact = RankEnded(
             goodbye=left,
@@ -250,7 +251,7 @@ def _issued(read: _Read) -> list[Evidence[Fact]]:
     issued = []
     files = found if isinstance(found := read.box.who.get("files"), list) else []
     for record in read.box.records:
-        parts = collective_history.parts(record.extra) if record.kind == Kind.COLLECTIVE else None
+        parts = collective_history.parts(record.extra) if record.kind == RecordKind.COLLECTIVE else None
         if parts is not None:
             file, line = collective_history.placed(record.spare)
             name = str(files[file - 1]) if 0 < file <= len(files) else ""

@@ -17,7 +17,7 @@ MOST_PATHS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class AttemptProgress:
     """Unknown parts are None."""
 
     steps: int | None = None
@@ -36,7 +36,7 @@ class Progress:
     """Those that the evidence is about."""
 
 
-def progress_of(seen: EvidenceSet) -> Progress:
+def progress_of(seen: EvidenceSet) -> AttemptProgress:
     """What the evidence of one attempt says about its progress."""
     steps = [each.fact.steps for each in seen.all(RankDoing)]
     numbers: dict[tuple[str, str], list[int]] = {}
@@ -47,7 +47,7 @@ def progress_of(seen: EvidenceSet) -> Progress:
         later - earlier for shown in numbers.values() for earlier, later in itertools.pairwise(shown) if later > earlier
     ]
     phases = {each.fact.phase for each in seen.all(PhaseSeen)}
-    return Progress(
+    return AttemptProgress(
         steps=max(steps, default=None),
         shown_step=max((max(shown) for shown in numbers.values()), default=None),
         shown_every=min(gaps, default=None),

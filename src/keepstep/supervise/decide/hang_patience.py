@@ -29,7 +29,7 @@ FIRST_S, LONGEST_S = 1.0, 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class HangWait:
     seconds: float
     reason: str
     kind: str
@@ -66,7 +66,9 @@ def cost_of(now: Situation) -> Cost | None:
     return Cost(now.start_s, now.lived_s if work is None else work, since)
 
 
-def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str) -> Wait | None:
+def wait_for(
+    now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str
+) -> HangWait | None:
     """How long to wait on; None when it has been long enough. ``left``: attempts that may follow."""
     stopped = now.stopped_s or 0.0
     so_far = f"no progress for {duration(stopped)}"
@@ -74,7 +76,7 @@ def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | No
     if asked_s is not None:
         return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, it is restarted", "long")
     if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):
-        return Wait(ASK_AGAIN_S, f"{who} is at work, so it is not restarted", "busy")
+        return HangWait(ASK_AGAIN_S, f"{who} is at work, so it is not restarted", "busy")
     long = max(LONG_S, LONG_STEPS * (now.usual_s or 0.0))
     cost = cost_of(now)
     if cost is None or now.kind not in IN_STEPS or left <= 0:
@@ -102,8 +104,8 @@ def backoff_s(restarts: int, chance: float) -> float:
     return round(full * (1.0 - 0.5 * min(max(chance, 0.0), 1.0)), 2)
 
 
-def _rest(seconds: float, reason: str, kind: str) -> Wait | None:
-    return Wait(seconds, reason, kind) if seconds > 0 else None
+def _rest(seconds: float, reason: str, kind: str) -> HangWait | None:
+    return HangWait(seconds, reason, kind) if seconds > 0 else None
 
 
 def _same_place(then: Situation, now: Situation) -> bool:

@@ -89,7 +89,7 @@ def decide(
     )
 
 
-def _left_to_you(now: Situation, what: str, lost: Lost, settings: Settings) -> Decision:
+def _left_to_you(now: Situation, what: str, lost: LostWork, settings: Settings) -> Decision:
     assert settings.max_lost_work_s is not None
     does = lost.words or "a restart begins at the first step"
     limit = f"that would lose more than {duration(settings.max_lost_work_s)} of work (--max-lost-work)"
@@ -164,7 +164,7 @@ WORTH_A_WORD_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostWork:
     """What a restart does to the work so far."""
 
     words: str | None = None
@@ -177,22 +177,22 @@ class Lost:
         return most_s is not None and self.work_s > most_s and (self.overwrites or hangs)
 
 
-def lost_by_restart(now: Situation, before: Sequence[Situation]) -> Lost:
+def lost_by_restart(now: Situation, before: Sequence[Situation]) -> LostWork:
     """By what was seen of checkpoints; nothing if no guard could see them."""
     work = now.work_s
     if work is None or now.saved is None or now.resumed or any(each.resumed for each in before):
-        return Lost()
+        return LostWork()
     work = max([work, *(each.work_s or 0.0 for each in before)])
     if any(each.saved for each in before) and now.steps:
         words = (
             "this script was restarted beside its own checkpoints and loaded none: "
             "a restart begins at the first step and may overwrite them"
         )
-        return Lost(words, work, overwrites=True)
+        return LostWork(words, work, overwrites=True)
     if not now.saved:
         words = f"no checkpoint was saved: a restart begins at the first step and loses {duration(work)} of training"
-        return Lost(words if work > WORTH_A_WORD_S else None, work)
+        return LostWork(words if work > WORTH_A_WORD_S else None, work)
     if work <= WORTH_A_WORD_S:
-        return Lost()
+        return LostWork()
     words = "it is unknown whether this script resumes: it saved checkpoints, but was not seen to load any"
-    return Lost(f"{words}; if it does not, the restart begins at the first step")
+    return LostWork(f"{words}; if it does not, the restart begins at the first step")

@@ -9,7 +9,7 @@ from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.wording import count, shorten
 from keepstep.model.finding import Finding, Severity
 from keepstep.model.report import Report
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.cause_recurs import Returns, returns
 
 
@@ -36,7 +36,7 @@ class Happened(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation(Progress):
+class Situation(AttemptProgress):
     """How far an attempt came, and what else is known when something must be decided. Unknown parts are None."""
 
     number: int

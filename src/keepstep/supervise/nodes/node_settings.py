@@ -23,7 +23,7 @@ from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.connection.secret import Secret
 from keepstep.supervise.nodes.lead.placement import ONLY_WORKERS, Roles
 from keepstep.supervise.nodes.messages import NEVER, Hello, State
-from keepstep.supervise.options import Asked
+from keepstep.supervise.options import RunOptions
 from keepstep.supervise.start.launch import Job
 from keepstep.supervise.start.layout import Layout
 
@@ -100,7 +100,7 @@ class Station:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class NodePart:
     """What this node contributes."""
 
     node: int
@@ -160,9 +160,9 @@ def program_hash(job: Job) -> str:
     return told.hexdigest()[:16]
 
 
-def part_of(station: Station, asked: Asked, env: Mapping[str, str]) -> Part:
+def part_of(station: Station, asked: RunOptions, env: Mapping[str, str]) -> NodePart:
     assert station.node is not None
-    return Part(
+    return NodePart(
         node=station.node,
         host=station.host,
         job=asked.job,

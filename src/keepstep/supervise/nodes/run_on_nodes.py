@@ -15,7 +15,7 @@ from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.node_agent import ELECTED, LOST_STATUS, Agent, AgentTerminal
 from keepstep.supervise.nodes.connection.interface import CannotListen
 from keepstep.supervise.nodes.node_settings import Station, hello_of, part_of
-from keepstep.supervise.options import Asked
+from keepstep.supervise.options import RunOptions
 from keepstep.supervise.start.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ASK_S = 2.0
 
 
-def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
+def run_on_nodes(station: Station, asked: RunOptions, env: Mapping[str, str]) -> int:
     """All of this node's part. Returns the run's status, on every node."""
     if station.office is None:
         return lead(station, asked, env) if station.call is None else serve(station, asked, env)
@@ -33,7 +33,7 @@ def run_on_nodes(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
         return _in_turns(station, station.office, asked, env, interrupts)
 
 
-def lead(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
+def lead(station: Station, asked: RunOptions, env: Mapping[str, str]) -> int:
     """As the leader. Raises ``Superseded`` where another process leads from now on."""
     from keepstep.supervise.decide.decision import Settings  # not in an agent: hundreds may start on one host at once
     from keepstep.supervise.nodes.lead.leadership import take_over
@@ -56,7 +56,7 @@ def lead(station: Station, asked: Asked, env: Mapping[str, str]) -> int:
 
 def serve(
     station: Station,
-    asked: Asked,
+    asked: RunOptions,
     env: Mapping[str, str],
     *,
     out: bool = True,
@@ -81,7 +81,9 @@ def serve(
 # --- where the office may change hands
 
 
-def _in_turns(station: Station, office: Office, asked: Asked, env: Mapping[str, str], interrupts: Interrupts) -> int:
+def _in_turns(
+    station: Station, office: Office, asked: RunOptions, env: Mapping[str, str], interrupts: Interrupts
+) -> int:
     """Lead and serve, as the engine says."""
     from keepstep.supervise.decide.policy import NOT_RESTARTED
     from keepstep.supervise.executor import Superseded

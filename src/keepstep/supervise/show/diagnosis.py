@@ -11,13 +11,13 @@ from keepstep.analyze.why import explain_paths
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.report import Report
-from keepstep.supervise.decide.attempt_progress import Progress, progress_of
+from keepstep.supervise.decide.attempt_progress import AttemptProgress, progress_of
 
 _one = threading.Lock()
 """The log scanner is not made for several threads."""
 
 
-def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, Progress]:
+def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, AttemptProgress]:
     """The report, and how far the attempt came. ``unwritten``: evidence that found no room on the disk."""
     with _one:
         explained = explain_paths([folder, *more], evidence=unwritten, kernel_log=True)

@@ -21,7 +21,7 @@ from keepstep.sources.files.left_files import GAPS
 from keepstep.store import fallback_folder
 from keepstep.store.run_folders import AttemptSaid, RunFolder
 from keepstep.supervise.attempt_context import Outcome
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.decision import Action, Decision
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.executor import Page, Trial
@@ -97,7 +97,7 @@ class Account:
 
         attempt.move(find, outcome)
 
-    def explain(self, attempt: Page) -> tuple[Report, Progress]:
+    def explain(self, attempt: Page) -> tuple[Report, AttemptProgress]:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
         for part in attempt.parts or (attempt.folder,):
             forget_repeated(part, part / "guard")
@@ -113,7 +113,7 @@ class Account:
             self._terminal.say(
                 f"the report could not be made ({type(error).__name__}: {error}); try `keepstep why` later"
             )
-            return Report(verdict=Verdict.UNKNOWN), Progress()
+            return Report(verdict=Verdict.UNKNOWN), AttemptProgress()
 
     def announce(self, outcome: Outcome, report: Report, decision: Decision) -> None:
         """Say what happened and what will be done about it."""

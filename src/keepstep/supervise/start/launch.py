@@ -26,7 +26,7 @@ from keepstep.sources.host.ports import free_ports
 from keepstep.supervise.start.layout import MORE_PORTS, Layout, on_this_machine
 from keepstep.supervise.start.reaper import VARIABLE
 from keepstep.supervise.start.spares import Launch
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 
 _limits = threading.Lock()
 
@@ -37,7 +37,7 @@ class Job:
 
     command: tuple[str, ...]
     cwd: Path
-    members: tuple[Member, ...]
+    members: tuple[StartedProcess, ...]
     as_given: bool = False
     """The user's own launcher or program: it gets no rank variables, and is restarted only on request."""
     total: int | None = None
@@ -72,11 +72,13 @@ def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int 
             hint=f"leave -n and the roles out, or give keepstep the script instead of {launcher}",
         )
     if ranks is None and not (chief or ps or evaluator):
-        member = Member(rank=None, role="launcher" if launcher else "command", program=launcher or program_of(command))
+        member = StartedProcess(
+            rank=None, role="launcher" if launcher else "command", program=launcher or program_of(command)
+        )
         return Job(command=words, cwd=cwd, members=(member,), as_given=True)
     roles = ["chief" if (chief or ps) and n == 0 else "worker" for n in range(ranks or 1)]
     roles += ["ps"] * ps + ["evaluator"] * evaluator
-    members = tuple(Member(rank=n, role=role, index=roles[:n].count(role)) for n, role in enumerate(roles))
+    members = tuple(StartedProcess(rank=n, role=role, index=roles[:n].count(role)) for n, role in enumerate(roles))
     return Job(command=words, cwd=cwd, members=members, servers=ps)
 
 
@@ -163,7 +165,7 @@ def launches(
     return found
 
 
-def _rank_variables(job: Job, member: Member, layout: Layout) -> dict[str, str]:
+def _rank_variables(job: Job, member: StartedProcess, layout: Layout) -> dict[str, str]:
     """For TensorFlow, torch and JAX: a script reads those of its framework."""
     rank, cluster = member.rank or 0, layout.cluster
     training = Cluster(said_by=cluster.said_by, tasks=tuple(t for t in cluster.tasks if t.role in ("chief", "worker")))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.cluster.cluster_type import Cluster, Task
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 
 LOOPBACK = "127.0.0.1"
 MORE_PORTS = 2
@@ -29,8 +29,8 @@ class Seat:
     index: int = 0
 
     @property
-    def member(self) -> Member:
-        return Member(rank=self.rank, role=self.role, index=self.index)
+    def member(self) -> StartedProcess:
+        return StartedProcess(rank=self.rank, role=self.role, index=self.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Layout:
         return sorted({seat.node for seat in self.seats})
 
 
-def on_this_machine(members: tuple[Member, ...], ports: list[int]) -> Layout:
+def on_this_machine(members: tuple[StartedProcess, ...], ports: list[int]) -> Layout:
     """The layout of a run that has one machine. ``ports``: free ones, :data:`MORE_PORTS` more than members."""
     seats = (
         Seat(rank=member.rank or 0, port=port, role=member.role, index=member.index)

@@ -16,7 +16,7 @@ from keepstep.base.wording import count, duration
 from keepstep.signals.box_files import keep
 from keepstep.supervise.decide.hang_patience import backoff_s
 from keepstep.supervise.start.ending import Exit
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 
 MOST = 3
 """How often one worker may come back without having served for long in between."""
@@ -36,7 +36,7 @@ class _Losses:
 class Comeback:
     """A worker that is to be started again."""
 
-    member: Member
+    member: StartedProcess
     times: int
     due: float
     words: str
@@ -53,10 +53,10 @@ class LoneRestarts:
         self.given_up: str | None = None
         """Why the last lost worker is not started again."""
 
-    def is_for(self, member: Member) -> bool:
+    def is_for(self, member: StartedProcess) -> bool:
         return self._has_servers and member.role == "worker" and member.rank is not None
 
-    def decide(self, member: Member, exit_: Exit, now: float) -> Comeback | None:
+    def decide(self, member: StartedProcess, exit_: Exit, now: float) -> Comeback | None:
         """What to do about a lost worker; None if it has been lost too often."""
         assert member.rank is not None
         known = self._losses.setdefault(member.rank, _Losses())
@@ -78,7 +78,7 @@ class LoneRestarts:
         return Comeback(member=member, times=known.count, due=now + wait, words=words)
 
 
-def put_aside(folder: Path, member: Member, pid: int, times: int) -> Path:
+def put_aside(folder: Path, member: StartedProcess, pid: int, times: int) -> Path:
     """Move what the lost process left out of the attempt's folder: it is about a process that was replaced."""
     aside = folder.parent / "lost" / f"{folder.name}-{member.name}-{times}"
     with contextlib.suppress(OSError):

@@ -74,7 +74,7 @@ def remove_group(group: Path) -> None:
             os.rmdir(where)
 
 
-class Search:
+class ProcessSearch:
     """For every living process of a run, as often as needed. A process that was no member does not become one."""
 
     def __init__(
@@ -130,7 +130,7 @@ def kill_all(
     unless: Callable[[], bool] = lambda: False,
 ) -> bool:
     """SIGKILL until none is left; False if some would not end. ``unless``: what is found may be meant to live again."""
-    search = Search(token, sessions, group=group, spare=spare)
+    search = ProcessSearch(token, sessions, group=group, spare=spare)
     end = time.monotonic() + patience_s
     _kill(found := search.children())
     with _ordinary():

@@ -77,7 +77,7 @@ class _Spare:
     cpu_s: float = 0.0
 
 
-class Pool:
+class SparePool:
     """All spares of one run. No method raises for what a spare does: the answer is then a cold start."""
 
     def __init__(self, *, start: Start, say: Callable[[str], None], on: bool = True) -> None:

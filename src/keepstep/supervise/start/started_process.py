@@ -10,7 +10,7 @@ GIVEN = ("launcher", "command")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class StartedProcess:
     """One process to start. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
 
     rank: int | None

@@ -25,7 +25,7 @@ from keepstep.base.proc_stat import read_stat
 from keepstep.base.safe_files import open_private
 from keepstep.base.visible import visible
 from keepstep.guard.agree import run_folder
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.box_files import keep
 from keepstep.supervise.start.ending import Doors
 from keepstep.supervise.watch.foreign_ranks import how_ended
@@ -128,7 +128,7 @@ class Companion:
         exit_ = how_ended(box.pid, int(box.who.get("started") or 0), box.path)
         if exit_.code is None and exit_.signal is None:
             doing = box.doing()
-            self._first_known = self._first_known and doing is not None and doing.phase is Phase.END
+            self._first_known = self._first_known and doing is not None and doing.phase is BoxPhase.END
             return
         first = not exit_.well and self._first_known
         self._first_known = self._first_known and exit_.well
@@ -162,12 +162,12 @@ class Companion:
     def _someone_leaves(self) -> bool:
         """Whether a rank is exiting: one that was stuck and gets Ctrl-C moves, but does not continue."""
         doings = [box.doing() for box in self._boxes.open.values()]
-        return any(doing is not None and doing.phase is Phase.END for doing in doings)
+        return any(doing is not None and doing.phase is BoxPhase.END for doing in doings)
 
     def _someone_left_well(self) -> bool:
         """Whether a rank has exited with status 0: the training is over, and the others clean up."""
         return any(
-            record.kind == Kind.GOODBYE and record.value == 0
+            record.kind == RecordKind.GOODBYE and record.value == 0
             for box in self._boxes.open.values()
             for record in box.recent(4)
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keepstep.base.exit_file import left_with
 from keepstep.base.proc_stat import read_stat
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.supervise.start.ending import Doors, Exit
 from keepstep.supervise.watch.vitals import Boxes, OpenBox, is_same, only_serve
 
@@ -21,7 +21,7 @@ AT_ONCE_S = 0.2
 
 
 @dataclass(frozen=True)
-class Ended:
+class ForeignEnd:
     """A rank that ended; ``exit`` has neither code nor signal if its parent asked the kernel before us."""
 
     rank: int
@@ -41,7 +41,7 @@ class Below:
     doors: Doors
     say: Callable[[str], None]
     _living: dict[int, tuple[OpenBox, int]] = field(default_factory=dict)
-    _ended: list[Ended] = field(default_factory=list)
+    _ended: list[ForeignEnd] = field(default_factory=list)
     _newest: float = 0.0
 
     def see(self, boxes: Boxes) -> None:
@@ -65,12 +65,12 @@ class Below:
             doing = box.doing()
             exit_ = how_ended(pid, started, box.path)
             by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
-            ended = Ended(box.rank or 0, exit_, doing is not None and doing.phase is Phase.END, by_design)
+            ended = ForeignEnd(box.rank or 0, exit_, doing is not None and doing.phase is BoxPhase.END, by_design)
             self._ended.append(ended)
             if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
 
-    def first_to_fail(self) -> Ended | None:
+    def first_to_fail(self) -> ForeignEnd | None:
         """Of the ranks that the launcher started last. One that left no trace of its end was killed, or crashed."""
         self.look()
         last = [each for each in self._ended if each.exit.at >= self._newest and not each.by_design]

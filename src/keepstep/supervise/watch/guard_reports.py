@@ -14,7 +14,7 @@ from typing import Any
 
 from keepstep.base.safe_files import open_regular
 from keepstep.guard.ending.uncaught import SUFFIX as LAST_WORDS
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.supervise.watch.hang_detector import WORKS_BYTES, WORKS_SHARE, Sign
 
 NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
@@ -24,7 +24,7 @@ LEAST_S = 0.75
 """A rank that has raised gets this long to exit by itself; then this long without work means that it is blocked."""
 QUIET_S, USUAL_STEPS = 1.5, 3.0
 """Ranks that are proven to differ have stopped if none has stepped for this long."""
-STEPPING = (Phase.COMPUTE, Phase.INPUT)
+STEPPING = (BoxPhase.COMPUTE, BoxPhase.INPUT)
 MOST_AT_ONCE = 1 << 20
 TAIL = 256 << 10
 
@@ -42,7 +42,7 @@ class Raised:
 
 
 @dataclass
-class Told:
+class GuardReports:
     """``read`` now and then; then ask."""
 
     folder: Path
@@ -154,7 +154,7 @@ def _works(then: Sign, now: Sign) -> bool:
     """Whether a rank did anything in between, or is in the middle of a checkpoint."""
     passed = max(now.at - then.at, 1e-3)
     share, moved = (now.cpu_s - then.cpu_s) / passed, (now.transferred - then.transferred) / passed
-    return (then.runs and now.runs) or now.phase is Phase.CHECKPOINT or share > WORKS_SHARE or moved > WORKS_BYTES
+    return (then.runs and now.runs) or now.phase is BoxPhase.CHECKPOINT or share > WORKS_SHARE or moved > WORKS_BYTES
 
 
 def forget_repeated(folder: Path, guard: Path) -> None:

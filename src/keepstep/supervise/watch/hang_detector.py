@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 LEAST_S = 1.0
 """Shorter silences are never looked at."""
@@ -53,7 +53,7 @@ WORKS_WINDOW_S = 1.0
 WORKS_BYTES = 64 << 10
 """A second."""
 
-_STEPPING = (Phase.INPUT, Phase.COMPUTE)
+_STEPPING = (BoxPhase.INPUT, BoxPhase.COMPUTE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Sign:
     pid: int
     rank: int | None = None
     at: float
-    phase: Phase | None = None
+    phase: BoxPhase | None = None
     """None: it has no black box."""
     steps: int = 0
     progress: float | None = None
@@ -167,7 +167,7 @@ class Watch:
         for sign in signs:
             self._remember(sign)
         for pid in set(self._ranks) - {sign.pid for sign in signs}:
-            self._leaving = self._leaving or self._ranks[pid].sign.phase is Phase.END
+            self._leaving = self._leaving or self._ranks[pid].sign.phase is BoxPhase.END
             del self._ranks[pid]
         if not signs:
             return None
@@ -345,7 +345,7 @@ def held_up_by(signs: Sequence[Sign]) -> tuple[Sign, ...]:
     for tell in (
         [sign.steps for sign in signs],
         [sign.collective for sign in signs],
-        [0 if sign.phase is not Phase.COMPUTE else 1 for sign in signs],
+        [0 if sign.phase is not BoxPhase.COMPUTE else 1 for sign in signs],
     ):
         known = [value for value in tell if value is not None]
         if len(known) == len(signs) and min(known) < max(known):
@@ -356,7 +356,7 @@ def held_up_by(signs: Sequence[Sign]) -> tuple[Sign, ...]:
 def _name(signs: Sequence[Sign]) -> str:
     """The phase that explains the pause best: what a rank says of itself before the mere start."""
     phases = [sign.phase for sign in signs if sign.phase is not None]
-    for phase in (Phase.CHECKPOINT, Phase.EVALUATION, Phase.COMPILE, Phase.END):
+    for phase in (BoxPhase.CHECKPOINT, BoxPhase.EVALUATION, BoxPhase.COMPILE, BoxPhase.END):
         if phase in phases:
             return phase.name.lower()
     return "start"

@@ -23,7 +23,7 @@ from keepstep.supervise.watch.vitals import crowding
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from keepstep.supervise.watch.rank_stacks import Looked
+    from keepstep.supervise.watch.rank_stacks import StacksLooked
 
 LOOK_ALONG_S = 3.0
 """For stacks that are being taken when a rank fails."""
@@ -50,11 +50,11 @@ class Hangs:
         """The processes that the others wait for, by stacks and boxes."""
         self.place: str | None = None
         """Where in the script the first of them is."""
-        self._look: tuple[Suspicion, Future[Looked]] | None = None
-        self._glanced: Looked | None = None
+        self._look: tuple[Suspicion, Future[StacksLooked]] | None = None
+        self._glanced: StacksLooked | None = None
         """What the Python stacks showed; the thread that looks sets it."""
         self._named = False
-        self._still: tuple[Suspicion, Looked] | None = None
+        self._still: tuple[Suspicion, StacksLooked] | None = None
         """The last look at which nobody moved."""
         self._signs: list[Sign] = []
         self._told: Stop | None = None
@@ -140,7 +140,7 @@ class Hangs:
         if stop is not None:
             self._records.stopped(replace(stop, proven=looked.still is True and looked.sure), looked)
 
-    def _glance(self, looked: Looked) -> None:
+    def _glance(self, looked: StacksLooked) -> None:
         self._glanced = looked
 
     def _name_early(self, signs: Sequence[Sign], now: float) -> None:
@@ -193,7 +193,7 @@ class Hangs:
             return None  # reported already, and left alone for a while
         return stop
 
-    def _await(self, stop: Stop, looked: Looked) -> None:
+    def _await(self, stop: Stop, looked: StacksLooked) -> None:
         from keepstep.supervise.watch.rank_stacks import awaited
 
         self._awaited, self.place = awaited(stop, looked)

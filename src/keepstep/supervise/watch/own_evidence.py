@@ -29,15 +29,15 @@ from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.start import core_files
 from keepstep.supervise.start.ending import Exit
 from keepstep.supervise.start.spares import Launch
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.hang_detector import Stop
 from keepstep.supervise.watch.metrics import OomCounters
 from keepstep.supervise.watch.run_pace import Sagging
 
 if TYPE_CHECKING:
     from keepstep.supervise.attempt_context import Outcome
-    from keepstep.supervise.watch.foreign_ranks import Ended
-    from keepstep.supervise.watch.rank_stacks import Looked
+    from keepstep.supervise.watch.foreign_ranks import ForeignEnd
+    from keepstep.supervise.watch.rank_stacks import StacksLooked
 
 REPORTER = "keepstep run"
 START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl"
@@ -72,7 +72,7 @@ class Records:
         with contextlib.suppress(OSError):
             append(self.folder / START, [Evidence(fact=fact, origin=Origin(source=START), quote=" ".join(variables))])
 
-    def exited(self, member: Member, exit_: Exit, *, first: bool = False) -> None:
+    def exited(self, member: StartedProcess, exit_: Exit, *, first: bool = False) -> None:
         """A rank ended by itself."""
         self._gone.add(exit_.pid)
         fact = ProcessExited(
@@ -81,7 +81,7 @@ class Records:
         quote = f"{member.name} (pid {exit_.pid}) ended with {exit_.words}" + (", the first to fail" if first else "")
         self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
 
-    def replaced(self, member: Member, exit_: Exit, times: int, steps: int, aside: Path) -> None:
+    def replaced(self, member: StartedProcess, exit_: Exit, times: int, steps: int, aside: Path) -> None:
         """A worker of a parameter server training was lost and is restarted alone."""
         fact = WorkerReplaced(
             index=member.index,
@@ -97,18 +97,23 @@ class Records:
         quote = f"{name} ended with {exit_.words} and was restarted alone; {output}"
         self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
 
-    def lost(self, below: Ended | None) -> None:
+    def lost(self, below: ForeignEnd | None) -> None:
         """A rank of the user's own launcher that is gone while the launcher still runs."""
         if below is not None and below.exit.pid not in self._gone:
-            self.exited(Member(rank=below.rank), below.exit, first=True)
+            self.exited(StartedProcess(rank=below.rank), below.exit, first=True)
 
-    def failed_first(self, member: Member, exit_: Exit, below: Ended | None) -> None:
+    def failed_first(self, member: StartedProcess, exit_: Exit, below: ForeignEnd | None) -> None:
         """The first failure; ``below``: of a launcher's ranks, the one that made it fail."""
         self.lost(below)
         self.exited(member, exit_, first=below is None)
 
     def ending(
-        self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM
+        self,
+        members: Iterable[StartedProcess],
+        outcome: Outcome,
+        *,
+        asked: int | None = None,
+        sent: int = signal.SIGTERM,
     ) -> None:
         """The ranks that are about to be ended, and why.
 
@@ -141,7 +146,7 @@ class Records:
             found, _ = look_once(ranks)
             append(self.folder / STACKS, found)
 
-    def stopped(self, stop: Stop, looked: Looked) -> None:
+    def stopped(self, stop: Stop, looked: StacksLooked) -> None:
         """Nothing moves: who, and the stacks of all. An earlier stop is replaced."""
         from keepstep.supervise.watch.rank_stacks import as_evidence
 
@@ -149,7 +154,7 @@ class Records:
         with contextlib.suppress(OSError):
             append(self.folder / STACKS, [*as_evidence(stop, STACKS, looked.report), *looked.seen.items])
 
-    def seen(self, looked: Looked) -> None:
+    def seen(self, looked: StacksLooked) -> None:
         """The stacks of all, where it is another node's ranks that have stopped."""
         self.forget_stop()
         with contextlib.suppress(OSError):
@@ -188,7 +193,9 @@ class Records:
             fact = OomKilled(by="cgroup", pid=exit_.pid)
             self._add(EXITS, [(fact, outcome.rank, exit_.at, f"{path}: oom_kill rose by {more} while the run was on")])
 
-    def cores(self, exits: list[tuple[Member, Exit]], pids: Mapping[int, int | None], cwd: Path, since: float) -> None:
+    def cores(
+        self, exits: list[tuple[StartedProcess, Exit]], pids: Mapping[int, int | None], cwd: Path, since: float
+    ) -> None:
         """The core files of processes that crashed, brought into the folder, or why there are none."""
         if all(exit_.well for _, exit_ in exits):
             return

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from keepstep.supervise.start.ending import Exit
-from keepstep.supervise.start.started_process import Member
+from keepstep.supervise.start.started_process import StartedProcess
 
 MOST_READY = 8
 
@@ -46,7 +46,7 @@ def rehearse(folder: Path) -> None:
         from keepstep.supervise.watch.own_evidence import Records
 
         records = Records(Path(place))
-        records.exited(Member(rank=0), Exit(pid=os.getpid(), at=time.time(), signal="SIGKILL"), first=True)
+        records.exited(StartedProcess(rank=0), Exit(pid=os.getpid(), at=time.time(), signal="SIGKILL"), first=True)
         records.standing({os.getpid(): 1})
         report, _ = explain(folder, Path(place))
         render_json(redacted(report))

@@ -18,7 +18,7 @@ from keepstep.model.identity import Rank
 from keepstep.model.report import Report, Verdict
 from keepstep.rules import builtin_rules
 from keepstep.rules.asking.live_jobs import jobs, stands_still
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.waits import WaitKind, waits_in
 from keepstep.sources.host import processes
 from keepstep.sources.stacks import process_stacks
@@ -37,7 +37,7 @@ WORKS_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class Looked:
+class StacksLooked:
     """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: unknown."""
 
     seen: EvidenceSet
@@ -56,8 +56,8 @@ class Looked:
 
 
 def look(
-    signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[Looked], None] | None = None
-) -> Looked:
+    signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[StacksLooked], None] | None = None
+) -> StacksLooked:
     """Several looks at the same processes; they are stopped for a moment only when none of them moves.
 
     ``early`` gets what Python stacks alone show, before a process is stopped. If nothing is proven, this returns only
@@ -76,10 +76,10 @@ def look(
     return looked
 
 
-def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> Looked:
+def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> StacksLooked:
     seen = _with_ranks(seen, ranks)
     report = diagnose(seen, builtin_rules())
-    return Looked(seen, _still(seen, report), report, _sure(seen, report))
+    return StacksLooked(seen, _still(seen, report), report, _sure(seen, report))
 
 
 def _still(seen: EvidenceSet, report: Report) -> bool | None:
@@ -140,7 +140,7 @@ def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], li
     return items, process_stacks.coverage_of(found)
 
 
-def awaited(stop: Stop, looked: Looked) -> tuple[frozenset[int], str | None]:
+def awaited(stop: Stop, looked: StacksLooked) -> tuple[frozenset[int], str | None]:
     """The processes that the others wait for, and the line of the script at which the first of them is."""
     odd = _odd(stop, looked.report)
     first = (
@@ -161,7 +161,7 @@ def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]
     """The stop as a fact about each rank that the others wait for: by their stacks, else by their boxes."""
     items: list[Evidence[Fact]] = []
     for sign in _odd(stop, report):
-        phase = sign.phase or Phase.START
+        phase = sign.phase or BoxPhase.START
         fact = RankStopped(
             phase=phase.name.lower(),
             steps=sign.steps,

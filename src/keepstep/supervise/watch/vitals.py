@@ -17,7 +17,7 @@ from typing import Any
 
 from keepstep.base.proc_stat import ProcStat, all_processes, family, with_descendants
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import HEADER_SIZE, RECORD, Doing, Kind, NotABox, Phase, Record
+from keepstep.signals.blackbox import HEADER_SIZE, RECORD, BoxPhase, Doing, NotABox, Record, RecordKind
 from keepstep.signals.box_files import open_box
 from keepstep.supervise.watch.hang_detector import Sign
 
@@ -25,7 +25,7 @@ LOOK_FOR_BOXES_S = 0.5
 TABLE_S = 2.0
 RECENT, MOST_RECENT = 400, 20_000
 """How many records of each box are read to see who is late: at least, and at most of all together."""
-_PHASE, _CHECKPOINT = int(Kind.PHASE), int(Phase.CHECKPOINT)
+_PHASE, _CHECKPOINT = int(RecordKind.PHASE), int(BoxPhase.CHECKPOINT)
 SERVERS = ("parameter server", "worker of a coordinator")
 """What the guard calls them, see `guard/own_rank.py`."""
 HELPERS = re.compile(rb"resource_tracker|semaphore_tracker|forkserver")
@@ -214,7 +214,7 @@ def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
     if box is None or box.who.get("hears_term", True) or _blocks_term(pid):
         return True
     doing = box.doing()
-    return doing is None or doing.phase is Phase.CHECKPOINT
+    return doing is None or doing.phase is BoxPhase.CHECKPOINT
 
 
 def _blocks_term(pid: int) -> bool:

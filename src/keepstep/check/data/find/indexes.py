@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstep.base import foreign_json
 from keepstep.base.safe_files import open_regular
-from keepstep.check.data.units import Unit
+from keepstep.check.data.units import DataUnit
 
 LARGEST_INDEX = 512 << 20
 MOST_SHARDS = 2_000_000
@@ -32,7 +32,7 @@ def is_index(path: str) -> bool:
     return b'"shards"' in head or b'"chunks"' in head
 
 
-def indexed(path: str, root: str) -> Iterator[Unit]:
+def indexed(path: str, root: str) -> Iterator[DataUnit]:
     """One unit for each shard, with what the index says about it; the index itself where it cannot be read."""
     folder = os.path.dirname(path)
     try:
@@ -54,11 +54,11 @@ def indexed(path: str, root: str) -> Iterator[Unit]:
         yield _broken_index(path, root, "it has neither shards nor chunks")
 
 
-def _broken_index(path: str, root: str, why: str) -> Unit:
-    return Unit(path, root, kind="index", about=json.dumps({"format": "index", "why": why[:200]}))
+def _broken_index(path: str, root: str, why: str) -> DataUnit:
+    return DataUnit(path, root, kind="index", about=json.dumps({"format": "index", "why": why[:200]}))
 
 
-def _mds(folder: str, root: str, number: int, shard: dict[str, Any]) -> Iterator[Unit]:
+def _mds(folder: str, root: str, number: int, shard: dict[str, Any]) -> Iterator[DataUnit]:
     """The file that is there: the raw one, or the packed one that it is unpacked from."""
     kinds = [("raw_data", False), ("zip_data", True)]
     if shard.get("format") in ("json", "xsv", "csv", "tsv"):
@@ -77,7 +77,7 @@ def _mds(folder: str, root: str, number: int, shard: dict[str, Any]) -> Iterator
     yield from present or (zipped or raw)[:1]
 
 
-def _unit(folder: str, root: str, name: str, about: dict[str, Any]) -> Unit:
+def _unit(folder: str, root: str, name: str, about: dict[str, Any]) -> DataUnit:
     """A shard in the folder of its index: a name that leads elsewhere is not followed."""
     path = os.path.join(folder, name)
     inside = os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)
@@ -86,5 +86,5 @@ def _unit(folder: str, root: str, name: str, about: dict[str, Any]) -> Unit:
     except OSError:
         info = None
     if info is None:
-        return Unit(path, root, kind="missing", about=json.dumps({"format": about["format"]}))
-    return Unit(path, root, info.st_size, info.st_mtime_ns, str(about["format"]), json.dumps(about))
+        return DataUnit(path, root, kind="missing", about=json.dumps({"format": about["format"]}))
+    return DataUnit(path, root, info.st_size, info.st_mtime_ns, str(about["format"]), json.dumps(about))

@@ -41,7 +41,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-class Silent:
+class SilentMount:
     """Counts files without an answer."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keepstep.check.data.formats import FORMATS
-from keepstep.check.data.readers.source import Source, native_crc, packed_how, unpacked_head
+from keepstep.check.data.readers.source import DataSource, native_crc, packed_how, unpacked_head
 from keepstep.parse.formats.data.tfrecord import is_header
 
 _BY_NAME = {ending: each.kind for each in FORMATS.values() for ending in each.endings}
@@ -57,7 +57,7 @@ def named_kind(name: str) -> str:
     return kind
 
 
-def recognise(source: Source) -> Recognised:
+def recognise(source: DataSource) -> Recognised:
     """The format of a file. Reads its first bytes, and its last for a few formats."""
     named = named_kind(source.name)
     head = source.head()
@@ -81,7 +81,7 @@ def recognise(source: Source) -> Recognised:
     return Recognised(named, named=named, instead=instead)
 
 
-def _by_content(head: bytes, source: Source) -> str:
+def _by_content(head: bytes, source: DataSource) -> str:
     if kind := _by_magic(head, at_start=True):
         return kind
     if head.startswith(_ZIPS):
@@ -112,7 +112,7 @@ def _is_packable(kind: str) -> bool:
     return kind in FORMATS and FORMATS[kind].packed
 
 
-def _is_npz(head: bytes, source: Source) -> bool:
+def _is_npz(head: bytes, source: DataSource) -> bool:
     """By the name of the first member."""
     if named_kind(source.name) == "npz":
         return True

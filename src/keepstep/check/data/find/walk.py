@@ -12,7 +12,7 @@ from typing import Any
 
 from keepstep.check.data.find.indexes import indexed, is_index
 from keepstep.check.data.readers.source import is_remote
-from keepstep.check.data.units import Unit
+from keepstep.check.data.units import DataUnit
 
 Left = tuple[str, str, str]
 """``missing``, ``unreadable``, ``library`` (one is not installed), ``link`` or ``special``; the path; and why."""
@@ -36,7 +36,7 @@ class At:
     path = ""
 
 
-def walk(paths: list[str], at: At | None = None, skip: frozenset[str] = frozenset()) -> Iterator[int | Unit | Left]:
+def walk(paths: list[str], at: At | None = None, skip: frozenset[str] = frozenset()) -> Iterator[int | DataUnit | Left]:
     """Everything below the paths, in a stable order, each path after its number; what is named is always taken.
 
     ``skip``: files and folders that are not looked at, by their absolute names.
@@ -56,12 +56,12 @@ def walk(paths: list[str], at: At | None = None, skip: frozenset[str] = frozense
         if stat.S_ISDIR(info.st_mode):
             yield from _folder(path, at, skip)
         elif stat.S_ISREG(info.st_mode):
-            yield Unit(path, path, info.st_size, info.st_mtime_ns)
+            yield DataUnit(path, path, info.st_size, info.st_mtime_ns)
         else:
             yield ("special", path, "not a regular file")
 
 
-def _folder(root: str, at: At, skip: frozenset[str]) -> Iterator[Unit | Left]:
+def _folder(root: str, at: At, skip: frozenset[str]) -> Iterator[DataUnit | Left]:
     """One folder, then those below it. Links are followed to files, not to folders: a search never leaves its root."""
     waiting = [root]
     while waiting:
@@ -100,14 +100,14 @@ def _listed(folder: str) -> tuple[list[str], list[str]]:
     return sorted(files), sorted(folders)
 
 
-def _file(path: str, root: str) -> Unit | Left:
+def _file(path: str, root: str) -> DataUnit | Left:
     """A unit, or why it is none."""
     try:
         info = os.stat(path)
     except OSError as error:
         return ("unreadable", path, error.strerror or "")
     if stat.S_ISREG(info.st_mode):
-        return Unit(path, root, info.st_size, info.st_mtime_ns)
+        return DataUnit(path, root, info.st_size, info.st_mtime_ns)
     if stat.S_ISDIR(info.st_mode):
         return ("link", path, "a link to a folder")
     return ("special", path, "not a regular file")
@@ -128,7 +128,7 @@ def _is_zarr_array(folder: str, names: set[str]) -> bool:
         return False
 
 
-def _store(folder: str, root: str) -> Unit:
+def _store(folder: str, root: str) -> DataUnit:
     """A Zarr array: as large as its chunks, as new as the newest of them."""
     size = newest = 0
     for here, _, files in os.walk(folder):
@@ -138,7 +138,7 @@ def _store(folder: str, root: str) -> Unit:
             except OSError:
                 continue
             size, newest = size + info.st_size, max(newest, info.st_mtime_ns)
-    return Unit(folder, root, size, newest, "zarr")
+    return DataUnit(folder, root, size, newest, "zarr")
 
 
 def _is_pattern(path: str) -> bool:
@@ -146,7 +146,7 @@ def _is_pattern(path: str) -> bool:
     return any(sign in path for sign in "*?[")
 
 
-def _remote(path: str) -> Iterator[Unit | Left]:
+def _remote(path: str) -> Iterator[DataUnit | Left]:
     """Files behind an URL."""
     try:
         import fsspec
@@ -174,7 +174,9 @@ def _remote(path: str) -> Iterator[Unit | Left]:
         base = name.rpartition("/")[2]
         if base.startswith((".", "_")) or (_ending(base) in _NOT_DATA and name != inner):
             continue
-        yield Unit(f"{system.unstrip_protocol(name)}{chain}{outer}", path, int(info.get("size") or 0), _version(info))
+        yield DataUnit(
+            f"{system.unstrip_protocol(name)}{chain}{outer}", path, int(info.get("size") or 0), _version(info)
+        )
 
 
 def _version(info: Mapping[str, Any]) -> int:

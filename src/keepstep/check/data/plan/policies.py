@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from keepstep.check.data.plan import slices, streams, tensorflow, torch
 from keepstep.check.data.plan.problems import problems_of
-from keepstep.check.data.plan.types import Asked, FileRecords, Plan, Share, Split
+from keepstep.check.data.plan.types import FileRecords, Plan, PlanRequest, Share, Split
 
 __all__ = ["POLICIES", "FileRecords", "Plan", "Policy", "Share", "plan"]
 
@@ -22,7 +22,7 @@ __all__ = ["POLICIES", "FileRecords", "Plan", "Policy", "Share", "plan"]
 class Policy:
     """One way to divide data. ``says``: what it is, for people."""
 
-    divide: Callable[[Asked], Split]
+    divide: Callable[[PlanRequest], Split]
     says: str
     global_batch: bool = False
     """Whether ``batch`` is the batch of all ranks together."""
@@ -75,6 +75,6 @@ def plan(
     for name, value, least in (("ranks", ranks, 1), ("batch", batch, 1), ("workers", workers, 0), ("nodes", nodes, 1)):
         if value < least:
             raise ValueError(f"{name} must be at least {least}, not {value}")
-    asked = Asked(files=tuple(files), ranks=ranks, batch=batch, workers=workers, nodes=nodes, drop_last=drop_last)
+    asked = PlanRequest(files=tuple(files), ranks=ranks, batch=batch, workers=workers, nodes=nodes, drop_last=drop_last)
     made = Plan(policy=policy, asked=asked, split=POLICIES[policy].divide(asked), seed=seed, epoch=epoch)
     return replace(made, problems=tuple(problems_of(made)))

@@ -7,12 +7,12 @@ from keepstep.check.data.plan.batches import batched
 from keepstep.check.data.plan.runs import Stream, between, count, every, whole_files
 from keepstep.check.data.plan.slices import even_split
 from keepstep.check.data.plan.torch import split_over_workers
-from keepstep.check.data.plan.types import Asked, Parts, Split
+from keepstep.check.data.plan.types import Parts, PlanRequest, Split
 
 NO_SAMPLES = "No samples found in dataset; perhaps you have fewer shards than workers."
 
 
-def webdataset(asked: Asked) -> Split:
+def webdataset(asked: PlanRequest) -> Split:
     """WebDataset with ``nodesplitter=split_by_node``: every N-th shard, and of those every W-th for each worker."""
     files = whole_files([each.records for each in asked.files])
     streams = [
@@ -29,7 +29,7 @@ def webdataset(asked: Asked) -> Split:
     )
 
 
-def huggingface(asked: Asked) -> Split:
+def huggingface(asked: PlanRequest) -> Split:
     """``split_dataset_by_node`` on an ``IterableDataset``.
 
     Whole files if their number divides evenly among the ranks. Else every rank reads all files and keeps every N-th
@@ -46,7 +46,7 @@ def huggingface(asked: Asked) -> Split:
     return split_over_workers(asked, streams, by_file=even)
 
 
-def huggingface_map(asked: Asked) -> Split:
+def huggingface_map(asked: PlanRequest) -> Split:
     """``split_dataset_by_node`` on a map-style ``Dataset``: one contiguous piece per rank."""
     shares = []
     for rank in range(asked.ranks):
@@ -55,17 +55,17 @@ def huggingface_map(asked: Asked) -> Split:
     return Split(shares=tuple(shares), parts=Parts.DISJOINT, seen=sum(each.records for each in shares))
 
 
-def litdata(asked: Asked) -> Split:
+def litdata(asked: PlanRequest) -> Split:
     """LitData's ``StreamingDataset``, which drops what does not divide as soon as there is more than one rank."""
     return _litdata(asked, drop=asked.ranks > 1)
 
 
-def litdata_keeping(asked: Asked) -> Split:
+def litdata_keeping(asked: PlanRequest) -> Split:
     """LitData with ``drop_last=False``: the last rank gets what is left."""
     return _litdata(asked, drop=False)
 
 
-def _litdata(asked: Asked, drop: bool) -> Split:
+def _litdata(asked: PlanRequest, drop: bool) -> Split:
     records = asked.records
     per_rank = records // asked.batch // asked.ranks
     base, more = divmod(per_rank, asked.readers)
@@ -81,7 +81,7 @@ def _litdata(asked: Asked, drop: bool) -> Split:
     return split_over_workers(asked, streams)
 
 
-def mds(asked: Asked) -> Split:
+def mds(asked: PlanRequest) -> Split:
     """MosaicML's ``StreamingDataset``, with as many canonical nodes as nodes.
 
     Each node gets a contiguous piece, its ranks every R-th record of it. Pieces are padded to the same length with

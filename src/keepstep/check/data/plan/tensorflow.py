@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from keepstep.check.data.plan.batches import batched, rebatched
 from keepstep.check.data.plan.runs import Stream, count, every, head, whole_files
-from keepstep.check.data.plan.types import Asked, AtEnd, Parts, Share, Split
+from keepstep.check.data.plan.types import AtEnd, Parts, PlanRequest, Share, Split
 
 TOO_FEW = (
     "Could not apply FILE based sharding: the dataset only has {files} file(s), which is not enough for the required"
@@ -17,7 +17,7 @@ TOO_FEW = (
 )
 
 
-def by_file(asked: Asked) -> Split:
+def by_file(asked: PlanRequest) -> Split:
     """``AutoShardPolicy.FILE``, and ``AUTO`` on files: each rank reads every N-th file."""
     shares = []
     for rank in range(asked.ranks):
@@ -37,7 +37,7 @@ def by_file(asked: Asked) -> Split:
     )
 
 
-def by_data(asked: Asked) -> Split:
+def by_data(asked: PlanRequest) -> Split:
     """``AutoShardPolicy.DATA``, and ``AUTO`` without files: each global batch is cut into one piece per rank."""
     records = asked.records
     full, rest = divmod(records, asked.batch)
@@ -62,7 +62,7 @@ def by_data(asked: Asked) -> Split:
     return Split(shares=tuple(shares), parts=Parts.DISJOINT, seen=full * asked.batch + rest, at_end=AtEnd.FED_EMPTY)
 
 
-def off(asked: Asked) -> Split:
+def off(asked: PlanRequest) -> Split:
     """``AutoShardPolicy.OFF``: every rank reads everything, in batches of its part of the global batch."""
     records = asked.records
     kept = records // asked.batch * asked.batch if asked.drop_last else records
@@ -80,18 +80,18 @@ def off(asked: Asked) -> Split:
     )
 
 
-def shard_records(asked: Asked) -> Split:
+def shard_records(asked: PlanRequest) -> Split:
     """``dataset.shard(ranks, rank)`` on records, then ``batch(batch)``."""
     records: Stream = (range(asked.records),) if asked.records else ()
     return _own(asked, [every(records, rank, asked.ranks) for rank in range(asked.ranks)])
 
 
-def shard_files(asked: Asked) -> Split:
+def shard_files(asked: PlanRequest) -> Split:
     """``shard(ranks, rank)`` on the names of the files, then reading and ``batch(batch)``."""
     return _own(asked, [_files(asked, rank) for rank in range(asked.ranks)], by_file=True)
 
 
-def _own(asked: Asked, streams: list[Stream], by_file: bool = False) -> Split:
+def _own(asked: PlanRequest, streams: list[Stream], by_file: bool = False) -> Split:
     shares = tuple(batched(rank, (each,), asked.batch, asked.drop_last) for rank, each in enumerate(streams))
     return Split(shares=shares, parts=Parts.DISJOINT, seen=sum(each.records for each in shares), by_file=by_file)
 
@@ -109,7 +109,7 @@ def _piece(rows: int, ranks: int, rank: int) -> range:
     return range(min(rank * size, rows), min((rank + 1) * size, rows))
 
 
-def _files(asked: Asked, rank: int) -> Stream:
+def _files(asked: PlanRequest, rank: int) -> Stream:
     return tuple(run for run in whole_files([each.records for each in asked.files])[rank :: asked.ranks] if run)
 
 

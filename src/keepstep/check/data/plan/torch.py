@@ -7,24 +7,24 @@ import random
 
 from keepstep.check.data.plan.batches import batched
 from keepstep.check.data.plan.runs import Stream, every, whole_files
-from keepstep.check.data.plan.types import Asked, Parts, Split
+from keepstep.check.data.plan.types import Parts, PlanRequest, Split
 
 MOST_ORDERED = 5_000_000
 """Beyond this many records, the shuffled order is not worked out."""
 _WORDS, _FACTOR, _MASK = 624, 1812433253, 0xFFFFFFFF
 
 
-def sampler(asked: Asked) -> Split:
+def sampler(asked: PlanRequest) -> Split:
     """``DistributedSampler``: every N-th record of the order, which is padded with its own beginning."""
     return _sampled(asked, -(-asked.records // asked.ranks))
 
 
-def sampler_dropping(asked: Asked) -> Split:
+def sampler_dropping(asked: PlanRequest) -> Split:
     """``DistributedSampler(drop_last=True)``: what does not divide among the ranks is left out."""
     return _sampled(asked, asked.records // asked.ranks)
 
 
-def _sampled(asked: Asked, each: int) -> Split:
+def _sampled(asked: PlanRequest, each: int) -> Split:
     records, ranks = asked.records, asked.ranks
     shares = [
         batched(rank, (_places(rank, each, records, ranks),), asked.batch, asked.drop_last) for rank in range(ranks)
@@ -71,7 +71,7 @@ def sampler_order(records: int, seed: int, epoch: int) -> list[int]:
     return order
 
 
-def iterable_whole(asked: Asked) -> Split:
+def iterable_whole(asked: PlanRequest) -> Split:
     """An ``IterableDataset`` that does not ask who it is: every worker of every rank yields everything."""
     whole: Stream = (range(asked.records),) if asked.records else ()
     shares = [batched(rank, [whole] * asked.readers, asked.batch, asked.drop_last) for rank in range(asked.ranks)]
@@ -79,14 +79,14 @@ def iterable_whole(asked: Asked) -> Split:
     return Split(shares=tuple(shares), parts=Parts.COPIES, seen=seen, shared=seen if asked.ranks > 1 else 0)
 
 
-def iterable_records(asked: Asked) -> Split:
+def iterable_records(asked: PlanRequest) -> Split:
     """An ``IterableDataset`` whose workers, counted over all ranks, take every M-th record."""
     whole: Stream = (range(asked.records),) if asked.records else ()
     readers = asked.ranks * asked.readers
     return split_over_workers(asked, [every(whole, reader, readers) for reader in range(readers)])
 
 
-def iterable_files(asked: Asked) -> Split:
+def iterable_files(asked: PlanRequest) -> Split:
     """An ``IterableDataset`` whose workers, counted over all ranks, take every M-th file."""
     files = whole_files([each.records for each in asked.files])
     readers = asked.ranks * asked.readers
@@ -94,7 +94,7 @@ def iterable_files(asked: Asked) -> Split:
     return split_over_workers(asked, streams, by_file=True)
 
 
-def split_over_workers(asked: Asked, streams: list[Stream], by_file: bool = False) -> Split:
+def split_over_workers(asked: PlanRequest, streams: list[Stream], by_file: bool = False) -> Split:
     """Disjoint streams, the first ``readers`` of them those of rank 0, and so on."""
     shares = [
         batched(rank, streams[rank * asked.readers : (rank + 1) * asked.readers], asked.batch, asked.drop_last)

@@ -23,7 +23,7 @@ class FileRecords:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PlanRequest:
     """What a plan is made for."""
 
     files: tuple[FileRecords, ...]
@@ -112,7 +112,7 @@ class Plan:
     """What each rank would be fed in one epoch."""
 
     policy: str
-    asked: Asked
+    asked: PlanRequest
     split: Split
     seed: int = 0
     epoch: int = 0

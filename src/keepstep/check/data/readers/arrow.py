@@ -8,19 +8,19 @@ from typing import Any
 from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.parquet import arrow_values
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 MAGIC = b"ARROW1"
 LARGEST_MESSAGE = 2 << 30
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """All record batches."""
     import pyarrow as arrow
 
-    looked = Looked("arrow")
+    looked = UnitRead("arrow")
     is_file = source.head(8).startswith(MAGIC)
     if source.head(4) == b"FEA1":
         looked.unread = "Feather version 1 is not read; write it anew as version 2"
@@ -38,7 +38,7 @@ def read(source: Source, asked: Asked) -> Looked:
     return looked
 
 
-def _messages(arrow: Any, source: Source, asked: Asked, looked: Looked, begin: int) -> None:
+def _messages(arrow: Any, source: DataSource, asked: ReadRequest, looked: UnitRead, begin: int) -> None:
     """The schema, then batch after batch, until the end mark."""
     ipc = arrow.ipc
     stream = source.stream
@@ -78,7 +78,7 @@ def _messages(arrow: Any, source: Source, asked: Asked, looked: Looked, begin: i
         _whole(arrow, source, looked, begin)
 
 
-def _next(arrow: Any, source: Source, place: int) -> tuple[Any, str]:
+def _next(arrow: Any, source: DataSource, place: int) -> tuple[Any, str]:
     """The next message, or why there is none: an end mark is no reason."""
     stream = source.stream
     head = stream.read(8)
@@ -97,7 +97,7 @@ def _next(arrow: Any, source: Source, place: int) -> tuple[Any, str]:
         return None, shorten(str(error), 120)
 
 
-def _whole(arrow: Any, source: Source, looked: Looked, begin: int) -> None:
+def _whole(arrow: Any, source: DataSource, looked: UnitRead, begin: int) -> None:
     """Batches with dictionaries need the reader that keeps them."""
     source.stream.seek(0)
     records = number = 0
@@ -121,7 +121,7 @@ def _whole(arrow: Any, source: Source, looked: Looked, begin: int) -> None:
     looked.records = records
 
 
-def _compare_with_footer(arrow: Any, source: Source, looked: Looked) -> None:
+def _compare_with_footer(arrow: Any, source: DataSource, looked: UnitRead) -> None:
     """Readers of files go by the footer, so it has to fit."""
     source.stream.seek(0)
     try:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from keepstep.base.wording import count
 from keepstep.check.data.readers.lines import TOO_LONG, lines_of
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch
 
@@ -17,9 +17,9 @@ MOST_ROW_LINES = 10_000
 """A quoted cell may hold line ends, but not so many: then a quote is not closed."""
 
 
-def read(source: Source, asked: Asked, packed: str = "") -> Looked:
+def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     """All rows."""
-    looked = Looked("csv", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
+    looked = UnitRead("csv", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
     rows = _Rows(looked)
     try:
         rows.read(lines_of(source.content(packed)), _delimiter(source, packed))
@@ -35,7 +35,7 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
     return looked
 
 
-def _delimiter(source: Source, packed: str) -> str:
+def _delimiter(source: DataSource, packed: str) -> str:
     name = source.name.lower()
     if ".tsv" in name:
         return "\t"
@@ -46,7 +46,7 @@ def _delimiter(source: Source, packed: str) -> str:
 class _Rows:
     """One pass through the rows. ``begin`` is where the current row begins."""
 
-    def __init__(self, looked: Looked) -> None:
+    def __init__(self, looked: UnitRead) -> None:
         self._looked = looked
         self.number = self.begin = 0
         self.has_header = False

@@ -8,8 +8,8 @@ from typing import Any
 
 from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 MOST_DATASETS = 100_000
@@ -18,11 +18,11 @@ LARGEST_CHUNK = 1 << 30
 _DAMAGE = (OSError, RuntimeError, ValueError, KeyError)
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """All datasets."""
     import h5py
 
-    looked = Looked("hdf5")
+    looked = UnitRead("hdf5")
     try:
         place = source.place()
         opened = h5py.File(place, "r", locking=False) if isinstance(place, str) else h5py.File(place, "r")
@@ -59,7 +59,7 @@ def _said(error: Exception) -> str:
     return str(error).strip("'\"")
 
 
-def _dataset(dataset: Any, looked: Looked, source: Source, numbers: Numbers | None) -> None:
+def _dataset(dataset: Any, looked: UnitRead, source: DataSource, numbers: Numbers | None) -> None:
     if dataset.shape is None or dataset.size == 0 or dataset.is_virtual or dataset.external:
         return
     if dataset.chunks is None or not dataset.shape:
@@ -85,7 +85,7 @@ def _dataset(dataset: Any, looked: Looked, source: Source, numbers: Numbers | No
         source.worked(info.size)
 
 
-def _rows(dataset: Any, looked: Looked, source: Source, numbers: Numbers | None) -> None:
+def _rows(dataset: Any, looked: UnitRead, source: DataSource, numbers: Numbers | None) -> None:
     """A dataset without chunks, in pieces of whole rows."""
     name, begin = dataset.name.lstrip("/"), dataset.id.get_offset()
     row = dataset.dtype.itemsize * math.prod(dataset.shape[1:]) if dataset.shape else dataset.dtype.itemsize

@@ -6,17 +6,17 @@ from __future__ import annotations
 import warnings
 
 from keepstep.base.wording import shorten, size
-from keepstep.check.data.readers.source import LARGEST_WHOLE, Source
-from keepstep.check.data.units import Asked, Looked
+from keepstep.check.data.readers.source import LARGEST_WHOLE, DataSource
+from keepstep.check.data.units import ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.image_structure import wrong_with_image
 
 MOST_PIXELS = 1 << 28
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """One image."""
-    looked = Looked("image", records=1)
+    looked = UnitRead("image", records=1)
     if source.size > LARGEST_WHOLE * 4:
         looked.unread = f"an image of {size(source.size)} is not read"
         return looked

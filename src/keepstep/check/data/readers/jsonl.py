@@ -8,8 +8,8 @@ from typing import Any
 
 from keepstep.check.data.readers.lines import TOO_LONG, lines_of
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch
 
@@ -17,9 +17,9 @@ FIRST_RECORDS = 100
 _TYPES = {str: "text", bool: "bool", int: "number", float: "number", list: "list", dict: "table", type(None): "null"}
 
 
-def read(source: Source, asked: Asked, packed: str = "") -> Looked:
+def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     """All lines."""
-    looked = Looked("jsonl", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
+    looked = UnitRead("jsonl", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
     known: dict[str, set[str]] = {}
     numbers = Numbers(asked)
     records = number = at = 0

@@ -7,8 +7,8 @@ import struct
 from typing import Any
 
 from keepstep.check.data.readers.numbered import Items, items_of, whole
-from keepstep.check.data.readers.source import Source, packed_how
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource, packed_how
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 FRAMED = b"LDFZ01\0\0"
@@ -17,9 +17,9 @@ _FRAME = struct.Struct("<IIQII")
 """First item, number of items, place, packed and unpacked size of one frame."""
 
 
-def read(source: Source, asked: Asked, about: dict[str, Any] | None = None) -> Looked:
+def read(source: DataSource, asked: ReadRequest, about: dict[str, Any] | None = None) -> UnitRead:
     """One chunk."""
-    looked = Looked("litdata")
+    looked = UnitRead("litdata")
     chunk = (about or {}).get("chunk") or {}
     config = (about or {}).get("config") or {}
     if config.get("encryption"):
@@ -52,7 +52,7 @@ def read(source: Source, asked: Asked, about: dict[str, Any] | None = None) -> L
     return looked
 
 
-def _items(items: Items, leaves: int, looked: Looked) -> None:
+def _items(items: Items, leaves: int, looked: UnitRead) -> None:
     """Each item begins with the size of each of its leaves. A chunk whose first item does not is of another layout."""
     for number, begin, data in items.each():
         sizes = [int.from_bytes(data[4 * n : 4 * n + 4], "little") for n in range(leaves)]
@@ -62,7 +62,7 @@ def _items(items: Items, leaves: int, looked: Looked) -> None:
             looked.broken(Bad("corrupt", "the sizes of its parts do not add up", number, begin, len(data)))
 
 
-def _frames(source: Source, looked: Looked, stated: int | None) -> None:
+def _frames(source: DataSource, looked: UnitRead, stated: int | None) -> None:
     """Items packed together: a table of places, a table of frames, then the frames, each packed by zstd."""
     import zstandard
 

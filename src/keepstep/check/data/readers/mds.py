@@ -9,17 +9,17 @@ from typing import Any
 
 from keepstep.check.data.readers.members import wrong_with
 from keepstep.check.data.readers.numbered import Items, items_of, whole
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 _ENDINGS = {"str": "txt", "json": "json", "jpeg": "jpg", "png": "png"}
 """Encodings whose damage shows, and the ending that stands for each."""
 
 
-def read(source: Source, asked: Asked, about: dict[str, Any] | None = None) -> Looked:
+def read(source: DataSource, asked: ReadRequest, about: dict[str, Any] | None = None) -> UnitRead:
     """One shard. Without an index, only its offsets can be checked."""
-    looked = Looked("mds")
+    looked = UnitRead("mds")
     shard = (about or {}).get("shard")
     shard = shard if isinstance(shard, dict) else {}
     part = str((about or {}).get("part") or "raw_data")
@@ -55,7 +55,7 @@ def _listed(shard: dict[str, Any], key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _compare_hashes(source: Source, info: dict[str, Any], looked: Looked) -> None:
+def _compare_hashes(source: DataSource, info: dict[str, Any], looked: UnitRead) -> None:
     """The index may hold hashes of the file; only then a flipped bit shows."""
     hashes = info.get("hashes")
     known = {
@@ -73,7 +73,7 @@ def _compare_hashes(source: Source, info: dict[str, Any], looked: Looked) -> Non
             return
 
 
-def _items(source: Source, part: str, looked: Looked) -> Items | None:
+def _items(source: DataSource, part: str, looked: UnitRead) -> Items | None:
     data = None
     if part == "zip_data":
         data = whole(source, looked)
@@ -82,7 +82,7 @@ def _items(source: Source, part: str, looked: Looked) -> Items | None:
     return items_of(source, looked, data, looked.records, header=4)
 
 
-def _samples(items: Items, columns: list[tuple[str, str, int | None]], looked: Looked) -> None:
+def _samples(items: Items, columns: list[tuple[str, str, int | None]], looked: UnitRead) -> None:
     variable = [column for column in columns if column[2] is None]
     fixed = sum(size for _, _, size in columns if size is not None)
     for number, begin, data in items.each():

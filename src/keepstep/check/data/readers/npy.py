@@ -6,15 +6,15 @@ from __future__ import annotations
 import contextlib
 
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.npy_header import NotNpy, NpyHeader, read_header
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """One array."""
-    looked = Looked("npy")
+    looked = UnitRead("npy")
     try:
         header = read_header(source.head(1 << 17))
     except NotNpy as error:
@@ -48,7 +48,7 @@ def _shape(shape: tuple[int, ...]) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
-def _values(source: Source, header: NpyHeader, asked: Asked, looked: Looked) -> None:
+def _values(source: DataSource, header: NpyHeader, asked: ReadRequest, looked: UnitRead) -> None:
     """All values, in pieces of whole rows."""
     import numpy
 
@@ -68,7 +68,7 @@ def _values(source: Source, header: NpyHeader, asked: Asked, looked: Looked) -> 
     looked.odd = numbers.odd()
 
 
-def _any_order(source: Source, numbers: Numbers, dtype: object) -> None:
+def _any_order(source: DataSource, numbers: Numbers, dtype: object) -> None:
     """Column by column: values are looked at, but their rows are not known."""
     import numpy
 

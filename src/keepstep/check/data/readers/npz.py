@@ -9,8 +9,8 @@ import zlib
 from keepstep.base.wording import shorten, size
 from keepstep.check.data.readers.npy import field_of
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import LARGEST_WHOLE, Source
-from keepstep.check.data.units import Asked, Looked
+from keepstep.check.data.readers.source import LARGEST_WHOLE, DataSource
+from keepstep.check.data.units import ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.npy_header import NotNpy, NpyHeader, read_header
 from keepstep.sources.files.unpack import ALWAYS, MOST_BYTES, MOST_TIMES, TooMuch
@@ -20,9 +20,9 @@ MOST_MEMBERS = 1_000_000
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """All members."""
-    looked = Looked("npz", protected=True)
+    looked = UnitRead("npz", protected=True)
     source.stream.seek(0)
     try:
         archive = zipfile.ZipFile(source.stream)
@@ -57,7 +57,7 @@ def read(source: Source, asked: Asked) -> Looked:
 
 
 def _member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: Source, most: int, numbers: Numbers | None
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: DataSource, most: int, numbers: Numbers | None
 ) -> tuple[NpyHeader | None, int]:
     """Read one member to its end, which checks its CRC. Raises :class:`TooMuch`, or one of the damages."""
     done, head, kept = 0, b"", []

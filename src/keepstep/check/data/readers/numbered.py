@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from keepstep.base.wording import size as say_size
-from keepstep.check.data.readers.source import Source, packed_how
-from keepstep.check.data.units import Looked
+from keepstep.check.data.readers.source import DataSource, packed_how
+from keepstep.check.data.units import UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch
 
@@ -25,7 +25,7 @@ LARGEST_ITEM = 256 << 20
 class Items:
     """The items whose places are good."""
 
-    source: Source
+    source: DataSource
     stream: BinaryIO
     offsets: array.array[int]
     size: int
@@ -41,7 +41,7 @@ class Items:
                     self.source.worked()
 
 
-def whole(source: Source, looked: Looked) -> bytes | None:
+def whole(source: DataSource, looked: UnitRead) -> bytes | None:
     """What a packed shard holds; None if that cannot be known."""
     how = packed_how(source.head())
     if how is None:
@@ -66,7 +66,9 @@ def whole(source: Source, looked: Looked) -> bytes | None:
     return b"".join(parts)
 
 
-def items_of(source: Source, looked: Looked, data: bytes | None, stated: int | None, header: int = 4) -> Items | None:
+def items_of(
+    source: DataSource, looked: UnitRead, data: bytes | None, stated: int | None, header: int = 4
+) -> Items | None:
     """The table of items, compared with the file and with what the index states."""
     stream: BinaryIO = source.stream if data is None else io.BytesIO(data)
     size = source.size if data is None else len(data)
@@ -88,7 +90,7 @@ def items_of(source: Source, looked: Looked, data: bytes | None, stated: int | N
     return Items(source, stream, offsets, size)
 
 
-def _check(looked: Looked, offsets: array.array[int], size: int, first: int) -> None:
+def _check(looked: UnitRead, offsets: array.array[int], size: int, first: int) -> None:
     """Places that go backwards, or lie beyond the end of the file."""
     before = first
     for number in range(len(offsets) - 1):

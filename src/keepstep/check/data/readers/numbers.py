@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from keepstep.check.data.labels import LabelOrder
-from keepstep.check.data.units import Asked, Odd
+from keepstep.check.data.units import Odd, ReadRequest
 
 LABELS = frozenset({"label", "labels", "target", "targets", "cls", "class", "class_id", "y", "input_ids", "tokens"})
 """Fields that usually hold class indices or tokens."""
@@ -18,7 +18,7 @@ LONGEST_NAME = 80
 class Numbers:
     """The fields of one file whose values were looked at."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ReadRequest) -> None:
         self._asked = asked
         self._order = LabelOrder()
         self._found: dict[str, Odd] = {}

@@ -7,8 +7,8 @@ from typing import Any
 
 from keepstep.base.wording import shorten, size
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import ALWAYS, MOST_TIMES, TooMuch
 
@@ -16,9 +16,9 @@ ROWS = 64 << 10
 """Rows decoded at once: what a column chunk of any size needs in memory."""
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """Every column of every row group."""
-    looked = Looked("parquet")
+    looked = UnitRead("parquet")
     import pyarrow as arrow
     import pyarrow.parquet as parquet
 
@@ -59,12 +59,12 @@ def read(source: Source, asked: Asked) -> Looked:
 class _Columns:
     """The columns of an open file; ``before`` is the number of rows in earlier row groups."""
 
-    def __init__(self, opened: Any, source: Source) -> None:
+    def __init__(self, opened: Any, source: DataSource) -> None:
         self._opened, self._source = opened, source
         self._most = max(ALWAYS, MOST_TIMES * source.size)
         self._unpacked = 0
 
-    def read(self, arrow: Any, looked: Looked, rows: Any, group: int, before: int, numbers: Numbers | None) -> None:
+    def read(self, arrow: Any, looked: UnitRead, rows: Any, group: int, before: int, numbers: Numbers | None) -> None:
         """One row group: all columns together, which is faster; one by one only to name the bad ones."""
         bad = (arrow.ArrowException, OSError, ValueError, RuntimeError)
         try:
@@ -125,7 +125,7 @@ def _said(error: Exception) -> str:
     return shorten(str(error), 120)
 
 
-def _is_protected(source: Source, about: Any) -> bool:
+def _is_protected(source: DataSource, about: Any) -> bool:
     """Whether the first page states a CRC: field 4 of its header, in Thrift's compact form."""
     if about.num_row_groups == 0 or about.num_columns == 0:
         return False

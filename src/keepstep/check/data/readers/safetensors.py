@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.safetensors_header import LARGEST, NotSafetensors, Tensor, read_tensors, wrong_places
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1", "I8": "i1"}
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """All tensors."""
-    looked = Looked("safetensors")
+    looked = UnitRead("safetensors")
     length = int.from_bytes(source.head(8), "little")
     if source.size < 8 or length > LARGEST or length < 2:
         return looked.broken(Bad("corrupt", f"its header's length, {length:,}, is impossible", offset=0))
@@ -36,7 +36,7 @@ def read(source: Source, asked: Asked) -> Looked:
     return looked
 
 
-def _values(source: Source, tensors: list[Tensor], begin: int, asked: Asked, looked: Looked) -> None:
+def _values(source: DataSource, tensors: list[Tensor], begin: int, asked: ReadRequest, looked: UnitRead) -> None:
     import numpy
 
     numbers = Numbers(asked)

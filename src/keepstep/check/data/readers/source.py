@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from keepstep.base.safe_files import open_regular
 from keepstep.base.wording import size
-from keepstep.check.data.units import Unit
+from keepstep.check.data.units import DataUnit
 from keepstep.sources.files.unpack import ALWAYS, CHUNK, MOST_BYTES, MOST_TIMES, Damaged, TooMuch, packing, unpacked
 
 PIECE = 1 << 20
@@ -49,10 +49,10 @@ def native_crc() -> Callable[..., int] | None:
     return crc
 
 
-class Source:
+class DataSource:
     """One file. ``told`` is called with the number of bytes read, now and then."""
 
-    def __init__(self, unit: Unit, told: Callable[[int], None] = lambda read: None) -> None:
+    def __init__(self, unit: DataUnit, told: Callable[[int], None] = lambda read: None) -> None:
         self.unit = unit
         self._system: Any = None
         self.path = unit.path
@@ -90,7 +90,7 @@ class Source:
         self.stream.seek(place)
         return end
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> DataSource:
         return self
 
     def __exit__(self, *why: object) -> None:

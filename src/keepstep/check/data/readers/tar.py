@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from keepstep.base.wording import listing
 from keepstep.check.data.readers.members import wrong_with
-from keepstep.check.data.readers.source import LARGEST_WHOLE, Joined, Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import LARGEST_WHOLE, DataSource, Joined
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.tar_header import BLOCK, ZEROS, NotAHeader, TarHeader, pax_fields, read_header
 from keepstep.sources.files.unpack import Damaged, TooMuch
@@ -18,9 +18,9 @@ MOST_SAMPLES_KEPT = 200_000
 """Samples whose parts are remembered: enough to know which parts are usual."""
 
 
-def read(source: Source, asked: Asked, packed: str = "") -> Looked:
+def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     """All members."""
-    looked = Looked("tar", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
+    looked = UnitRead("tar", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
     reader = _Tar(source.content(packed), looked)
     try:
         reader.read()
@@ -36,7 +36,7 @@ def read(source: Source, asked: Asked, packed: str = "") -> Looked:
 class _Tar:
     """One pass through the members."""
 
-    def __init__(self, content: Iterator[bytes], looked: Looked) -> None:
+    def __init__(self, content: Iterator[bytes], looked: UnitRead) -> None:
         self._stream = Joined(content)
         self._looked = looked
         self.at = self.samples = 0

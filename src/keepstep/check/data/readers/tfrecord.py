@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source, native_crc
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource, native_crc
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.example_proto import Feature, NotAnExample, features, whole_numbers
 from keepstep.parse.formats.data.tfrecord import Walk
@@ -17,9 +17,9 @@ FIRST_RECORDS = 20
 """The schema is that of the first records."""
 
 
-def read(source: Source, asked: Asked, packed: str = "") -> Looked:
+def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     """All records of a file."""
-    looked = Looked("tfrecord", protected=True, packed=packed)
+    looked = UnitRead("tfrecord", protected=True, packed=packed)
     crc = native_crc()
     if crc is None:
         looked.missing_library = "crc32c"
@@ -57,7 +57,7 @@ def _numpy() -> Any:
 class _Contents:
     """What the records hold, as far as they are examples."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ReadRequest) -> None:
         self.numbers = Numbers(asked)
         self._asked = asked
         self._known: dict[str, tuple[str, str]] = {}

@@ -7,17 +7,17 @@ import os
 
 from keepstep.base.safe_files import open_regular
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Asked, Field, Looked
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.token_headers import TokenIndex, header_tokens, read_index
 
 LARGEST_INDEX = 4 << 30
 
 
-def read(source: Source, asked: Asked) -> Looked:
+def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """One file of tokens."""
-    looked = Looked("tokens")
+    looked = UnitRead("tokens")
     dtype, begin = "<u2", 0
     if (index := _index(source)) is not None:
         looked.records = index.documents
@@ -46,7 +46,7 @@ def read(source: Source, asked: Asked) -> Looked:
     return looked
 
 
-def _compare(looked: Looked, wanted: int, there: int, who: str, item: int) -> None:
+def _compare(looked: UnitRead, wanted: int, there: int, who: str, item: int) -> None:
     if there < wanted:
         how = f"{there:,} of the {wanted:,} bytes that {who} states are there"
         looked.broken(Bad("truncated", how, offset=there - there % item))
@@ -54,7 +54,7 @@ def _compare(looked: Looked, wanted: int, there: int, who: str, item: int) -> No
         looked.broken(Bad("index", f"it has {there - wanted:,} bytes more than {who} states", offset=wanted))
 
 
-def _index(source: Source) -> TokenIndex | None:
+def _index(source: DataSource) -> TokenIndex | None:
     """Megatron's ``NAME.idx`` beside ``NAME.bin``."""
     beside = source.path.removesuffix(".bin") + ".idx"
     if source.remote or not os.path.isfile(beside):

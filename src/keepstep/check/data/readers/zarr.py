@@ -13,16 +13,16 @@ from keepstep.base import foreign_json
 from keepstep.base.safe_files import open_regular
 from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.units import Asked, Field, Looked, Unit
+from keepstep.check.data.units import DataUnit, Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 LARGEST_CHUNK = 1 << 30
 MOST_CHUNKS = 10_000_000
 
 
-def read_store(unit: Unit, asked: Asked, told: Callable[[int], None]) -> Looked:
+def read_store(unit: DataUnit, asked: ReadRequest, told: Callable[[int], None]) -> UnitRead:
     """One array."""
-    looked = Looked("zarr", digest=_digest(unit.path, told))
+    looked = UnitRead("zarr", digest=_digest(unit.path, told))
     about, why = _metadata(unit.path)
     if why:
         return looked.broken(Bad("corrupt", why))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from keepstep.base.safe_files import open_private
 from keepstep.base.wording import count
-from keepstep.check.data.readers.source import Source
+from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.report.extract import Broken
-from keepstep.check.data.units import Looked, Unit
+from keepstep.check.data.units import DataUnit, UnitRead
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.sources.files.unpack import Damaged, TooMuch
@@ -37,14 +37,14 @@ def clean(broken: Broken, folder: Path) -> Iterator[str]:
         yield f"wrote {target}: without {count(len(looked.bad), 'bad record')}, {kept:,} bytes"
 
 
-def _is_known(looked: Looked) -> bool:
+def _is_known(looked: UnitRead) -> bool:
     """Whether it is known where each bad record begins and ends. A cut tail ends with the file."""
     return not looked.bad.more and all(
         bad.offset is not None and (bad.length is not None or bad.kind == "truncated") for bad in looked.bad.first
     )
 
 
-def _why_not(looked: Looked) -> str:
+def _why_not(looked: UnitRead) -> str:
     if looked.format not in BY_RANGES:
         return "records of this format cannot be left out without writing the file anew"
     if any(bad.kind == "empty" for bad in looked.bad.first):
@@ -52,7 +52,7 @@ def _why_not(looked: Looked) -> str:
     return "where the bad records end is not known"
 
 
-def _name(unit: Unit, looked: Looked, taken: set[str]) -> str:
+def _name(unit: DataUnit, looked: UnitRead, taken: set[str]) -> str:
     """Its own name, without the ending of a packing: the copy is not packed."""
     name = unit.path.rpartition("/")[2]
     if looked.packed and name.lower().endswith((".gz", ".zst", ".bz2", ".xz", ".zlib", ".zstd")):
@@ -65,11 +65,11 @@ def _name(unit: Unit, looked: Looked, taken: set[str]) -> str:
     return chosen
 
 
-def _copy(unit: Unit, looked: Looked, write: Callable[[bytes], int]) -> int:
+def _copy(unit: DataUnit, looked: UnitRead, write: Callable[[bytes], int]) -> int:
     """All bytes outside the bad records."""
     gaps = sorted((bad.offset or 0, _end(bad)) for bad in looked.bad.first)
     at = kept = 0
-    with Source(unit) as source:
+    with DataSource(unit) as source:
         try:
             for piece in source.content(looked.packed):
                 for start, end in _kept(at, at + len(piece), gaps):

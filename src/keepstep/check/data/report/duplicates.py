@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from keepstep.base.wording import listing, size
-from keepstep.check.data.units import HASH_ONLY, Looked, Unit
+from keepstep.check.data.units import HASH_ONLY, DataUnit, UnitRead
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.shards import ShardsAlike
@@ -47,17 +47,19 @@ class Alike:
         self.left_out = 0
         """Files that may be copies, but were too many to compare."""
 
-    def add(self, unit: Unit, looked: Looked) -> None:
+    def add(self, unit: DataUnit, looked: UnitRead) -> None:
         if unit.size >= SMALLEST and ":" in looked.digest and not len(looked.bad) and looked.data:
             self._keys[unit.number] = _key(unit, looked.digest)
 
     def evidence(
-        self, counted: Iterable[tuple[Unit, int | None]], hashed: Callable[[list[Unit]], Iterable[tuple[Unit, Looked]]]
+        self,
+        counted: Iterable[tuple[DataUnit, int | None]],
+        hashed: Callable[[list[DataUnit]], Iterable[tuple[DataUnit, UnitRead]]],
     ) -> Iterator[Evidence[Fact]]:
         """One piece for each group. ``counted``: all files with their records; ``hashed`` reads some again."""
         if not (twice := self._twice()):
             return
-        again: list[Unit] = []
+        again: list[DataUnit] = []
         numbers: dict[int, int | None] = {}
         for unit, records in counted:
             key = self._keys[unit.number]
@@ -84,12 +86,12 @@ class Alike:
             before = key
         return found
 
-    def _take(self, key: int, unit: Unit, records: int | None) -> None:
+    def _take(self, key: int, unit: DataUnit, records: int | None) -> None:
         if key in self._groups or len(self._groups) < MOST_GROUPS:
             self._groups.setdefault(key, _Group(unit.size, records)).add(unit.path)
 
 
-def _key(unit: Unit, digest: str) -> int:
+def _key(unit: DataUnit, digest: str) -> int:
     """Odd if the hash is long enough to prove that two files are the same; never 0."""
     return hash((unit.size, digest)) >> 2 << 2 | 2 | digest.startswith(_LONG)
 

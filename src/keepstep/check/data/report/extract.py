@@ -11,8 +11,8 @@ from typing import Any
 
 from keepstep.base.safe_files import open_private, write_whole
 from keepstep.base.wording import count
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Looked, Unit
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import DataUnit, UnitRead
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.bad import Bad
 
@@ -21,7 +21,7 @@ MOST_EXTRACTED = 1_000
 LARGEST = 1 << 30
 PIECE = 4 << 20
 
-Broken = Iterable[tuple[Unit, Looked]]
+Broken = Iterable[tuple[DataUnit, UnitRead]]
 
 
 def quarantine(broken: Broken, target: Path) -> str:
@@ -35,7 +35,7 @@ def quarantine(broken: Broken, target: Path) -> str:
     return f"wrote {target}: {count(len(files), 'bad file')}"
 
 
-def _entry(unit: Unit, looked: Looked) -> dict[str, Any]:
+def _entry(unit: DataUnit, looked: UnitRead) -> dict[str, Any]:
     whole = any(bad.record is None for bad in looked.bad.first) or looked.bad.more > 0
     truncated = [bad for bad in looked.bad.first if bad.kind == "truncated" and bad.record is not None]
     return {
@@ -77,11 +77,11 @@ def _safe(path: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)[:80]
 
 
-def _copy(unit: Unit, looked: Looked, bad: Bad, target: Path) -> None:
+def _copy(unit: DataUnit, looked: UnitRead, bad: Bad, target: Path) -> None:
     """From where the record begins, as many bytes as belong to it, or to the end."""
     assert bad.offset is not None
     most = min(bad.length if bad.length is not None else LARGEST, LARGEST)
-    with Source(unit) as source, os.fdopen(open_private(target, os.O_WRONLY | os.O_EXCL), "wb") as out:
+    with DataSource(unit) as source, os.fdopen(open_private(target, os.O_WRONLY | os.O_EXCL), "wb") as out:
         done = at = 0
         for piece in _pieces(source, looked, bad.offset):
             start = max(0, bad.offset - at) if looked.packed else 0
@@ -93,7 +93,7 @@ def _copy(unit: Unit, looked: Looked, bad: Bad, target: Path) -> None:
                 break
 
 
-def _pieces(source: Source, looked: Looked, offset: int) -> Iterable[bytes]:
+def _pieces(source: DataSource, looked: UnitRead, offset: int) -> Iterable[bytes]:
     if looked.packed:
         return source.content(looked.packed)
     source.stream.seek(offset)

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from keepstep.check.data.find.recognise import recognise
 from keepstep.check.data.readers.lines import lines_of
-from keepstep.check.data.readers.source import Source
-from keepstep.check.data.units import Unit
+from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.units import DataUnit
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.npy_header import NotNpy, read_header
 from keepstep.parse.formats.data.tfrecord import FOOTER, HEADER
 
 
-def where(index: int, counted: Iterable[tuple[Unit, int | None]]) -> str:
+def where(index: int, counted: Iterable[tuple[DataUnit, int | None]]) -> str:
     """One line: the place of a sample. ``counted``: the files in order, with their records.
 
     Raises ``UserError`` if the files do not say.
@@ -31,10 +31,10 @@ def where(index: int, counted: Iterable[tuple[Unit, int | None]]) -> str:
     raise UserError(f"there is no sample {index:,}", hint=f"the files have {before:,} records")
 
 
-def byte_of(unit: Unit, number: int) -> int | None:
+def byte_of(unit: DataUnit, number: int) -> int | None:
     """Where a record begins; None where the format does not say it, or the file is packed."""
     try:
-        with Source(unit) as source:
+        with DataSource(unit) as source:
             found = recognise(source)
             if found.packed:
                 return None
@@ -52,7 +52,7 @@ def byte_of(unit: Unit, number: int) -> int | None:
     return None
 
 
-def _record(source: Source, number: int) -> int | None:
+def _record(source: DataSource, number: int) -> int | None:
     """By the lengths of the records before it."""
     place = 0
     for _ in range(number):
@@ -64,7 +64,7 @@ def _record(source: Source, number: int) -> int | None:
     return place if place < source.size else None
 
 
-def _line(source: Source, number: int) -> int | None:
+def _line(source: DataSource, number: int) -> int | None:
     for line, begin, _ in lines_of(source.pieces()):
         if line.strip():
             if number == 0:

@@ -16,7 +16,7 @@ from typing import Any
 from keepstep.base import foreign_json
 from keepstep.base.safe_files import append, open_private, open_regular, private_folder, write_whole
 from keepstep.check.data.readers.source import is_remote
-from keepstep.check.data.units import Asked, Looked, Unit, looked_from, to_plain
+from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead, looked_from, to_plain
 from keepstep.errors import UserError
 from keepstep.store.user_cache import user_folder
 
@@ -46,7 +46,7 @@ def _absolute(path: str) -> str:
 class Manifest:
     """What earlier checks found, and what this one finds."""
 
-    def __init__(self, path: Path | None, asked: Asked) -> None:
+    def __init__(self, path: Path | None, asked: ReadRequest) -> None:
         self.path = path
         self._how = json.dumps(to_plain(asked), sort_keys=True)
         self._places: dict[int, int] = {}
@@ -94,7 +94,7 @@ class Manifest:
         except OSError:  # the long one will do
             fresh.unlink(missing_ok=True)
 
-    def known(self, unit: Unit) -> dict[str, Any] | None:
+    def known(self, unit: DataUnit) -> dict[str, Any] | None:
         """The last line about this file."""
         name = _absolute(unit.path)
         place = self._places.get(hash(name))
@@ -104,7 +104,7 @@ class Manifest:
         line = self._stream.readline(LONGEST_LINE)
         return _entry(line) if _file(line) == name else None
 
-    def result(self, unit: Unit) -> Looked | None:
+    def result(self, unit: DataUnit) -> UnitRead | None:
         """What an earlier check found, if the file has not changed since and was read in the same way."""
         if not unit.mtime_ns and is_remote(unit.path):
             return None  # nothing says whether it changed
@@ -120,7 +120,7 @@ class Manifest:
             return None
         return looked
 
-    def add(self, unit: Unit, looked: Looked, now: float) -> None:
+    def add(self, unit: DataUnit, looked: UnitRead, now: float) -> None:
         """Note a result; what could not be read is not noted, so it is tried again."""
         if self.path is None or looked.unreadable or looked.unread or looked.changed or looked.missing_library:
             return
@@ -159,7 +159,7 @@ class Manifest:
             self.path = None
 
 
-def _mark(unit: Unit) -> str:
+def _mark(unit: DataUnit) -> str:
     """Changes when the index says something else about a shard."""
     return hashlib.sha256(unit.about.encode()).hexdigest()[:12] if unit.about else ""
 

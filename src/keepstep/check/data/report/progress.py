@@ -16,7 +16,7 @@ MANY_SMALL = 50_000
 """Files that are smaller on average are counted by the file, not by the byte."""
 
 
-class Progress:
+class ReadProgress:
     """First the files that were found, then how much of them is done."""
 
     def __init__(self, stream: TextIO | None = None) -> None:

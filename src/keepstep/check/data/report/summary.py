@@ -11,7 +11,7 @@ from typing import Any
 from keepstep.base.wording import count, listing, size
 from keepstep.check.data.formats import format_name
 from keepstep.check.data.spool import Broken
-from keepstep.check.data.units import INSTALL, Asked, Looked, Odd, Unit
+from keepstep.check.data.units import INSTALL, DataUnit, Odd, ReadRequest, UnitRead
 from keepstep.check.place import Collected
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.model.facts.base import Fact
@@ -44,7 +44,7 @@ class _Folder:
     size_bytes: int = 0
     schemas: dict[_Fields, list[Any]] = field(default_factory=dict)
 
-    def add(self, unit: Unit, looked: Looked) -> None:
+    def add(self, unit: DataUnit, looked: UnitRead) -> None:
         self.files += 1
         self.size_bytes += unit.size
         self.records = None if self.records is None or looked.records is None else self.records + looked.records
@@ -62,7 +62,7 @@ class _Folder:
 class Summary:
     """Takes one result after the other."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ReadRequest) -> None:
         self._asked = asked
         self._looked = Collected()
         self._folders: dict[tuple[str, str], _Folder] = {}
@@ -73,7 +73,7 @@ class Summary:
         self._ranges: dict[str, tuple[int, int]] = {}
         self.broken = Broken()
 
-    def add(self, unit: Unit, looked: Looked) -> None:
+    def add(self, unit: DataUnit, looked: UnitRead) -> None:
         """One result."""
         name = format_name(looked.format)
         if looked.unreadable:
@@ -99,21 +99,21 @@ class Summary:
         for odd in looked.odd:
             self._odd(unit, odd)
 
-    def _folder(self, unit: Unit, format: str) -> _Folder:
+    def _folder(self, unit: DataUnit, format: str) -> _Folder:
         where = "" if format == "image" else _alike(os.path.dirname(unit.path))
         key = (where or unit.root, format)
         if key not in self._folders and len(self._folders) >= MOST_FOLDERS:
             key = (unit.root, format)
         return self._folders.setdefault(key, _Folder())
 
-    def _fact(self, unit: Unit, fact: Fact, quote: str, line: int | None = None) -> None:
+    def _fact(self, unit: DataUnit, fact: Fact, quote: str, line: int | None = None) -> None:
         self._named += 1
         if self._named > MOST_NAMED:
             self._not_named += 1
             return
         self._looked.add(Evidence(fact=fact, origin=Origin(source=unit.path, line=line), quote=quote))
 
-    def _bad(self, unit: Unit, looked: Looked, bad: Bad, more: int) -> None:
+    def _bad(self, unit: DataUnit, looked: UnitRead, bad: Bad, more: int) -> None:
         fact = ShardBroken(
             file=unit.path,
             format=format_name(looked.format),
@@ -125,7 +125,7 @@ class Summary:
         )
         self._fact(unit, fact, place_of(bad), bad.line)
 
-    def _odd(self, unit: Unit, odd: Odd) -> None:
+    def _odd(self, unit: DataUnit, odd: Odd) -> None:
         if odd.nans or odd.infinities:
             what = [f"{odd.nans:,} NaN"] * bool(odd.nans) + [f"{odd.infinities:,} infinite"] * bool(odd.infinities)
             fact = ValuesOdd(
@@ -142,7 +142,7 @@ class Summary:
                 )
                 self._fact(unit, outside, f"{odd.field}: {odd.low} to {odd.high}, first in record {odd.outside}")
 
-    def changed(self, unit: Unit, looked: Looked, *, silently: bool) -> None:
+    def changed(self, unit: DataUnit, looked: UnitRead, *, silently: bool) -> None:
         """A file whose content is not what it was."""
         fact = ShardChanged(file=unit.path, silently=silently, protected=looked.protected)
         how = "its content changed; its size and modification time did not" if silently else "it was written again"
@@ -155,7 +155,7 @@ class Summary:
     def left(self, kind: str, path: str, why: str) -> None:
         """Something that was found and is no file to read."""
         if kind == "unreadable":
-            self._fact(Unit(path), ShardUnreadable(file=path, why=why), why)
+            self._fact(DataUnit(path), ShardUnreadable(file=path, why=why), why)
         else:
             self._not_read("", why, path)
 

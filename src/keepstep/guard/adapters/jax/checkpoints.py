@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.import_hook import after_import
 from keepstep.guard.record.named_pauses import in_phase
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import MarksPhases
@@ -25,7 +25,7 @@ FLAX = ("save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint")
 
 def watch(session: MarksPhases) -> None:
     """Wait for the libraries; nothing is imported here."""
-    saving = in_phase(session, int(Phase.CHECKPOINT))
+    saving = in_phase(session, int(BoxPhase.CHECKPOINT))
 
     def watch_orbax(module: Any) -> None:
         with session.part(PART):

@@ -20,14 +20,14 @@ from keepstep.guard.adapters.jax.compiled_variants import Function, Kin, Variant
 from keepstep.guard.adapters.jax.execution_hook import MARK, PART
 from keepstep.guard.adapters.jax.program_text import plain_name
 from keepstep.guard.adapters.jax.step_results import Results
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.batch_hashes import Made
     from keepstep.guard.adapters.jax.program_contracts import JaxProgram, JaxPrograms
     from keepstep.guard.protocols import Adapts
 
-_PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
+_PLAN, _COMPUTE, _EVALUATION = int(RecordKind.PLAN), int(BoxPhase.COMPUTE), int(BoxPhase.EVALUATION)
 _now = time.monotonic_ns
 TURNS = 3
 """After this many executions of another program, and none of the step, the other one is the step."""

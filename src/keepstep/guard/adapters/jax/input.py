@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.jax.batch_hashes import CALLBACK, PARTS, Made
 from keepstep.guard.import_hook import after_import
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
 PART, HASHES = "JAX's input", "hashes of JAX's batches"
-_INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
+_INPUT, _COMPUTE = int(BoxPhase.INPUT), int(BoxPhase.COMPUTE)
 MAKERS = (
     "make_array_from_process_local_data",
     "make_array_from_callback",

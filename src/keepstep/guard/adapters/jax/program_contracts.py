@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.jax import program_text as words
 from keepstep.guard.adapters.jax.lockstep import Lockstep, Side
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
 PART = "JAX's programs"
-_COMPILE = int(Phase.COMPILE)
+_COMPILE = int(BoxPhase.COMPILE)
 MOST_WAITING = 16
 """Compiled programs that have not run yet and whose text before compilation is remembered."""
 OWN = {name: f"{name} (process_allgather, sync_global_devices or device_put)" for name in ("_identity_fn", "_psum")}

@@ -26,7 +26,7 @@ from keepstep.guard.adapters.tensorflow.tensorflow_state import TensorFlowState,
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 from keepstep.guard.record.named_pauses import in_phase
 from keepstep.guard.transport import collectives
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
@@ -60,7 +60,7 @@ def attach(session: Adapts, module: Any) -> None:
 
 def _hook_checkpoints(state: TensorFlowState) -> None:
     """Saving and restoring: a pause that is not a hang."""
-    session, saving = state.session, in_phase(state.session, int(Phase.CHECKPOINT))
+    session, saving = state.session, in_phase(state.session, int(BoxPhase.CHECKPOINT))
     owner = getattr(first("checkpoint.checkpoint", "training.tracking.util"), "Checkpoint", None)
     for name in ("save", "write", "read", "restore"):
         replace(session, "checkpoints", owner, name, saving)

@@ -20,9 +20,9 @@ from keepstep.guard.adapters.tensorflow.tensorflow_state import (
     leave_call,
     replace,
 )
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
-INPUT, EVALUATION, CHECKPOINT = int(Phase.INPUT), int(Phase.EVALUATION), int(Phase.CHECKPOINT)
+INPUT, EVALUATION, CHECKPOINT = int(BoxPhase.INPUT), int(BoxPhase.EVALUATION), int(BoxPhase.CHECKPOINT)
 ATTRIBUTE = "_keepstep_mark"
 MOST_PARTS = 64
 _SHAPES = re.compile(r"Shape of tensor \S+ \[([\d,]+)\] is not compatible with expected shape \[([\d,?]+)\]")

@@ -20,7 +20,7 @@ from keepstep.guard.adapters.tensorflow.tensorflow_state import replace
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 from keepstep.guard.import_hook import after_import
 from keepstep.guard.record.named_pauses import in_phase
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.contracts import Subject
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ OPTIMIZERS = (
     ("keras.src.optimizers.base_optimizer", "BaseOptimizer", "apply"),
     ("tf_keras.src.optimizers.optimizer", "Optimizer", "apply_gradients"),
 )
-COMPUTE, CHECKPOINT, EVALUATION = int(Phase.COMPUTE), int(Phase.CHECKPOINT), int(Phase.EVALUATION)
+COMPUTE, CHECKPOINT, EVALUATION = int(BoxPhase.COMPUTE), int(BoxPhase.CHECKPOINT), int(BoxPhase.EVALUATION)
 
 
 def attach(session: Adapts, state: Any = None) -> None:

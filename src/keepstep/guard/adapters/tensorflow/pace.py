@@ -16,7 +16,7 @@ from keepstep.guard.adapters.tensorflow.tensorflow_state import TensorFlowState
 from keepstep.guard.pace import Rounds, Told, merely_lacks_processors
 from keepstep.guard.record.named_pauses import STEPPING
 from keepstep.guard.record.processor_wait import crowding, is_ready
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 ROUND_S = 2.5
 FEWEST_STEPS = 3
@@ -54,7 +54,7 @@ class TensorFlowPace(Rounds):
         if passed < ROUND_S or steps < FEWEST_STEPS:
             return
         alone_s = max(passed - (self._inside_s(now) - self._inside), 0.0)
-        phase = self._phases.most_common(1)[0][0] if self._phases else int(Phase.COMPUTE)
+        phase = self._phases.most_common(1)[0][0] if self._phases else int(BoxPhase.COMPUTE)
         own = {"own": alone_s / steps, "step": passed / steps, "steps": steps, "phase": phase}
         own |= {"ready": self._ready / max(1, self._alone), "crowding": crowding()}
         self.end_round(own, state.world)

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.tensorflow.counts import EpochCounts, Mark
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
 INSIDE = "tensorflow.python"
-COMPUTE, EVALUATION = int(Phase.COMPUTE), int(Phase.EVALUATION)
+COMPUTE, EVALUATION = int(BoxPhase.COMPUTE), int(BoxPhase.EVALUATION)
 NEXT = "next"
 """What a rank is about to do: create a variable, or run a function."""
 CALL = "in the order of calls"

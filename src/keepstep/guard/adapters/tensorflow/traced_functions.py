@@ -24,10 +24,10 @@ from keepstep.guard.adapters.tensorflow.tensorflow_state import (
     leave_call,
     replace,
 )
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.contracts import REMARK, Subject
 
-COMPILE, _PLAN = int(Phase.COMPILE), int(Kind.PLAN)
+COMPILE, _PLAN = int(BoxPhase.COMPILE), int(RecordKind.PLAN)
 STORM = 5
 RECENT_STEPS = 10
 ATTRIBUTE = "_keepstep_plan"

@@ -15,14 +15,14 @@ from typing import Any
 from keepstep.guard.adapters.tensorflow.counts import Mark
 from keepstep.guard.adapters.tensorflow.tensorflow_state import CALL, ITERATOR, NEXT, TensorFlowState
 from keepstep.guard.exchange import key_of
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 from keepstep.signals.contracts import REMARK, UNKNOWN, Subject
 
 LOOK_S = 0.5
 STUCK_S = 1.0
 """In a shared program for longer than this, a rank looks whether the others are in it too."""
 PEERS_AT_ONCE = 8
-_EPOCH = int(Kind.EPOCH)
+_EPOCH = int(RecordKind.EPOCH)
 
 
 def attach(state: TensorFlowState) -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from keepstep.guard.adapters.torch.torch_state import TorchState, replace
 from keepstep.guard.record.named_pauses import in_phase
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 FUNCTIONS = {
     "torch.serialization": ("save", "load"),
@@ -19,7 +19,7 @@ FUNCTIONS = {
 
 
 def hook(state: TorchState, module: ModuleType) -> None:
-    saving = in_phase(state.session, int(Phase.CHECKPOINT), lambda: threading.get_ident() == state.thread)
+    saving = in_phase(state.session, int(BoxPhase.CHECKPOINT), lambda: threading.get_ident() == state.thread)
     package = sys.modules.get(module.__name__.rpartition(".")[0])
     for name in FUNCTIONS[module.__name__]:
         if hasattr(module, name):

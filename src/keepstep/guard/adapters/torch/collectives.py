@@ -18,10 +18,10 @@ from keepstep.guard.adapters.torch import progress_watch
 from keepstep.guard.adapters.torch.issued_collective import Form, IssuedCollective, Shaped
 from keepstep.guard.adapters.torch.torch_state import TorchState, replace
 from keepstep.guard.adapters.tracebacks import OWN
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 from keepstep.signals.collective_history import MOST_FILES, place
 
-_COLLECTIVE, _PLAN = int(Kind.COLLECTIVE), int(Kind.PLAN)
+_COLLECTIVE, _PLAN = int(RecordKind.COLLECTIVE), int(RecordKind.PLAN)
 REMEMBERED = 48
 CALLER, DEEPEST = 4, 40
 """Calls between the script and the place that asks for its line, and the most calls searched for it."""

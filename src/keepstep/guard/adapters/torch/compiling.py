@@ -11,9 +11,9 @@ from typing import Any
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.guard.adapters.torch.torch_state import TorchState
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
-_COMPILE = int(Phase.COMPILE)
+_COMPILE = int(BoxPhase.COMPILE)
 STORM = 5
 """Compilations of one function after the first step..."""
 RECENT = 8

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from keepstep.errors import OutOfStep
 from keepstep.guard.batches.batch_contract import Batches, leaves
 from keepstep.guard.batches.batch_hashes import Fed
-from keepstep.signals.blackbox import Kind
+from keepstep.signals.blackbox import RecordKind
 from keepstep.signals.contracts import UNKNOWN
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.torch_state import TorchState
     from keepstep.guard.protocols import BatchChecks
 
-_EPOCH = int(Kind.EPOCH)
+_EPOCH = int(RecordKind.EPOCH)
 SAMPLERS = tuple(
     "SequentialSampler RandomSampler DistributedSampler SubsetRandomSampler WeightedRandomSampler BatchSampler".split()
 )

@@ -20,7 +20,7 @@ from keepstep.guard.adapters.torch.position import MOST_GROUPS, Position
 from keepstep.guard.adapters.torch.trains_apart import Alone
 from keepstep.guard.record.named_pauses import STEPPING, STILL_S, enter_pause
 from keepstep.signals import blackbox
-from keepstep.signals.blackbox import Kind, Phase
+from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.box_files import open_box
 from keepstep.signals.collective_history import Mismatch, unpacked
 from keepstep.signals.contracts import Subject
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.torch_state import TorchState
     from keepstep.guard.protocols import FormsWorld
 
-_COLLECTIVE = int(Kind.COLLECTIVE)
+_COLLECTIVE = int(RecordKind.COLLECTIVE)
 TOPIC = "collective"
 GROUPED = "collective in groups"
 """Instead, from a rank whose group does not begin with rank 0: then other ranks hear it too (evidence/relay.py)."""
@@ -46,7 +46,7 @@ FAILURE_WAIT_S = 1.0
 LONG_S = 3600.0
 """A rank whose collective failed makes no progress: this is what its peers see."""
 MOST_WAITS_TOLD = 20
-QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.EVALUATION))
+QUIET = (int(BoxPhase.START), int(BoxPhase.COMPILE), int(BoxPhase.CHECKPOINT), int(BoxPhase.EVALUATION))
 """A rank in these phases keeps others waiting by design."""
 
 
@@ -229,7 +229,7 @@ class TorchWatch:
             "seconds": round(max(words[rank].still_s for rank in waiting), 2),
             "collective": behind[0] if behind else None,
             "where": where,
-            "phase": Phase(word.phase).name.lower(),
+            "phase": BoxPhase(word.phase).name.lower(),
             "steps": word.steps,
         }
         self._session.note(
@@ -353,6 +353,6 @@ def _at(data: mmap.mmap, sequence: int) -> int:
     for seen, record in enumerate(blackbox.newest_first(data)):
         if seen >= LOOKED_AT:
             break
-        if record.kind == Kind.COLLECTIVE and record.value == sequence and record.extra >> 8:
+        if record.kind == RecordKind.COLLECTIVE and record.value == sequence and record.extra >> 8:
             return record.extra
     return 0

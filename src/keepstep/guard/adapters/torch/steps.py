@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.guard.adapters.torch.torch_state import TorchState
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.contracts import UNKNOWN, Subject
 
-_COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(Phase.INPUT)
+_COMPUTE, _EVALUATION, _INPUT = int(BoxPhase.COMPUTE), int(BoxPhase.EVALUATION), int(BoxPhase.INPUT)
 _now = time.monotonic_ns
 SIGNED_AT = 4
 """The step at which ranks compare batches: varying sizes have shown up by then."""

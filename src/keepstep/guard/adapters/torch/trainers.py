@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keepstep.errors import UserError
-from keepstep.signals.blackbox import Phase
+from keepstep.signals.blackbox import BoxPhase
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import MarksPhases
 
-_COMPUTE, _CHECKPOINT, _EVALUATION = int(Phase.COMPUTE), int(Phase.CHECKPOINT), int(Phase.EVALUATION)
+_COMPUTE, _CHECKPOINT, _EVALUATION = int(BoxPhase.COMPUTE), int(BoxPhase.CHECKPOINT), int(BoxPhase.EVALUATION)
 
 
 def lightning(session: MarksPhases) -> Any:

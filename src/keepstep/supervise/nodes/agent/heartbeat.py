@@ -63,7 +63,7 @@ def _load() -> float:
         return 0.0
 
 
-class Contact:
+class LeaderContact:
     """``inbox`` has what the leader says, but for the answers to beats. ``handle`` can be read while it has any."""
 
     def __init__(

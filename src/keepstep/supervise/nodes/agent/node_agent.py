@@ -25,20 +25,20 @@ from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.agent_checks import Lookout, Post
 from keepstep.supervise.nodes.agent.agent_folder import make_room
-from keepstep.supervise.nodes.agent.heartbeat import Contact, Vitals, now
+from keepstep.supervise.nodes.agent.heartbeat import LeaderContact, Vitals, now
 from keepstep.supervise.nodes.agent.start_turns import turn
 from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.evidence.parcels import Sender
 from keepstep.supervise.nodes.evidence.relay import Relay
 from keepstep.supervise.nodes.lead.merged_state import known
 from keepstep.supervise.nodes.messages import State
-from keepstep.supervise.nodes.node_settings import Part
+from keepstep.supervise.nodes.node_settings import NodePart
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.ending import Exit, Reaper
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.launch import Job, launches
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
-from keepstep.supervise.start.spares import Pool
+from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.watch.guard_reports import forget_repeated
 
 IDLE_S = 0.25
@@ -77,7 +77,7 @@ class Agent:
 
     def __init__(
         self,
-        part: Part,
+        part: NodePart,
         call: Callable[[], Connection],
         hello: Callable[[int, State], said.Hello],
         terminal: AgentTerminal,
@@ -92,7 +92,7 @@ class Agent:
         self._reserve = Reserve(self._room)
         self._reaper = Reaper(secrets.token_hex(12))
         self._reaper.remove(str(self._room))
-        self._pool = Pool(start=self._reaper.start, say=terminal.say, on=part.spares and not part.job.as_given)
+        self._pool = SparePool(start=self._reaper.start, say=terminal.say, on=part.spares and not part.job.as_given)
         for folder in self._pool.variables.values():
             self._reaper.remove(folder)
         self._running: _Running | None = None
@@ -102,7 +102,7 @@ class Agent:
         self._status: int | None = None
         self._signal: int | None = None
         self._hurry = False
-        self._contact = Contact(call, hello, self._reaper.lease, anew=part.give_up_s > 0)
+        self._contact = LeaderContact(call, hello, self._reaper.lease, anew=part.give_up_s > 0)
         post = Post(host=part.host, env=part.env, job_in=part.job_in)
         self._lookout = Lookout(post, self._contact.send, ready=part.check)
         terminal.send = lambda text: self._contact.send(said.Said(text=text))

@@ -11,7 +11,7 @@ from functools import partial
 from keepstep.cluster.address import joined
 from keepstep.sources.host.ports import listen
 from keepstep.supervise.nodes.connection.dial import plain_address
-from keepstep.supervise.nodes.connection.in_memory import End, MemoryConnection
+from keepstep.supervise.nodes.connection.in_memory import MemoryConnection, MemoryEnd
 from keepstep.supervise.nodes.connection.interface import (
     CLOSED_HERE,
     CannotListen,
@@ -201,7 +201,7 @@ class Hub:
         self._inbox.put(connection, Opened(connection.number, connection.peer))
 
 
-class _LocalEnd(End):
+class _LocalEnd(MemoryEnd):
     """The hub's end of a connection in memory. All connections share the hub's inbox: only its own evidence counts."""
 
     def __init__(self, number: int, inbox: Inbox[Event], known: dict[int, _LocalEnd]) -> None:

@@ -19,14 +19,14 @@ from keepstep.supervise.nodes.connection.interface import (
     encoded,
     evidence,
 )
-from keepstep.supervise.nodes.connection.queue import Inbox, Source
+from keepstep.supervise.nodes.connection.queue import Inbox, QueueSource
 from keepstep.supervise.nodes.messages import Message, decode
 
 
-class End(Source):
+class MemoryEnd(QueueSource):
     """One end: what the other end sends goes into its inbox, encoded and decoded as on every other connection."""
 
-    other: End
+    other: MemoryEnd
 
     def __init__(self, number: int, inbox: Inbox[Event]) -> None:
         self.number, self.inbox = number, inbox
@@ -34,7 +34,7 @@ class End(Source):
         """Why nothing can be sent any more."""
         self._lock = threading.Lock()
 
-    def join(self, other: End) -> None:
+    def join(self, other: MemoryEnd) -> None:
         self.other, other.other = other, self
 
     @property
@@ -72,7 +72,7 @@ class MemoryConnection(Connection):
 
     def __init__(self, peer: str = "this process") -> None:
         super().__init__(peer)
-        self.end = End(0, self._inbox)
+        self.end = MemoryEnd(0, self._inbox)
 
     @property
     def queued(self) -> int:

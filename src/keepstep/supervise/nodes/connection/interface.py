@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keepstep.supervise.nodes.connection.queue import Inbox, Source
+from keepstep.supervise.nodes.connection.queue import Inbox, QueueSource
 from keepstep.supervise.nodes.messages import LARGEST, BadMessage, Collected, Ended, Message, Parcel, Start, encode
 
 MOST_QUEUED = 32 << 20
@@ -98,7 +98,7 @@ class Connection:
         """The next message; None if none came in time. Raises :class:`ConnectionLost` once all that came was taken."""
         event = self._inbox.take(timeout_s)
         if isinstance(event, Lost):
-            self._inbox.put(Source(), event)  # the news stays
+            self._inbox.put(QueueSource(), event)  # the news stays
             raise ConnectionLost(event.why)
         if event is None and self._closed:
             raise ConnectionLost(CLOSED_HERE)

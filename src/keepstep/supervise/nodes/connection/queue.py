@@ -44,7 +44,7 @@ class Lanes(Generic[T]):
         self.size = 0
 
 
-class Source:
+class QueueSource:
     """Whom messages in an inbox come from."""
 
     waiting = 0
@@ -55,7 +55,7 @@ class Inbox(Generic[T]):
     """What has come, for one thread that waits in :meth:`take`, or polls :meth:`fileno`."""
 
     def __init__(self) -> None:
-        self._lanes: Lanes[tuple[Source, T, bool]] = Lanes()
+        self._lanes: Lanes[tuple[QueueSource, T, bool]] = Lanes()
         self._changed = threading.Condition(threading.Lock())
         self._pipe: tuple[int, int] | None = None
         self._closed = False
@@ -63,7 +63,7 @@ class Inbox(Generic[T]):
         """Called by :meth:`take` when there is room again after :meth:`crowded` was true."""
         self._was_crowded = False
 
-    def put(self, source: Source, item: T, size: int = 0, *, evidence: bool = False) -> None:
+    def put(self, source: QueueSource, item: T, size: int = 0, *, evidence: bool = False) -> None:
         """``size`` is at least one for evidence."""
         with self._changed:
             if self._closed:
@@ -76,7 +76,7 @@ class Inbox(Generic[T]):
                 self._signal()
                 self._changed.notify()
 
-    def put_last(self, source: Source, item: T) -> None:
+    def put_last(self, source: QueueSource, item: T) -> None:
         """Behind everything else of this source."""
         self.put(source, item, 1, evidence=source.waiting > 0)
 
@@ -99,7 +99,7 @@ class Inbox(Generic[T]):
             self.when_empty()
         return item
 
-    def crowded(self, source: Source) -> bool:
+    def crowded(self, source: QueueSource) -> bool:
         """Whether so much waits that nothing more should be read from this source for now."""
         with self._changed:
             if self._lanes.size < MOST_WAITING or source.waiting < FAIR_SHARE:

@@ -28,7 +28,7 @@ from keepstep.supervise.nodes.connection.interface import (
     encoded,
     evidence,
 )
-from keepstep.supervise.nodes.connection.queue import Inbox, Lanes, Source
+from keepstep.supervise.nodes.connection.queue import Inbox, Lanes, QueueSource
 from keepstep.supervise.nodes.connection.transport import PIECE, Transport, words_for
 from keepstep.supervise.nodes.messages import Message
 from keepstep.supervise.start.priority import promptly
@@ -43,7 +43,7 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 Handler = Callable[[int], None]
 
 
-class QueuedConnection(Source):
+class QueuedConnection(QueueSource):
     """A connection with its queue. ``lock`` guards the transport and the queue; a system call under it never waits."""
 
     def __init__(self, number: int, transport: Transport, peer: str, *, may_stray: bool = False) -> None:

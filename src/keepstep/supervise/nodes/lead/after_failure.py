@@ -14,12 +14,12 @@ from keepstep.model.cause import Cause
 from keepstep.model.report import Report
 from keepstep.store.evidence_file import append
 from keepstep.supervise.decide import remedy
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.remedy import Remedy
 from keepstep.supervise.decide.transport import other_transport
 from keepstep.supervise.executor import Applied
 from keepstep.supervise.nodes.lead.leader import Leader
-from keepstep.supervise.nodes.lead.placement import Place
+from keepstep.supervise.nodes.lead.placement import NodePlace
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
 
@@ -38,7 +38,7 @@ class Further:
         self._layout, self._applied, self._cwd = layout, applied, cwd
         self._hosts: Hosts | None = None
 
-    def look(self, report: Report, progress: Progress, nodes: Sequence[int], gathering: Gathering) -> bool:
+    def look(self, report: Report, progress: AttemptProgress, nodes: Sequence[int], gathering: Gathering) -> bool:
         """The network between these nodes, once, if network or hardware is to blame. True: there is new evidence."""
         root = report.root
         if root is None or root.cause.family not in FAMILIES or self._hosts is not None or len(nodes) < 2:
@@ -66,7 +66,7 @@ class Further:
             append(self.folder / FILE, self._hosts.seen)
         return True
 
-    def offers(self, report: Report, progress: Progress, env: Mapping[str, str]) -> tuple[Remedy, ...]:
+    def offers(self, report: Report, progress: AttemptProgress, env: Mapping[str, str]) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
         found: tuple[Remedy, ...] = ()
         if report.root is not None and report.root.cause is not Cause.NETWORK_WRONG_INTERFACE:
@@ -87,7 +87,9 @@ class Further:
         return next(seats, "") or self._leader.address(node)
 
 
-def pin_newcomers(leader: Leader, number: int, places: Sequence[Place], applied: Applied, gathering: Gathering) -> None:
+def pin_newcomers(
+    leader: Leader, number: int, places: Sequence[NodePlace], applied: Applied, gathering: Gathering
+) -> None:
     """Nodes that were not there when an interface was pinned: find theirs, by trying all hosts once more.
 
     What is known of the others does not say it: interfaces have other names elsewhere.

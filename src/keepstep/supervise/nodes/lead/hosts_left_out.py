@@ -113,7 +113,7 @@ def excluded(failures: Iterable[Failure]) -> tuple[Excluded, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class HostWorld:
     """The nodes of the next attempt."""
 
     nodes: tuple[int, ...]
@@ -131,7 +131,7 @@ def next_world(
     most: int,
     per_node: int | None = None,
     names: Mapping[int, str] | None = None,
-) -> World:
+) -> HostWorld:
     """The nodes to go on with, as many of those before as can, in their places, then spare ones.
 
     ``before``: the nodes of the last attempt, none for the first one. ``present``: the hosts of the nodes there are.
@@ -158,11 +158,13 @@ def next_world(
     nodes = nodes[:most]
     if len(nodes) < least:
         there = listing(usable[node] for node in sorted(nodes)) or "none"
-        return World(nodes=(), words=(f"{count(least, 'node')} are needed, and {len(nodes)} can take part: {there}",))
+        return HostWorld(
+            nodes=(), words=(f"{count(least, 'node')} are needed, and {len(nodes)} can take part: {there}",)
+        )
     if before and len(nodes) != len(before):
         who = listing(_named(node, names) for node in short) if short else listing(_named(n, usable) for n in added)
         words.append(_resized(len(before), len(nodes), who, per_node))
-    return World(nodes=tuple(nodes), words=tuple(words))
+    return HostWorld(nodes=tuple(nodes), words=tuple(words))
 
 
 def _named(node: int, hosts: Mapping[int, str]) -> str:

@@ -17,7 +17,7 @@ from keepstep.model.facts.platform import Preempted
 from keepstep.model.report import Report
 from keepstep.store.fallback_folder import FindRoom
 from keepstep.supervise.attempt_context import Outcome
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.decision import REFUSED
 from keepstep.supervise.decide.remedy import Remedy
 from keepstep.supervise.decide.situation import Happened, Situation
@@ -27,12 +27,12 @@ from keepstep.supervise.nodes.agent.heartbeat import now as clock
 from keepstep.supervise.nodes.agent.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.lead.after_failure import Further, pin_newcomers
 from keepstep.supervise.nodes.lead.hosts_left_out import failure_of
-from keepstep.supervise.nodes.lead.leader import Answer, Leader, Leaving, Told
-from keepstep.supervise.nodes.lead.lost_nodes import Losses
-from keepstep.supervise.nodes.lead.membership import Expired, News, Returned, Silent, Vacant
+from keepstep.supervise.nodes.lead.leader import Answer, Leader, Leaving, NodeTold
+from keepstep.supervise.nodes.lead.lost_nodes import NodeLosses
+from keepstep.supervise.nodes.lead.membership import Expired, News, Returned, SilentNode, Vacant
 from keepstep.supervise.nodes.lead.merged_state import stop_of, together
 from keepstep.supervise.nodes.lead.more_nodes import Growing
-from keepstep.supervise.nodes.lead.placement import Place, counts, seat
+from keepstep.supervise.nodes.lead.placement import NodePlace, counts, seat
 from keepstep.supervise.nodes.lead.rendezvous import Gathering, TooFew
 from keepstep.supervise.start.ending import Exit
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
@@ -53,7 +53,7 @@ STOPS = (Happened.STOPPED, Happened.SUSPECTED)
 WELL = (Happened.ENDED_WELL, Happened.INTERRUPTED, Happened.GROWS)
 
 
-class World:
+class JointAttempt:
     """As :class:`keepstep.supervise.attempt.Attempt`, with agents in place of processes."""
 
     def __init__(
@@ -80,9 +80,9 @@ class World:
         self._early: Outcome | None = None
         """What came of it before anything was started."""
         self._well: set[int] = set()
-        self._losses = Losses(folder, number)
+        self._losses = NodeLosses(folder, number)
         self._lost = self._losses.facts
-        self._news: list[News | Told | Leaving] = []
+        self._news: list[News | NodeTold | Leaving] = []
         """What was not looked at yet."""
         self._known: dict[int, said.Known] = {}
         self._signal: int | None = None
@@ -111,7 +111,7 @@ class World:
             self._losses.write(NodesMissing(why=str(error), refused=error.refused), time.time(), str(error))
             self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
 
-    def _start(self, places: Sequence[Place]) -> list[int]:
+    def _start(self, places: Sequence[NodePlace]) -> list[int]:
         """Returns the nodes that cannot take part after all; then nothing was started."""
         leader, applied, nodes = self._leader, self._applied, [place.node for place in places]
         if leader.newest_attempt >= self.number:  # an agent of an earlier leader has come since this one has its number
@@ -133,7 +133,7 @@ class World:
         self._began = time.time()
         return []
 
-    def _seat(self, places: Sequence[Place]) -> list[int]:
+    def _seat(self, places: Sequence[NodePlace]) -> list[int]:
         """Give each rank its place, with ports that its node has found free. Returns the nodes that did not answer."""
         applied, roles = self._applied, self._gathering.roles
         places = [replace(place, address=applied.addresses.get(place.node, place.address)) for place in places]
@@ -209,11 +209,11 @@ class World:
 
     def _take(self, each: object) -> Outcome | None:
         match each:
-            case Told(node=node, happened=happened) if happened.attempt == self.number and node in self._nodes:
+            case NodeTold(node=node, happened=happened) if happened.attempt == self.number and node in self._nodes:
                 return self._told(node, happened)
-            case Told(happened=happened) if happened.what == Happened.INTERRUPTED.value:
+            case NodeTold(happened=happened) if happened.what == Happened.INTERRUPTED.value:
                 return self._interrupted(happened.signal)
-            case Silent(node=node, since_s=since_s, why=why) if node in self._nodes:
+            case SilentNode(node=node, since_s=since_s, why=why) if node in self._nodes:
                 self._silent(node, since_s, why)
             case Returned(node=node, away_s=away_s) if node in self._nodes:
                 self._losses.is_back(node)
@@ -290,9 +290,9 @@ class World:
 
     def _see_the_silent(self) -> None:
         for each in self._leader.news():
-            if isinstance(each, Silent | Returned) and each.node in self._nodes:
+            if isinstance(each, SilentNode | Returned) and each.node in self._nodes:
                 self._take(each)
-            elif isinstance(each, Told) and each.happened.what == Happened.INTERRUPTED.value:
+            elif isinstance(each, NodeTold) and each.happened.what == Happened.INTERRUPTED.value:
                 self._gathering.interrupt(each.happened.signal)
 
     def _may_be_lost(self, node: int) -> bool:
@@ -335,13 +335,13 @@ class World:
         seats = self._lost[node].ranks
         return self._collected(Outcome(Happened.NODE_LOST, rank=seats[0] if seats else None))
 
-    def look_further(self, report: Report, progress: Progress) -> bool:
+    def look_further(self, report: Report, progress: AttemptProgress) -> bool:
         """The network between the hosts, if that or hardware is to blame, and not one node that went silent."""
         if self._further is None or self._lost:
             return False
         return self._further.look(report, progress, self._nodes, self._gathering)
 
-    def offers(self, report: Report, progress: Progress) -> tuple[Remedy, ...]:
+    def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
         return self._further.offers(report, progress, self.env) if self._further is not None else ()
 
@@ -354,7 +354,7 @@ class World:
     def end(self, outcome: Outcome) -> None:
         """End what is left on all nodes that can be reached. The others end it themselves when their lease is over."""
         for each in self._news:
-            if isinstance(each, Told) and each.happened.what == Happened.INTERRUPTED.value:
+            if isinstance(each, NodeTold) and each.happened.what == Happened.INTERRUPTED.value:
                 self._gathering.interrupt(each.happened.signal)  # it came together with what was decided upon
         if not self._nodes:
             return
@@ -406,7 +406,7 @@ class World:
         return [self.folder / f"node{node}" for node in self._nodes]
 
     def situation(
-        self, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
+        self, outcome: Outcome, report: Report, progress: AttemptProgress, *, remedies: tuple[str, ...] = ()
     ) -> Situation:
         """What the policy decides upon: of all nodes together."""
         self._judged = outcome, report
@@ -439,9 +439,9 @@ def _all_stand_still(leader: Leader, nodes: Iterable[int], first: int) -> bool:
     return True
 
 
-def _is_stop(news: News | Told | Leaving) -> bool:
+def _is_stop(news: News | NodeTold | Leaving) -> bool:
     """Whether a node reports ranks that make no progress: what is lost goes before, as it may be the reason."""
-    return isinstance(news, Told) and news.happened.what in {each.value for each in STOPS}
+    return isinstance(news, NodeTold) and news.happened.what in {each.value for each in STOPS}
 
 
 def _hosts_of(hosts: Iterable[str]) -> str:

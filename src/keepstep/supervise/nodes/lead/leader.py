@@ -23,7 +23,7 @@ from keepstep.supervise.nodes.connection.hub import LOCAL, Hub
 from keepstep.supervise.nodes.connection.interface import Event, Got, Lost, Opened, TurnedAway
 from keepstep.supervise.nodes.evidence.parcels import Receiver, describe
 from keepstep.supervise.nodes.evidence.relay import audience
-from keepstep.supervise.nodes.lead.membership import Member, Membership, News
+from keepstep.supervise.nodes.lead.membership import Membership, News, NodeMember
 from keepstep.supervise.start.layout import Layout
 
 ROUND_S = 0.25
@@ -36,7 +36,7 @@ Answer = TypeVar("Answer", bound=said.Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NodeTold:
     """What a node reports that must be decided upon."""
 
     node: int
@@ -73,7 +73,7 @@ class Leader:
         self._receivers: dict[int, Receiver] = {}
         self._folder: Path | None = None
         self._answers: dict[tuple[type, int], said.Message] = {}
-        self._news: list[News | Told | Leaving] = []
+        self._news: list[News | NodeTold | Leaving] = []
         self._refused: list[str] = []
         self._keys: list[tuple[int, tuple[str, str]]] = []
         """What guards have told each other in this attempt, for nodes that come back."""
@@ -148,7 +148,7 @@ class Leader:
             self._news.append(news)
             self._changed.notify_all()
 
-    def news(self) -> list[News | Told | Leaving]:
+    def news(self) -> list[News | NodeTold | Leaving]:
         """What has happened since the last call."""
         with self._changed:
             news, self._news = self._news, []
@@ -188,7 +188,7 @@ class Leader:
                 if member is not None and member.open not in (None, self._attempt):
                     self._send(node, said.End(attempt=member.open, what="node lost", hurry=True))
 
-    def member(self, node: int) -> Member | None:
+    def member(self, node: int) -> NodeMember | None:
         with self._changed:
             return self._membership.member(node)
 
@@ -356,7 +356,7 @@ class Leader:
             case said.Said(text=text):
                 self._say(f"{self._host(node)}: {text[:LONGEST_WORDS]}")
             case said.Happened():
-                self._news.append(Told(node, message))
+                self._news.append(NodeTold(node, message))
             case said.Ended():
                 self._membership.ended(node, message.attempt, connection=connection)
                 self._answers[said.Ended, node] = message

@@ -19,7 +19,7 @@ JUST_NOW_S = 30.0
 
 
 @dataclass
-class Losses:
+class NodeLosses:
     """Those that are silent now, and those that came back too late."""
 
     folder: Path

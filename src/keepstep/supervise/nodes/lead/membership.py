@@ -31,7 +31,7 @@ class News:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Silent(News):
+class SilentNode(News):
     """It was not heard for :data:`SILENT_S` (longer with a longer lease). Its ranks may run on: nothing is decided."""
 
     since_s: float
@@ -62,7 +62,7 @@ class Vacant(News):
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
+class NodeMember:
     """What the leader knows about a node that has said hello."""
 
     hello: Hello
@@ -129,7 +129,7 @@ class Membership:
         self.opens = now + (term_s or 0.0) if first is False else now
         """From when on to accept connections."""
         self.newest_attempt = self._called_off = NEVER
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, NodeMember] = {}
         self._inherited = NEVER
         """The newest attempt of an earlier leader, as far as agents have told."""
         self._is_first = first
@@ -190,7 +190,7 @@ class Membership:
             return Refused(why=why)
         self._first = self._first or hello
         if member is None:
-            member = Member(hello=hello, connection=connection, heard=now, state=hello.state, attempt=hello.attempt)
+            member = NodeMember(hello=hello, connection=connection, heard=now, state=hello.state, attempt=hello.attempt)
             self._members[node] = member
         member.hello, member.connection, member.lost = hello, connection, None
         member.leased = member.unasked = False
@@ -242,7 +242,7 @@ class Membership:
         if attempt > self.newest_attempt:
             self.newest_attempt = self._inherited = attempt
 
-    def _says(self, node: int, member: Member, attempt: int, state: State, now: float) -> None:
+    def _says(self, node: int, member: NodeMember, attempt: int, state: State, now: float) -> None:
         if member.silent:
             self._news.append(Returned(node=node, away_s=now - member.heard))
         member.silent = member.expired = False
@@ -283,7 +283,7 @@ class Membership:
         for node, member in self._members.items():
             self._forgo(node, member)
 
-    def _forgo(self, node: int, member: Member) -> None:
+    def _forgo(self, node: int, member: NodeMember) -> None:
         """Nothing of an attempt that was called off runs where its start was lost: none is under way there."""
         if member.unasked and member.open is not None and member.open <= self._called_off:
             self._close(node, member, member.open)
@@ -298,7 +298,7 @@ class Membership:
         for node, member in self._members.items():
             if not member.silent and now - max(member.heard, self._awake) > self._patience_s(member):
                 member.silent = True
-                self._news.append(Silent(node=node, since_s=now - member.heard, why=member.lost))
+                self._news.append(SilentNode(node=node, since_s=now - member.heard, why=member.lost))
             if member.silent and not member.expired and now > max(member.heard + self.safe_s, member.safe):
                 member.expired = True
                 self._news.append(Expired(node=node))
@@ -314,17 +314,17 @@ class Membership:
         at, gap = self._slept
         return gap if now - at <= self._longest_s + KILL_S else 0.0
 
-    def _settle(self, node: int, member: Member, now: float) -> None:
+    def _settle(self, node: int, member: NodeMember, now: float) -> None:
         """Close an attempt that nothing can run any more."""
         if member.open is not None and member.until < now:
             self._close(node, member, member.open)
 
-    def _close(self, node: int, member: Member, attempt: int) -> None:
+    def _close(self, node: int, member: NodeMember, attempt: int) -> None:
         self._tell_vacant(node, member)
         member.open, member.renews, member.unasked = None, True, False
         member.done = max(member.done, attempt)
 
-    def _tell_vacant(self, node: int, member: Member) -> None:
+    def _tell_vacant(self, node: int, member: NodeMember) -> None:
         if member.open is not None and member.renews:
             self._news.append(Vacant(node=node, attempt=member.open))
 
@@ -361,11 +361,11 @@ class Membership:
             if member.leased and self.is_heard(member, now) and member.state is not State.ENDS
         )
 
-    def is_heard(self, member: Member, now: float) -> bool:
+    def is_heard(self, member: NodeMember, now: float) -> bool:
         """Whether it is connected and was heard a moment ago."""
         return member.connection is not None and now - member.heard <= self._patience_s(member)
 
-    def _patience_s(self, member: Member) -> float:
+    def _patience_s(self, member: NodeMember) -> float:
         """After this long without a word it is silent. An agent with a longer lease beats less often."""
         return SILENT_S * max((member.safe - KILL_S - member.heard) / self._lease_s, 1.0)
 
@@ -379,7 +379,7 @@ class Membership:
         known = self._members
         return [node for node in range(self.nodes) if node not in known or known[node].connection is None]
 
-    def member(self, node: int) -> Member | None:
+    def member(self, node: int) -> NodeMember | None:
         return self._members.get(node)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from keepstep.model.report import Report, Verdict
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.attempt_context import Outcome
-from keepstep.supervise.decide.attempt_progress import Progress
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.situation import Happened, Situation
 from keepstep.supervise.nodes import messages
 from keepstep.supervise.nodes.messages import Known
@@ -18,7 +18,7 @@ from keepstep.supervise.watch.hang_detector import Stop, Suspicion
 
 def known(attempt: Attempt, outcome: Outcome | None) -> Known:
     """What this node knows about its ranks."""
-    now = attempt.situation(outcome or Outcome(Happened.STOPPED), Report(verdict=Verdict.UNKNOWN), Progress())
+    now = attempt.situation(outcome or Outcome(Happened.STOPPED), Report(verdict=Verdict.UNKNOWN), AttemptProgress())
     return Known(
         steps=now.steps,
         saved=now.saved,
@@ -51,7 +51,7 @@ def together(
     number: int,
     outcome: Outcome,
     report: Report,
-    progress: Progress,
+    progress: AttemptProgress,
     nodes: Sequence[Known],
     awaited: Sequence[Known],
     *,

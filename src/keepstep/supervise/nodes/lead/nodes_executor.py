@@ -18,7 +18,7 @@ from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.node_agent import Agent, AgentTerminal
 from keepstep.supervise.nodes.connection.hub import Hub
 from keepstep.supervise.nodes.connection.interface import CannotListen
-from keepstep.supervise.nodes.lead.joint_attempt import World
+from keepstep.supervise.nodes.lead.joint_attempt import JointAttempt
 from keepstep.supervise.nodes.lead.leader import Leader
 from keepstep.supervise.nodes.lead.leadership import Term
 from keepstep.supervise.nodes.lead.membership import Membership
@@ -26,7 +26,7 @@ from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
 from keepstep.supervise.nodes.messages import NEVER, State
 from keepstep.supervise.nodes.node_settings import Station, hello_of, part_of
-from keepstep.supervise.options import Asked
+from keepstep.supervise.options import RunOptions
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.priority import promptly
@@ -47,7 +47,7 @@ class Nodes:
     """The crew of a leader."""
 
     def __init__(
-        self, station: Station, asked: Asked, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts
+        self, station: Station, asked: RunOptions, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts
     ) -> None:
         self._station, self._asked, self._env = station, asked, env
         promptly()
@@ -123,7 +123,7 @@ class Nodes:
     def attempt(self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool) -> Trial:
         """The next one, on all nodes or none. Guards meet in a folder on each node, so ``exchange`` is not used."""
         self._folder = folder
-        return World(
+        return JointAttempt(
             number, folder, self._leader, self._gathering, applied, env=self._env, may_start_over=may_start_over
         )
 

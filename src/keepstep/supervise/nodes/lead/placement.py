@@ -22,7 +22,7 @@ ONLY_WORKERS = Roles()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NodePlace:
     """One node that takes part."""
 
     node: int
@@ -32,7 +32,7 @@ class Place:
     """How many of them train."""
 
 
-def counts(places: Sequence[Place], roles: Roles) -> dict[int, int]:
+def counts(places: Sequence[NodePlace], roles: Roles) -> dict[int, int]:
     """How many processes each node starts: its training ranks, and its share of the parameter servers, in turns.
 
     The evaluator is where the training ends: on the node of the chief, or of rank 0.
@@ -44,14 +44,14 @@ def counts(places: Sequence[Place], roles: Roles) -> dict[int, int]:
     return found
 
 
-def seat(places: Sequence[Place], roles: Roles, ports: Mapping[int, Sequence[int]]) -> Layout:
+def seat(places: Sequence[NodePlace], roles: Roles, ports: Mapping[int, Sequence[int]]) -> Layout:
     """Training ranks first, node after node; then the parameter servers, in turns, and the evaluator."""
     free = {place.node: list(ports[place.node]) for place in places}
     first = places[0]
     store, coordinator = free[first.node].pop(), free[first.node].pop()
     seats: list[Seat] = []
 
-    def sit(place: Place, role: str) -> None:
+    def sit(place: NodePlace, role: str) -> None:
         index = sum(each.role == role for each in seats)
         port = free[place.node].pop(0)
         seats.append(

@@ -13,7 +13,7 @@ from keepstep.supervise.nodes.agent.heartbeat import now as clock
 from keepstep.supervise.nodes.lead.hosts_left_out import Excluded, Failure, excluded, next_world
 from keepstep.supervise.nodes.lead.leader import Leader, Leaving
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
-from keepstep.supervise.nodes.lead.placement import Place, Roles
+from keepstep.supervise.nodes.lead.placement import NodePlace, Roles
 
 MORE_S = 5.0
 """Once there are as many as needed, for the rest of those that may take part."""
@@ -68,7 +68,7 @@ class Gathering:
     _spares: list[int] = field(default_factory=list)
     _ask_again: float = 0.0
 
-    def gather(self) -> list[Place] | None:
+    def gather(self) -> list[NodePlace] | None:
         """The nodes of the next attempt; None if the user ended the run meanwhile. Raises :class:`TooFew`."""
         began = time.monotonic()
         patience = self.first_s if self._before is None else self.again_s
@@ -145,7 +145,7 @@ class Gathering:
             return "; ".join(trouble[:4])
         return None
 
-    def _chosen(self, usable: list[int]) -> list[Place]:
+    def _chosen(self, usable: list[int]) -> list[NodePlace]:
         """Those that took part before, in their places, then spares."""
         here = {node: self.leader.host(node) for node in usable}
         first = self.leader.member(usable[0])
@@ -168,7 +168,7 @@ class Gathering:
             assert member is not None
             hello = member.hello
             found.append(
-                Place(node=node, machine=hello.host, address=self.leader.address(node), ranks=hello.per_node or 1)
+                NodePlace(node=node, machine=hello.host, address=self.leader.address(node), ranks=hello.per_node or 1)
             )
         return found
 
