@@ -11,7 +11,8 @@ from keepstep.model.facts.compared import MessageMissing, WentOnAlone
 from keepstep.model.identity import Rank
 from keepstep.signals.templates import StreamTold, TemplateTold
 
-LEAST_RANKS = 3
+LEAST_RANKS, MANY_RANKS = 3, 5
+"""Of few ranks the lack of a message means something only once each of them is in a loop."""
 LEAST_NUMBERS = 4
 """How many numbers of one message must have come before the lack of one means anything."""
 NEAR_THE_END = 40
@@ -25,9 +26,13 @@ Found = Evidence[MessageMissing] | Evidence[WentOnAlone]
 
 def missing_and_alone(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iterator[Found]:
     """Of ranks with a stream each. ``names``: the log of each rank."""
-    if len(streams) >= LEAST_RANKS:
+    if len(streams) >= MANY_RANKS or (len(streams) >= LEAST_RANKS and all(map(_loops, streams.values()))):
         yield from _missing(streams, names)
     yield from _alone(streams, names)
+
+
+def _loops(stream: StreamTold) -> bool:
+    return any(each.count >= OFTEN for each in stream.told.values())
 
 
 def _missing(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iterator[Evidence[MessageMissing]]:

@@ -17,16 +17,18 @@ MOST_TEMPLATES = 5_000
 LETTERS = 6
 """A template with fewer letters, such as a separator, says nothing."""
 _STAMP = lazy_pattern(
-    r"\d{4}[-/]\d\d[-/]\d\d[T ]?|(?<!\d)\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\b\d{9,}(?:\.\d+)?\b"
+    r"\d{4}[-/]\d\d[-/]\d\d[T ]?|(?<!\d)\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\b\d{9,}(?:\.\d+)?\b",
+    most=LONGEST,
 )
 _NAMES = lazy_pattern(
     r"(?:[\w.+-]+:/)?/[^\s,;:'\")\]]+"  # paths and addresses of files
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
     r"|\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}(?:-[0-9a-f]{4,}){0,4}\b"
-    r"|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?|\d+(?:[eE][-+]\d+)"
+    r"|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?|\d+(?:[eE][-+]\d+)",
+    most=LONGEST,
 )
-_WHOLE = lazy_pattern(r"\d{1,8}")
-_LETTER = lazy_pattern(r"[^\W\d_]")
+_WHOLE = lazy_pattern(r"\d{1,8}", most=LONGEST)
+_LETTER = lazy_pattern(r"[^\W\d_]", most=LONGEST)
 
 
 def template_of(text: str) -> tuple[str, tuple[int, ...]]:

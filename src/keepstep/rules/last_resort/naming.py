@@ -23,8 +23,10 @@ _COMMAND = lazy_pattern(
     most=LONGEST_TEXT,
 )
 """The options of a quoted command: they name what was requested, not what failed."""
-_PATH = lazy_pattern(r"(?:\b[a-z][a-z0-9+.-]{1,9}:/)?/(?:[\w.+@=-]+/)+[\w+@=-]*((?:\.[\w-]+)*)", most=LONGEST_TEXT)
-"""The folders of a path are names that somebody chose, ``/local_nvme/``: they say nothing about what failed."""
+_PATH = lazy_pattern(r"(?:\b[a-z][a-z0-9+.-]{1,9}:/)?/(?:[\w.+@=-]+/)+[\w.+@=-]*", most=LONGEST_TEXT)
+"""The words of a path are names that somebody chose, ``/local_nvme/``: they say nothing about what failed."""
+_ENDING = lazy_pattern(r"\.[A-Za-z]\w{1,15}", most=LONGEST_TEXT)
+"""Its endings do say what kind of file it is."""
 FAR = 12
 """An error this many lines above the end counts less."""
 
@@ -58,7 +60,7 @@ def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
     weights: dict[Cause, _Weight] = {}
     loudest: dict[str, float] = {}
     for loud, written in texts:
-        text = _PATH.sub(r"file\1", _COMMAND.sub(" ", " ".join(_ATTRIBUTES.sub("", written).split())))
+        text = _PATH.sub(_kind_of_file, _COMMAND.sub(" ", " ".join(_ATTRIBUTES.sub("", written).split())))
         loudest[text] = max(loud, loudest.get(text, 0.0))
     for text, loud in loudest.items():
         for which, row in enumerate(table()):
@@ -80,6 +82,10 @@ def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
         return None
     best = clear[left[0]]
     return Named(left[0], best.name, tuple(best.words)[:3])
+
+
+def _kind_of_file(path: re.Match[str]) -> str:
+    return "file" + "".join(_ENDING.findall(path[0]))
 
 
 def words_of(fact: ExceptionRaised) -> tuple[float, str]:
