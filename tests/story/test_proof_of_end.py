@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.analyze.question import Question, answer
 from keepstep.analyze.why import explain_paths
 from keepstep.model.report import Verdict
 
@@ -58,3 +59,10 @@ def test_how_far_each_group_got_is_said(tmp_path: Path) -> None:
 def test_a_server_of_tensorflow_ends_with_its_chief(tmp_path: Path) -> None:
     server = "I0000 grpc_server_lib.cc:467] Started server with target: grpc://127.0.0.1:33551\n"
     assert verdict_on(tmp_path, chief=STEPS + DONE, worker1=server, ps0=server)[0] is Verdict.HEALTHY
+
+
+def test_a_status_that_the_user_states_proves_the_end_of_a_log_without_ranks(tmp_path: Path) -> None:
+    (tmp_path / "all.log").write_text(STEPS)
+    assert answer(Question(words=[str(tmp_path)], kernel_log=False)).report.verdict is Verdict.UNKNOWN
+    stated = Question(words=[str(tmp_path)], kernel_log=False, exit_statuses={0: 0})
+    assert answer(stated).report.verdict is Verdict.HEALTHY

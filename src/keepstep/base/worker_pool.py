@@ -14,6 +14,7 @@ import selectors
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
@@ -160,7 +161,7 @@ def _serve(serve: Callable[[Messages, Send], object], tasks: int, answers: int) 
         os._exit(status)
 
 
-class WorkerPool(Generic[Task, Result]):
+class WorkerPool(ABC, Generic[Task, Result]):
     """Gives tasks to workers, in batches. A subclass says how one starts, what to send it, what its answers mean."""
 
     def __init__(self, count: int) -> None:
@@ -168,18 +169,18 @@ class WorkerPool(Generic[Task, Result]):
         self._workers: list[Worker] = []
         self._again: deque[list[Task]] = deque()
 
-    def start(self) -> Worker:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self) -> Worker: ...
 
-    def request(self, tasks: list[Task]) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def request(self, tasks: list[Task]) -> bytes: ...
 
-    def answered(self, task: Task, message: bytes) -> Result:
-        raise NotImplementedError
+    @abstractmethod
+    def answered(self, task: Task, message: bytes) -> Result: ...
 
+    @abstractmethod
     def lost(self, task: Task, worker: Worker, status: int | None) -> Result:
         """The result of a task at which its worker ended."""
-        raise NotImplementedError
 
     def between(self, message: bytes) -> Result | None:
         """The result of a message that answers no task yet; None: it is an answer."""

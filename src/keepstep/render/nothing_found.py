@@ -39,6 +39,8 @@ def where_ranks_ended(report: Report) -> Iterator[str]:
         who = say_ranks(each.ranks) if each.ranks else each.log or "the log"
         told = [f"{who}: {each.proof or 'no proof of an end'}", *_progress(each)]
         yield ", ".join(told)
+    if not report.alive:
+        yield "if you know how the ranks ended, say so: --exit-status RANK=STATUS"
 
 
 def _progress(each: RanksEnd) -> Iterator[str]:

@@ -70,8 +70,11 @@ def _proof(seen: EvidenceSet, streams: list[Evidence[StreamEnded]]) -> str | Non
     ranks = {each.who for each in streams} - {None}
     if ranks and ranks <= seen.once(ends_of).well.keys():
         return RECORD
-    left = {e.who for e in seen.all(ProcessExited) if e.fact.code == 0 and e.fact.signal is None}
+    exits = seen.all(ProcessExited)
+    left = {e.who for e in exits if e.fact.code == 0 and e.fact.signal is None}
     if ranks and ranks <= left:
+        return STATUS
+    if not ranks and left and len(left) == len({e.who for e in exits}):  # a log that does not say whose it is
         return STATUS
     return OWN_WORDS if any(_says_so(seen, each) for each in streams) else None
 
