@@ -33,7 +33,9 @@ SAME_WORDS = 200
 
 def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
     """Evidence from all logs, each with the rank that wrote it, if known."""
-    owners = {log.name: _owner(log) for log in logs}
+    calls = Counter(log.introduced for log in logs if log.introduced is not None)
+    apart = len(calls) > 1 and max(calls.values()) == 1
+    owners = {log.name: _owner(log, log.introduced if apart else None) for log in logs}
     writers = [w for log in logs for w in (owners[log.name], *{id(s.writer): s.writer for s in log.sightings}.values())]
     numbering = _Numbering(writers, _Learned(logs))
     places = Places(logs, owners, numbering.number)
@@ -125,8 +127,12 @@ def in_time_order(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
     return [each for _, _, each in sorted(keyed, key=lambda item: item[:2])]
 
 
-def _owner(log: Scanned) -> Writer:
-    """Who wrote a whole file: by its name, else by what its single writer says about itself."""
+def _owner(log: Scanned, introduced: int | None) -> Writer:
+    """Who wrote a whole file: by its name, else by what its single writer says about itself.
+
+    ``introduced``: the rank by which it calls itself at its beginning, where writers of several logs call themselves
+    by different ones.
+    """
     named = identify(log.name.lower())
     if named.rank is not None or PurePath(log.name).name in OF_MANY:
         return named
@@ -153,6 +159,8 @@ def _owner(log: Scanned) -> Writer:
     )
     if len(counted) == 1 and counted != {0}:
         return Writer(key="", rank=counted.pop(), name=log.name, by_words=True)
+    if introduced is not None and not said and len(placed) <= 1:
+        return Writer(key="", rank=introduced, name=log.name, by_words=True)
     return named
 
 

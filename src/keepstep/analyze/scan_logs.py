@@ -55,6 +55,7 @@ class _Done:
     year: int | None
     day: tuple[int, int] | None
     """The first that lines state."""
+    introduced: int | None = None
 
 
 _knowledge: Knowledge | None = None
@@ -90,7 +91,7 @@ def scan_logs(
             next((d.year for d in mine if d.year), min(years) if len(years) == 1 else None),
             next((d.day for d in mine if d.day), min(days) if len(days) == 1 else None),
         )
-        results.append(Scanned(left.name, tuple(_joined(mine, dates))))
+        results.append(Scanned(left.name, tuple(_joined(mine, dates)), mine[0].introduced if mine else None))
         for problem in {d.problem: None for d in mine if d.problem}:
             state = CoverageState.PARTLY if any(d.size for d in mine) else CoverageState.UNAVAILABLE
             coverage.append(Coverage(what=left.name, state=state, why=problem))
@@ -182,6 +183,7 @@ def _scan(part: _Part) -> _Done:
         patience.gave_up_after_s,
         chunks.stopped,
         *scan.date_read,
+        scan.introduced if part.begin == 0 else None,
     )
 
 

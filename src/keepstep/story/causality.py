@@ -52,7 +52,7 @@ def _explains(one: Finding, other: Finding) -> bool:
 
 def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
     """A hypothesis ranks after an exception that was seen, and before a mere symptom."""
-    first = min((seen.position.get(id(e), 0) for e in finding.evidence), default=0)
+    first = min((at for e in finding.evidence if (at := seen.position.get(id(e))) is not None), default=0)
     doubtful = finding.confidence is Confidence.HYPOTHESIS
     standing = max(finding.standing.value, Standing.EXCEPTION.value) + 0.5 if doubtful else finding.standing.value
     return (standing, first)

@@ -53,6 +53,8 @@ class StreamEnded(Fact):
     """The last lines of one stream of output, and its size."""
 
     last: str
+    above: tuple[tuple[int, str], ...] = ()
+    """The few lines above the last one with their numbers, in order."""
     lines: int | None = None
     finished: str | None = None
     """The line near the end in which the program says that it has finished."""

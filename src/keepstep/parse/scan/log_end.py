@@ -23,6 +23,8 @@ WHOLE = 128 << 10
 TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write to it."""
+ABOVE = 16
+"""How many lines above the last one of a stream are kept: launchers and fatal errors write below a program's own words."""
 LONGEST_TOLD = 4 << 10
 """How much is read of a line that may report progress or be the last one."""
 
@@ -75,8 +77,10 @@ class LogEnd:
                 yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
-            finished = closing_line([text for _, _, text, _ in end])
-            yield Sighting(StreamEnded(last=words, finished=finished), shown, writer, self._clock.read(timed), words)
+            lines = [text for _, _, text, _ in end]
+            above = tuple((number, text.strip()[:QUOTE]) for number, _, text, _ in list(end)[-1 - ABOVE : -1])
+            fact = StreamEnded(last=words, above=above, finished=closing_line(lines))
+            yield Sighting(fact, shown, writer, self._clock.read(timed), words)
 
 
 def _lines(buffer: bytes, begin: int, number: int) -> Iterator[tuple[int, int, bytes]]:

@@ -20,6 +20,7 @@ from keepstep.parse.scan.anchors import Hits, in_order
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.lines.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
 from keepstep.parse.scan.lines.headings import spawned
+from keepstep.parse.scan.lines.introduction import introduced
 from keepstep.parse.scan.lines.line_count import newlines
 from keepstep.parse.scan.lines.line_times import Clock
 from keepstep.parse.scan.lines.log_lines import clean, find_headings, head, held, sample
@@ -98,6 +99,8 @@ class LogScan:
         self._spawns = False
         self.lines = 0
         self.bytes = 0
+        self.introduced: int | None = None
+        """The rank by which the only writer calls itself in the first lines."""
 
     @property
     def date_read(self) -> tuple[int | None, tuple[int, int] | None]:
@@ -167,6 +170,7 @@ class LogScan:
             piece = self._unwrapped.text
             self._headings = list(find_headings(piece))
         self._prefixes = Prefixes(sample(piece))
+        self.introduced = introduced(piece) if not self._prefixes.in_use else None
         return piece
 
     def _hits(self, here: _Piece, before: _Piece | None, ahead: _Piece | None) -> Iterator[Sighting]:

@@ -29,3 +29,5 @@ class Scanned:
 
     name: str
     sightings: tuple[Sighting, ...]
+    introduced: int | None = None
+    """The rank by which its only writer calls itself in the first lines."""

@@ -26,6 +26,7 @@ from keepstep.model.facts import (
     TracebackCut,
 )
 from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
+from keepstep.signals.own_words import own_words
 
 STILL_S, STILL_STEPS, FEW_STEPS = 900.0, 50, 3
 """A run without a step for this long, in time and in usual steps, had stopped. A few steps show what is usual."""
@@ -60,6 +61,13 @@ _DOING = (
     ),
     (
         lazy_pattern(
+            r"(?i)\b(?:copying|promoting|moving|transferring|syncing|mirroring|publishing|uploading)\b[^\n]{0,120}"
+            r"(?:checkpoint|ckpt|snapshot|global_?step|weights)"
+        ),
+        SAVING,
+    ),
+    (
+        lazy_pattern(
             r"(?i)\b(?:download(?:ing|ed \d)|fetching|pulling (?:image|layer|from)|extracting|unpacking|rsync|gsutil"
             r"|aws s3|staging (?:in|data)|copying)\b"
         ),
@@ -84,6 +92,7 @@ _DOING = (
         "reading or preparing data",
     ),
     (lazy_pattern(r"(?i)\b(?:evaluating|validating|running (?:evaluation|validation))\b"), "evaluating"),
+    (lazy_pattern(r"(?i)\b(?:pre)?allocating\b|\bpinning (?:host )?memory"), "allocating memory"),
     (lazy_pattern(r"(?i)\b(?:waiting (?:for|on|to acquire)|acquiring) (?:the )?(?:\w+ )?lock\b"), _LOCKED),
 )
 """What a program's last line may say that it is doing, which the other ranks do not see."""
@@ -142,7 +151,9 @@ def untroubled(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     ends: dict[int, Evidence[StreamEnded]] = {}
     for each in seen.all(StreamEnded):
         known = ends.get(each.who) if each.who is not None else None
-        if each.who is not None and (known is None or not _ends_above(each, known)):
+        if known is not None and not own_words(each):
+            continue  # a launcher's words below the rank's own
+        if each.who is not None and (known is None or not _ends_above(each, known) or not own_words(known)):
             ends[each.who] = each
     troubled = {e.who for kind in _FAILED for e in seen.all(kind) if not seen.survived(e)}
     troubled |= {e.who for e in seen.bad_exits if not _told_to(e.fact.signal, e.fact.code)}
@@ -161,23 +172,34 @@ def late(seen: EvidenceSet, waiting: set[int]) -> list[LateAtEnd]:
     for rank, end in sorted(seen.once(untroubled).items()):
         doing = what_it_did(seen, end) if rank not in waiting else None
         if doing is not None:
-            sure = doing in _UNTIL_TOLD or bool(_CONTINUES.search(end.fact.last))
-            found.append(LateAtEnd(rank, doing, end, sure))
+            last = own_words(end)[0]
+            sure = doing in _UNTIL_TOLD or bool(_CONTINUES.search(last.fact.last))
+            found.append(LateAtEnd(rank, doing, last, sure))
     return found
 
 
 def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
     """What the last line of a rank says that it was doing, if that was still going on."""
-    last = end.fact.last
-    if _OVER.search(last):
+    words = [each.fact.last for each in own_words(end)]
+    if not words or _OVER.search(words[0]):
         return None
-    said = next((doing for pattern, doing in _DOING if pattern.search(last)), None)
+    said = work_in(words[0])
     if said is not None:
         return said
-    phases = seen.near(end, PhaseSeen, before=NEAR_THE_END)
-    if phases and _CONTINUES.search(last):
-        return phases[-1].fact.phase.value
-    return _counting(last) if not any(e.who == end.who for e in seen.all(StepSeen)) else None
+    if _CONTINUES.search(words[0]):
+        below = 1 + len(end.fact.above) - len(words)
+        phases = seen.near(end, PhaseSeen, before=NEAR_THE_END + below)
+        if phases:
+            return phases[-1].fact.phase.value
+        begun = next((line for line in words[1:NEAR_THE_END] if work_in(line)), None)
+        if begun is not None and not _OVER.search(begun):
+            return work_in(begun)
+    return _counting(words[0]) if not any(e.who == end.who for e in seen.all(StepSeen)) else None
+
+
+def work_in(line: str) -> str | None:
+    """What a line says that the program is doing, in words that name no rank and no framework."""
+    return next((doing for pattern, doing in _DOING if pattern.search(line)), None)
 
 
 def _counting(last: str) -> str | None:

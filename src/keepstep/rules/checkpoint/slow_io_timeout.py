@@ -72,11 +72,12 @@ def slow_io_timeout(seen: EvidenceSet) -> Findings:
     if slow and (waited or missing or seen.broken):
         yield _found(seen, (*slow[:3], *waited[:3]), None)
         return
+    stuck_itself = len(waited) < len(seen.all(CollectiveTimeout))
     busy = _busy(seen)
-    if busy and not waited:
+    if busy and not stuck_itself:
         yield _awaited(seen, busy)
         return
-    if not waited or len(waited) < len(seen.all(CollectiveTimeout)):
+    if not waited or stuck_itself:
         return
     position = seen.position
     first = min(position[id(e)] for e in waited)
@@ -105,19 +106,22 @@ def _failed_before(seen: EvidenceSet, first: int) -> bool:
 
 
 def _busy(seen: EvidenceSet) -> list[LateAtEnd]:
-    """The few ranks that are missing at a barrier, if the last that each of them says is that it saves or loads."""
+    """The few ranks that the others waited for, if the last that each of them says is that it saves or loads."""
+    waiting = {e.who for e in seen.all(CollectiveTimeout) if e.who is not None and not seen.survived(e)}
     missing = {rank for e in seen.all(RanksMissing) if not seen.survived(e) for rank in e.fact.missing}
-    found = [each for each in late(seen, set()) if each.rank in missing and each.doing in (SAVING, LOADING)]
+    if not missing:
+        missing = {each.rank for each in late(seen, waiting)} if waiting else set()
+    found = [each for each in late(seen, waiting) if each.rank in missing and each.doing in (SAVING, LOADING)]
     return found if missing and len(missing) == len(found) <= MOST_BUSY else []
 
 
 def _awaited(seen: EvidenceSet, busy: list[LateAtEnd]) -> Found:
     ranks = tuple(each.rank for each in busy)
-    said = [e for e in seen.all(RanksMissing) if not seen.survived(e)]
+    said = [e for kind in (RanksMissing, CollectiveTimeout) for e in seen.all(kind) if not seen.survived(e)]
     return Found(
         title=f"{say_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} still {busy[0].doing} "
-        "while all other ranks waited at a barrier",
-        because=f"{say_ranks(ranks)} did not come to the barrier, and its last line shows that work",
+        "while all other ranks waited for it",
+        because=f"{say_ranks(ranks)} did not join them, and the end of its output shows that work",
         evidence=(*(each.evidence for each in busy), *said[:3]),
         ranks=ranks,
         fixes=(

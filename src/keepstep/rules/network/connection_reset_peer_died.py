@@ -6,6 +6,7 @@ from __future__ import annotations
 from keepstep.model.facts import PeerLost, ProcessExited
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.api import ranks as say_ranks
+from keepstep.rules.asking.left_normally import Finished, finished_well, was_done_too
 from keepstep.rules.network._peers import after_the_end, lost_rank, stated
 
 
@@ -45,6 +46,10 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Findings:
     if all(_follows_an_exit(seen, e) for e in lost):
         return
     gone = lost_rank(seen, lost)
+    left = _left_normally(seen, lost) if not gone else {}
+    if left:
+        yield _left(left, lost)
+        return
     ended = tuple(e for e in seen.bad_exits if e.who is not None and e.who in gone)[:2]
     peer = stated(tuple(lost))
     whom = say_ranks(gone) if gone else f"peer {peer}" if peer else "a peer"
@@ -59,6 +64,32 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Findings:
                 command="dmesg -T | grep -iE 'killed process|oom|segfault|xid'",
             ),
             Fix(do="ask the scheduler how it ended", command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS"),
+        ),
+    )
+
+
+def _left_normally(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> Finished:
+    """The few ranks that ended well before the others lost them, which had nothing left to do either."""
+    others = {e.who for e in lost if e.who is not None}
+    left = {rank: e for rank, e in finished_well(seen).items() if rank not in others}
+    done = bool(others) and all(was_done_too(seen, rank) for rank in others)
+    return left if done and len(left) <= 2 else {}
+
+
+def _left(left: Finished, lost: list[Evidence[PeerLost]]) -> Found:
+    ranks = tuple(sorted(left))
+    others = tuple(sorted({e.who for e in lost if e.who is not None}))
+    return Found(
+        title=f"{say_ranks(ranks)} left when the work was done, before {say_ranks(others)} had",
+        because=f"{say_ranks(ranks)} ended well; the others had done their work too, and lost it on their way out",
+        evidence=(*left.values(), *lost[:3]),
+        ranks=ranks,
+        fixes=(
+            Fix(
+                do="let all ranks leave together",
+                command="jax.distributed.shutdown()  # torch: dist.barrier(); dist.destroy_process_group()",
+            ),
+            Fix(do="the results are complete: do not start this run again for these errors"),
         ),
     )
 

@@ -28,11 +28,10 @@ from keepstep.rules.api import (
     rule,
 )
 from keepstep.rules.api import ranks as say_ranks
-from keepstep.rules.asking.timelines import ever_done, says_done, says_it_leaves
+from keepstep.rules.asking.left_normally import Finished, finished_well, was_done_too
+from keepstep.rules.asking.timelines import ever_done, says_it_leaves
 from keepstep.signals.collective_history import SCRIPTS
-from keepstep.story.rank_endings import ends_of
 
-Finished = dict[int, Evidence[Fact]]
 SEEN_LATER_S = 2.0
 """How much later than the others whoever waits for a process, or its guard, may note its end."""
 
@@ -65,9 +64,10 @@ def finished_first(seen: EvidenceSet) -> Findings:
     Let all ranks take the same number of steps, and share the decision to skip or to stop.
 
     ## When this is wrong
-    The rank was right to be done, and the others hung or fell behind for a reason that left no trace.
+    The rank was right to be done, and the others hung or fell behind for a reason that left no trace. Where they had
+    done their last step too, and only lost it on their way out, this rule is silent: see NET004.
     """
-    finished, done = _finished(seen), ever_done(seen)
+    finished, done = finished_well(seen), ever_done(seen)
     failed = [
         e
         for kind in (PeerLost, CollectiveTimeout, GroupShutDown, RanksMissing, RendezvousTimeout)
@@ -79,6 +79,8 @@ def finished_first(seen: EvidenceSet) -> Findings:
     stayed = tuple(sorted({e.who for e in failed if e.who is not None}))
     ranks = tuple(sorted(finished))
     behind = _behind(seen, ranks, stayed)
+    if not behind and all(was_done_too(seen, rank) for rank in stayed):
+        return  # nothing was left to do together: NET004 says who left before the others had
     last = min((each.fact.issued[-1][0] for each in behind if each.who in finished), default=0)
     missing = (
         f"{say_ranks(stayed)} issued collective {last + 1} of their group, and {say_ranks(ranks)} did not"
@@ -102,17 +104,6 @@ def finished_first(seen: EvidenceSet) -> Findings:
             ),
         ),
     )
-
-
-def _finished(seen: EvidenceSet) -> Finished:
-    """The ranks that ended with status 0, by their own goodbye or their launcher, and reported no trouble."""
-    found: Finished = {rank: e for rank, e in seen.once(ends_of).well.items() if rank is not None and e.fact.goodbye}
-    for e in seen.all(ProcessExited):
-        if e.fact.code == 0 and e.fact.signal is None and e.who is not None:
-            found.setdefault(e.who, e)
-    for rank, said in says_done(seen).items():
-        found.setdefault(rank, said)
-    return {rank: e for rank, e in found.items() if not any(bad.who == rank for bad in seen.bad_exits)}
 
 
 def _before(seen: EvidenceSet, finished: Evidence[Fact], failed: Evidence[Fact]) -> bool:

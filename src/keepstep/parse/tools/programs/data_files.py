@@ -243,6 +243,11 @@ _TABLE = (
         DataMissing,
     ),
     signature(
+        r"(?:Error|Exception): [^\n]{0,80}?(?<![\w./\-])(?P<path>[\w./\-]{1,300}\.(?:tfrecords?|tar|csv|tsv|jsonl|parquet|arrow|npy|npz"
+        r"|lmdb|idx|h5|hdf5))['\"]? (?:(?:is|was|were|could|can|does|do) ?)?(?:not (?:be )?(?:found|exist)|missing)\b",
+        DataMissing,
+    ),
+    signature(
         r"(?<![\w./\-])(?P<path>(?=[\w./\-]*?[\w./\-](?:train|data|shard))[\w./\-]+)(?![\w./\-])[^\n]{0,20}(?:does not (?:contain|have) any (?:image|"
         r"valid|file))",
         DataMissing,

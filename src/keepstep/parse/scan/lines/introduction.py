@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a process introduces itself in its log's first lines: ``RANK=1``, ``process 3 of 8``, ``I am worker 2``. Pure."""
+
+from __future__ import annotations
+
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.lines.log_lines import clean
+
+HEAD = 16 << 10
+FIRST_LINES = 80
+LONGEST = 400
+_WHO = r"(?:rank|process|worker|host|task|trainer|replica)"
+_VARIABLE = lazy_pattern(
+    r"(?<![A-Z_])(?:GLOBAL_|WORLD_|PMI_|OMPI_COMM_WORLD_|SLURM_)?(?:RANK|PROCID|PROCESS_ID|PROCESS_INDEX)"
+    r"['\"]?\s?[=:]\s?['\"]?(\d{1,5})\b",
+    most=LONGEST,
+)
+_WORDS = tuple(
+    lazy_pattern(pattern, most=LONGEST)
+    for pattern in (
+        r"(?i)\b(?:global|world)[ _]rank\s?[=:]?\s?(\d{1,5})\b",
+        r"(?i)\b(?:jax\.)?(?:process|host|task|worker)[ _](?:index|id)(?:\(\))?\s?[=:]?\s?(\d{1,5})\b",
+        rf"(?i)\b{_WHO}\s?[=:#]?\s?(\d{{1,5}})\s?(?:of|/|out of)\s?\d{{1,5}}\b(?![.%:])",
+        rf"(?i)\b(?:I am|this is|hello from|(?:running|started|booted|initialized) as)\s(?:the )?{_WHO}\s?[=:#]?\s?(\d{{1,5}})\b",
+        r"(?i)(?<![_a-z])rank\s?[=:]\s?(\d{1,5})\b[^\n]{0,60}\bworld[ _]size\b",
+        r"(?i)\bworld[ _]size\s?[=:]?\s?\d{1,5}\b[^\n]{0,60}?(?<![_a-z])rank\s?[=:]?\s?(\d{1,5})\b",
+    )
+)
+_OF_OTHERS = lazy_pattern(
+    r"(?i)loader|dataset|shard|machine|node[ _]rank|Namespace\(|error|fail|wait|lost|from (?:rank|task|worker)",
+    most=LONGEST,
+)
+"""Workers of a loader, printed arguments, and words about other processes."""
+
+
+def introduced(head: bytes) -> int | None:
+    """The rank by which the writer of a log calls itself at its beginning, if it is always the same."""
+    found: set[int] = set()
+    for raw in head[:HEAD].split(b"\n")[:FIRST_LINES]:
+        if raw[:1].isspace():
+            continue  # a line of a traceback, or of a printed structure
+        line = clean(raw[:LONGEST])
+        patterns = (_VARIABLE,) if _OF_OTHERS.search(line) else (_VARIABLE, *_WORDS)
+        found |= {int(match[1]) for each in patterns if (match := each.search(line)) is not None}
+        if len(found) > 1:
+            return None
+    return next(iter(found), None)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program itself said last, without what launchers, watchdogs and crash handlers wrote below it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.training import StreamEnded
+
+_OF_A_LAUNCHER = lazy_pattern(
+    r"torch[./]distributed[./](?:elastic|launch|run)|closing signal"
+    r"|^(?:srun|slurmstepd|prterun|mpirun|mpiexec|orterun)\b"
+    r"|\b(?:Sending|Received|Got) (?:signal )?(?:SIG[A-Z]+|\d+|process)"
+    r"|^\W*(?:Terminated|Killed|Aborted)\b|\bcore dumped\b"
+    r"|\[launcher\]|Killing subprocess|\*{3,} (?:JOB|STEP) "
+)
+_OF_A_CRASH = lazy_pattern(
+    r"^(?:Fatal Python error|(?:Current )?[Tt]hread 0x|File \"|frame #\d|<no Python frame>|Extension modules:"
+    r"|\*\*\* |@ +0x|#\d+ +0x"
+    r"|Traceback \(most recent|terminate called|what\(\):|Stack trace|Exception raised from)"
+)
+_OF_A_LIBRARY = lazy_pattern(
+    r"^\[?[EFW]\d{3,4} \d\d:|: [EFW] \S{1,200}\.(?:cc|h|cpp):\d|\[[EFW]\d* [^\]]{0,120}\.(?:cpp|cc|h|py):\d"
+    r"|\bNCCL WARN\b|^WARNING:"
+)
+
+
+def own_words(end: Evidence[StreamEnded]) -> list[Evidence[StreamEnded]]:
+    """The lines at the end of a stream that its program wrote about its work, the newest first."""
+    lines = ((end.origin.line, end.fact.last), *reversed(end.fact.above))
+    return [
+        end if number == end.origin.line else _at(end, number, line)
+        for number, line in lines
+        if not any(each.search(line) for each in (_OF_A_LAUNCHER, _OF_A_CRASH, _OF_A_LIBRARY))
+    ]
+
+
+def _at(end: Evidence[StreamEnded], number: int | None, line: str) -> Evidence[StreamEnded]:
+    return replace(end, fact=StreamEnded(last=line), quote=line, origin=replace(end.origin, line=number))
