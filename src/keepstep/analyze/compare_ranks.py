@@ -7,10 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from keepstep.model.evidence import Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
+from keepstep.model.facts.compared import PaceChanged
 from keepstep.model.facts.training import StreamEnded
+from keepstep.parse.scan.lines.line_times import UNDATED, Clock
 from keepstep.parse.scan.lines.log_lines import clean, held, sample
 from keepstep.parse.scan.lines.prefix import Prefixes
+from keepstep.signals.pace_change import changes_of_pace
 from keepstep.signals.ranks_compared import missing_and_alone, missing_in_one_log
+from keepstep.signals.ranks_in_time import lagging, unlike_amounts
 from keepstep.signals.templates import StreamTold, template_of
 from keepstep.sources.files.left_files import Chunks, LeftFile
 
@@ -19,6 +23,8 @@ WHOLE = 64 << 20
 PIECE = 8 << 20
 """Of a larger one, this much of its beginning and of its end."""
 MOST_LOGS = 4_096
+LINES_OF_A_STEP = 20
+"""What is printed this many lines above a slow step may belong to it."""
 
 
 def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
@@ -29,18 +35,35 @@ def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[
     unknown: dict[str, StreamTold] = {}
     for log in list(logs)[:MOST_LOGS]:
         of_log = {rank for (source, _), rank in ranks.items() if source == log.name}
-        for number, stream, text in _lines(log):
+        for number, stream, text, at in _lines(log):
             rank = next(iter(of_log)) if len(of_log) == 1 else ranks.get((log.name, stream))
             if rank is None:
-                unknown.setdefault(log.name, StreamTold()).add(number, text)
+                unknown.setdefault(log.name, StreamTold()).add(number, text, at)
             else:
                 names.setdefault(rank, log.name)
-                streams.setdefault(rank, StreamTold()).add(number, text)
+                streams.setdefault(rank, StreamTold()).add(number, text, at)
     if not streams:
         streams, names = _by_name(unknown)
     if len(streams) > 1:
-        return list(missing_and_alone(streams, names))
+        found = list(missing_and_alone(streams, names))
+        return found or [*lagging(streams, names), *unlike_amounts(streams, names)]
     return [each for name, stream in unknown.items() for each in missing_in_one_log(stream, name)]
+
+
+def slower_since(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
+    """Where steps became slower and stayed so, with the message that came most often since and never before."""
+    found: list[Evidence[Fact]] = []
+    by_name = {log.name: log for log in logs}
+    for step, before, since in changes_of_pace(seen):
+        log, place = by_name.get(step.origin.source), step.origin.line or 0
+        earlier, later = StreamTold(), StreamTold()
+        for number, _, text, _ in _lines(log) if log is not None else ():
+            (earlier if number < place - LINES_OF_A_STEP else later).add(number, text)
+        new = [each for template, each in later.told.items() if template not in earlier.told]
+        text = max(new, key=lambda each: each.count).text.strip() if new else ""
+        fact = PaceChanged(before_s=before, after_s=since, step=step.fact.step, new=text[:200])
+        found.append(Evidence(fact=fact, origin=step.origin, rank=step.rank, at=step.at, quote=step.quote))
+    return found
 
 
 def _by_name(unknown: dict[str, StreamTold]) -> tuple[dict[int, StreamTold], dict[int, str]]:
@@ -56,8 +79,9 @@ def _by_name(unknown: dict[str, StreamTold]) -> tuple[dict[int, StreamTold], dic
     return {rank: unknown[name] for rank, name in names.items()}, names
 
 
-def _lines(log: LeftFile) -> Iterator[tuple[int, str, str]]:
-    """Number, stream and text of each line. The numbers of a large log's end are counted from the cut."""
+def _lines(log: LeftFile) -> Iterator[tuple[int, str, str, float | None]]:
+    """Number, stream, text and time of each line. The numbers of a large log's end are counted from the cut."""
+    clock = Clock(UNDATED, (1, 1))
     parts = [(0, None)] if log.size <= WHOLE else [(0, PIECE), (log.size - PIECE, None)]
     number = 0
     for begin, end in parts:
@@ -66,5 +90,6 @@ def _lines(log: LeftFile) -> Iterator[tuple[int, str, str]]:
         for raw in text.split(b"\n"):
             number += 1
             if raw and not raw.isspace():
-                writer, said = prefixes.split(held(clean(raw.rstrip(b"\r").rsplit(b"\r", 1)[-1][:4096])))
-                yield number, writer.key, said
+                line = clean(raw.rstrip(b"\r").rsplit(b"\r", 1)[-1][:4096])
+                writer, said = prefixes.split(held(line))
+                yield number, writer.key, said, clock.read(line)

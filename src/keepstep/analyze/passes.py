@@ -225,14 +225,20 @@ def _diagnose(now: Gathered) -> Gathered:
 
 @_no_collecting()
 def _compare_ranks(now: Gathered) -> Gathered:
-    """Only where nothing known was found, and no rank is proven to have ended well: it reads the logs once more."""
+    """Only where nothing known was found, and no rank is proven to have ended well: it reads the logs once more.
+
+    Whether steps became slower is asked of runs that ended well, too.
+    """
     assert now.report is not None and now.seen is not None
     ends = now.report.ended
-    if now.report.findings or now.report.alive or not ends or any(each.proof for each in ends):
+    if now.report.findings or not ends:
         return now
-    from keepstep.analyze.compare_ranks import compare_ranks
+    from keepstep.analyze.compare_ranks import compare_ranks, slower_since
 
-    found = compare_ranks(now.of_kind(FileKind.LOG), now.seen)
+    logs = now.of_kind(FileKind.LOG)
+    found = slower_since(logs, now.seen)
+    if not (found or now.report.alive or any(each.proof for each in ends)):
+        found = compare_ranks(logs, now.seen)
     if not found:
         return now
     return _diagnose(replace(now, seen=EvidenceSet(items=(*now.seen.items, *found), coverage=now.seen.coverage)))

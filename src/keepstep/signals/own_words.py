@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.model.evidence import Evidence
 from keepstep.model.facts.training import StreamEnded
 
 _OF_A_LAUNCHER = lazy_pattern(
@@ -27,15 +24,15 @@ _OF_A_LIBRARY = lazy_pattern(
 )
 
 
-def own_words(end: Evidence[StreamEnded]) -> list[Evidence[StreamEnded]]:
+def is_own(line: str) -> bool:
+    """Whether a program may have written this about its work."""
+    return not any(each.search(line) for each in (_OF_A_LAUNCHER, _OF_A_CRASH, _OF_A_LIBRARY))
+
+
+def is_of_a_launcher(line: str) -> bool:
+    return _OF_A_LAUNCHER.search(line) is not None
+
+
+def own_words(end: StreamEnded) -> list[str]:
     """The lines at the end of a stream that its program wrote about its work, the newest first."""
-    lines = ((end.origin.line, end.fact.last), *reversed(end.fact.above))
-    return [
-        end if number == end.origin.line else _at(end, number, line)
-        for number, line in lines
-        if not any(each.search(line) for each in (_OF_A_LAUNCHER, _OF_A_CRASH, _OF_A_LIBRARY))
-    ]
-
-
-def _at(end: Evidence[StreamEnded], number: int | None, line: str) -> Evidence[StreamEnded]:
-    return replace(end, fact=StreamEnded(last=line), quote=line, origin=replace(end.origin, line=number))
+    return [line for line in (end.last, *reversed(end.above)) if is_own(line)]

@@ -82,23 +82,33 @@ def _alone(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Itera
 
 
 def missing_in_one_log(stream: StreamTold, name: str) -> Iterator[Evidence[MessageMissing]]:
-    """One log of all: a message that came once for each of 0 to N but one. Which number is the rank shows by itself."""
+    """One log of all: a message that came equally often for each of 0 to N but one. Which number shows by itself."""
     for each in stream.told.values():
         if each.count < LEAST_NUMBERS or stream.lines - each.last > NEAR_THE_END:
             continue
-        odd = _lacks_one(each)
-        if odd is not None:
-            yield _evidence_of_missing(odd, each.count + 1, each, name, None)
+        found = _lacks_one(each)
+        if found is not None:
+            yield _evidence_of_missing(*found, each, name, None)
 
 
-def _lacks_one(each: TemplateTold) -> int | None:
-    """The one number that is lacking, where a single place of the message holds all others, each once."""
-    for place in zip(*each.numbers, strict=False):
-        values = set(place)
-        if len(values) == len(place) and min(values) == 0 and max(values) == len(place):
-            rest = [column for column in zip(*each.numbers, strict=False) if column != place]
-            if all(len(set(column)) == 1 for column in rest):
-                return next(number for number in range(len(place) + 1) if number not in values)
+def _lacks_one(each: TemplateTold) -> tuple[int, int] | None:
+    """The number that is lacking, and of how many, where one place of the message holds all others, equally often.
+
+    Whether 0 is lacking shows only if the message also states how many there are.
+    """
+    columns = list(zip(*each.numbers, strict=False))
+    for column in columns:
+        often = Counter(column)
+        values = set(often)
+        rest = [other for other in columns if other is not column]
+        if len(values) < LEAST_NUMBERS or max(often.values()) - min(often.values()) > 1:
+            continue
+        if any(len(set(other)) > 1 for other in rest):
+            continue
+        world = max(values) + 1
+        lacking = set(range(world)) - values
+        if len(lacking) == 1 and (0 not in lacking or any(set(other) == {world} for other in rest)):
+            return lacking.pop(), world
     return None
 
 

@@ -52,6 +52,7 @@ class TemplateTold:
     text: str = ""
     """As it came last."""
     numbers: list[tuple[int, ...]] = field(default_factory=list)
+    times: list[float | None] = field(default_factory=list)
 
 
 @dataclass
@@ -62,7 +63,7 @@ class StreamTold:
     lines: int = 0
     """The number of its last line."""
 
-    def add(self, number: int, text: str) -> None:
+    def add(self, number: int, text: str, at: float | None = None) -> None:
         template, numbers = template_of(text)
         self.lines = number
         each = self.told.get(template)
@@ -73,3 +74,4 @@ class StreamTold:
         each.last, each.text = number, text
         each.count += 1
         each.numbers.append(numbers)
+        each.times.append(at)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from keepstep.model.cause import Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.rank_places import RankKnownBy
 from keepstep.model.finding import Confidence, Finding, Role, Severity, Standing
@@ -20,7 +21,7 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
     merged = _merge_equal(findings)
     fatal = [f for f in merged if f.severity is Severity.FATAL]
     mild = [f for f in merged if f.severity is not Severity.FATAL]
-    others = sorted(mild, key=lambda f: (any(_explains(g, f) for g in mild if g is not f), _key(seen, f)))
+    others = sorted(mild, key=lambda f: (any(_explains(seen, g, f) for g in mild if g is not f), _key(seen, f)))
     if not fatal:
         return tuple(replace(f, role=Role.INITIATING if n == 0 else Role.CONTRIBUTING) for n, f in enumerate(others))
     root = _root(seen, fatal)
@@ -35,7 +36,7 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
 
 
 def _root(seen: EvidenceSet, fatal: list[Finding]) -> Finding:
-    unexplained = [f for f in fatal if not any(_explains(g, f) for g in fatal if g is not f)] or fatal
+    unexplained = [f for f in fatal if not any(_explains(seen, g, f) for g in fatal if g is not f)] or fatal
     ordered = sorted(unexplained, key=lambda f: _key(seen, f))
     root = ordered[0]
     for other in ordered[1:]:
@@ -44,18 +45,25 @@ def _root(seen: EvidenceSet, fatal: list[Finding]) -> Finding:
     return root
 
 
-def _explains(one: Finding, other: Finding) -> bool:
+def _explains(seen: EvidenceSet, one: Finding, other: Finding) -> bool:
+    """A guess explains nothing that is better founded, except a lost peer: a cause only if nothing came before."""
     if one.confidence is Confidence.HYPOTHESIS and other.confidence is not Confidence.HYPOTHESIS:
-        return False
+        lost = other.cause is Cause.NETWORK_CONNECTION_RESET_PEER_DIED
+        if not lost or _first(seen, one) >= _first(seen, other):
+            return False
     return other.cause in one.explains and one.cause is not other.cause and not _precedes(other, one, by=600.0)
 
 
 def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
     """A hypothesis ranks after an exception that was seen, and before a mere symptom."""
-    first = min((at for e in finding.evidence if (at := seen.position.get(id(e))) is not None), default=0)
     doubtful = finding.confidence is Confidence.HYPOTHESIS
     standing = max(finding.standing.value, Standing.EXCEPTION.value) + 0.5 if doubtful else finding.standing.value
-    return (standing, first)
+    return (standing, _first(seen, finding))
+
+
+def _first(seen: EvidenceSet, finding: Finding) -> int:
+    """The place of its first evidence among all."""
+    return min((at for e in finding.evidence if (at := seen.position.get(id(e))) is not None), default=0)
 
 
 def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:

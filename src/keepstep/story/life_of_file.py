@@ -19,6 +19,10 @@ _KUBELET = lazy_pattern(
 """/var/log/pods/NAMESPACE_POD_UID/CONTAINER/RESTARTS.log. The kubelet keeps the last few."""
 _PREVIOUS = lazy_pattern(r"[._\-]prev(?:ious)?(?=[._\-]|$)")
 """What `kubectl logs --previous` printed."""
+_RUN = lazy_pattern(
+    r"(?:^|[/._\-])(?:run|try|retry|launch|incarnation|life|generation|gen)[._\-]?(?P<number>\d{1,4})(?=[/._\-]|$)"
+)
+"""What people call the logs of one job that they started again. Times must show that it was so."""
 _JOB = lazy_pattern(r"(?:^|/)slurm-(?P<job>\d{1,12})\.(?:out|err)$")
 
 Ends = Callable[[Fact], bool]
@@ -30,7 +34,7 @@ def life_by_name(sources: _Sources, ends: Ends) -> dict[str, int]:
 
     ``ends``: whether a fact is the end of a run.
     """
-    for found in (_by_attempt(sources), _by_container(sources), _by_job(sources, ends)):
+    for found in (_by_attempt(sources), _by_container(sources), _by_job(sources, ends), _by_run(sources, ends)):
         if len(set(found.values())) > 1:
             return found
     return {}
@@ -82,6 +86,22 @@ def _by_job(sources: _Sources, ends: Ends) -> dict[str, int]:
         job = job_of(source)
         if job is not None:
             jobs[job].append(source)
+    return _one_after_another(sources, jobs, ends)
+
+
+def _by_run(sources: _Sources, ends: Ends) -> dict[str, int]:
+    """Logs that are numbered as runs, if each began after the one before it had ended."""
+    runs: dict[int, list[str]] = defaultdict(list)
+    for source in sources:
+        match = _RUN.search(source)
+        if match is None:
+            return {}
+        runs[int(match["number"])].append(source)
+    found = _one_after_another(sources, runs, ends)
+    return found if [found.get(its[0]) for _, its in sorted(runs.items())] == list(range(len(runs))) else {}
+
+
+def _one_after_another(sources: _Sources, jobs: Mapping[int, list[str]], ends: Ends) -> dict[str, int]:
     spans = []
     for job, its in jobs.items():
         times = [e.at for source in its for e in sources[source] if e.at is not None]

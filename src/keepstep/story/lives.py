@@ -22,7 +22,7 @@ from keepstep.model.facts.platform import MachineFault, Preempted
 from keepstep.model.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
 from keepstep.model.facts.resource import OomKilled
 from keepstep.model.facts.restarts import LifeBegan, LifeEnded
-from keepstep.model.facts.training import StepSeen, StreamEnded
+from keepstep.model.facts.training import LastOwnLine, StepSeen, StreamEnded
 from keepstep.story.life_of_file import life_by_name
 from keepstep.story.rank_endings import is_supervised
 
@@ -110,7 +110,7 @@ class _LivesReader:
             self._steps = line
         key = _start(each)
         if key is None:
-            self._first &= isinstance(fact, StreamEnded)
+            self._first &= isinstance(fact, StreamEnded | LastOwnLine)
             return
         number = _number(fact)
         restarts = fact.restarts if isinstance(fact, LifeBegan) else None
@@ -162,7 +162,11 @@ def _left_behind(items: Sequence[Evidence[Fact]], begin: int, cut: int, end: int
     new = {k for e in later if (k := _start(e)) is not None}
     if not old & new:
         return False
-    going_on = {("rank", e.rank.index) for e in later if e.rank is not None and not isinstance(e.fact, StreamEnded)}
+    going_on = {
+        ("rank", e.rank.index)
+        for e in later
+        if e.rank is not None and not isinstance(e.fact, StreamEnded | LastOwnLine)
+    }
     return bool((old & going_on) - new)
 
 

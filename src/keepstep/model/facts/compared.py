@@ -22,3 +22,32 @@ class WentOnAlone(Fact):
 
     text: str
     others: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankLags(Fact):
+    """This rank printed what all ranks print later than the others: each time, or once by very much."""
+
+    text: str
+    by_s: float
+    rounds: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmountsDiffer(Fact):
+    """All ranks printed this about their data, with different numbers. ``rank``: the one with the least."""
+
+    text: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceChanged(Fact):
+    """Steps became much slower in the middle of a stream, and stayed so. ``new``: a message that came only since."""
+
+    before_s: float
+    after_s: float
+    step: int | None = None
+    new: str = ""

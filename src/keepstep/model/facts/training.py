@@ -53,11 +53,18 @@ class StreamEnded(Fact):
     """The last lines of one stream of output, and its size."""
 
     last: str
-    above: tuple[tuple[int, str], ...] = ()
-    """The few lines above the last one with their numbers, in order."""
+    above: tuple[str, ...] = ()
+    """The few lines above the last one, in order."""
     lines: int | None = None
     finished: str | None = None
     """The line near the end in which the program says that it has finished."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastOwnLine(Fact):
+    """The last line of a stream that its program wrote, where others wrote below it."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

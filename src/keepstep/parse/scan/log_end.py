@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from keepstep.model.facts.training import StreamEnded
+from keepstep.model.facts.training import LastOwnLine, StreamEnded
 from keepstep.parse.scan.closing_words import closing_line
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
@@ -17,6 +17,7 @@ from keepstep.parse.scan.lines.prefix import Prefixes
 from keepstep.parse.scan.lines.writer import NOBODY, Writer
 from keepstep.parse.scan.sighting import QUOTE, Sighting
 from keepstep.parse.tools.programs.memory_readings import read_memory
+from keepstep.signals.own_words import is_own
 
 WHOLE = 128 << 10
 """A log of at most this size is read for progress from its first line."""
@@ -77,8 +78,12 @@ class LogEnd:
                 yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
+            own = next((each for each in reversed(end) if is_own(each[2].strip())), None)
+            if own is not None and own is not end[-1]:
+                said = own[2].strip()[:QUOTE]
+                yield Sighting(LastOwnLine(text=said), own[0], own[1], self._clock.read(own[3]), said)
             lines = [text for _, _, text, _ in end]
-            above = tuple((number, text.strip()[:QUOTE]) for number, _, text, _ in list(end)[-1 - ABOVE : -1])
+            above = tuple(text.strip()[:QUOTE] for text in lines[-1 - ABOVE : -1])
             fact = StreamEnded(last=words, above=above, finished=closing_line(lines))
             yield Sighting(fact, shown, writer, self._clock.read(timed), words)
 

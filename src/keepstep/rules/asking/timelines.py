@@ -14,6 +14,7 @@ from keepstep.model.facts import (
     Fact,
     FatalSignal,
     GroupShutDown,
+    LastOwnLine,
     Loudness,
     NameUnresolved,
     NativeAbort,
@@ -26,12 +27,14 @@ from keepstep.model.facts import (
     TracebackCut,
 )
 from keepstep.rules.api import Evidence, EvidenceSet, lazy_pattern
-from keepstep.signals.own_words import own_words
+from keepstep.signals.own_words import is_of_a_launcher, own_words
 
 STILL_S, STILL_STEPS, FEW_STEPS = 900.0, 50, 3
 """A run without a step for this long, in time and in usual steps, had stopped. A few steps show what is usual."""
 SILENT_TIMES, AT_ONCE_S = 20, 60.0
 """How many times longer than the run before it a silence must be; what is written this near the end belongs to it."""
+LAST_LINES = 200
+"""How far above the end of a log its program's last line may be; other streams may write in between."""
 NEAR_THE_END = 3
 """Lines: a phase that was announced so near the end of a log was going on."""
 FEW_RANKS = 3
@@ -76,7 +79,7 @@ _DOING = (
     (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), SAVING),
     (
         lazy_pattern(
-            rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"
+            rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}|\b_?deserializ\w+[^\n]{{0,60}}\d+/\d+"
             r"|\b(?:reading|restoring)\b[^\n]{0,40}\b(?:tensorstore|orbax)"
             r"|\b(?:tensorstore|orbax|checkpoint)\b[^\n]{0,40}\b(?:read|restore|load|deserializ\w+)\b"
         ),
@@ -96,6 +99,10 @@ _DOING = (
     (lazy_pattern(r"(?i)\b(?:waiting (?:for|on|to acquire)|acquiring) (?:the )?(?:\w+ )?lock\b"), _LOCKED),
 )
 """What a program's last line may say that it is doing, which the other ranks do not see."""
+_WAITS = lazy_pattern(
+    r"(?i)\b(?:waiting|wait(?:s|ed)?) (?:for|on|until|at)\b(?! (?:the )?(?:\w+ )?lock\b)"
+    r"|\b(?:entering|entered|at|in) (?:the |a )?\w{0,30} ?barrier\b"
+)
 _UNTIL_TOLD = (_INSTALLING, _COMPILING, _LOCKED)
 _OVER = lazy_pattern(
     r"(?i)\b(?:done|finished|completed?|successfully|succeeded|saved|loaded|skipp\w+|ready|took \d)\b"
@@ -151,19 +158,24 @@ def untroubled(seen: EvidenceSet) -> dict[int, Evidence[StreamEnded]]:
     ends: dict[int, Evidence[StreamEnded]] = {}
     for each in seen.all(StreamEnded):
         known = ends.get(each.who) if each.who is not None else None
-        if known is not None and not own_words(each):
-            continue  # a launcher's words below the rank's own
-        if each.who is not None and (known is None or not _ends_above(each, known) or not own_words(known)):
+        if each.who is not None and (known is None or not _ends_above(seen, each, known)):
             ends[each.who] = each
     troubled = {e.who for kind in _FAILED for e in seen.all(kind) if not seen.survived(e)}
     troubled |= {e.who for e in seen.bad_exits if not _told_to(e.fact.signal, e.fact.code)}
-    troubled |= {e.who for e in seen.all(ErrorSaid) if e.fact.loudness in (Loudness.ERROR, Loudness.FATAL)}
+    troubled |= {
+        e.who
+        for e in seen.all(ErrorSaid)
+        if e.fact.loudness in (Loudness.ERROR, Loudness.FATAL) and not is_of_a_launcher(e.fact.text)
+    }
     return {rank: end for rank, end in ends.items() if rank not in troubled}
 
 
-def _ends_above(one: Evidence[StreamEnded], other: Evidence[StreamEnded]) -> bool:
-    """Whether one writer of a log stopped above another: the rank went on as the other."""
-    return one.origin.source == other.origin.source and (one.origin.line or 0) < (other.origin.line or 0)
+def _ends_above(seen: EvidenceSet, one: Evidence[StreamEnded], other: Evidence[StreamEnded]) -> bool:
+    """Whether one writer of a log said its last word above another: the rank went on as the other."""
+    if one.origin.source != other.origin.source:
+        return False
+    lines = [(own_end(seen, each).origin.line or 0) if own_words(each.fact) else 0 for each in (one, other)]
+    return lines[0] < lines[1]
 
 
 def late(seen: EvidenceSet, waiting: set[int]) -> list[LateAtEnd]:
@@ -172,15 +184,29 @@ def late(seen: EvidenceSet, waiting: set[int]) -> list[LateAtEnd]:
     for rank, end in sorted(seen.once(untroubled).items()):
         doing = what_it_did(seen, end) if rank not in waiting else None
         if doing is not None:
-            last = own_words(end)[0]
-            sure = doing in _UNTIL_TOLD or bool(_CONTINUES.search(last.fact.last))
-            found.append(LateAtEnd(rank, doing, last, sure))
+            sure = doing in _UNTIL_TOLD or bool(_CONTINUES.search(own_words(end.fact)[0]))
+            found.append(LateAtEnd(rank, doing, own_end(seen, end), sure))
     return found
+
+
+def waits_in_words(seen: EvidenceSet) -> dict[int, Evidence[Fact]]:
+    """The last own line of each untroubled rank that says that it waits for others."""
+    ends = sorted(seen.once(untroubled).items())
+    return {rank: own_end(seen, end) for rank, end in ends if _WAITS.search(next(iter(own_words(end.fact)), ""))}
+
+
+def own_end(seen: EvidenceSet, end: Evidence[StreamEnded]) -> Evidence[Fact]:
+    """The last line of a stream that its program wrote itself."""
+    words = own_words(end.fact)
+    if not words or words[0] == end.fact.last:
+        return end
+    above = seen.near(end, LastOwnLine, before=LAST_LINES)
+    return next((each for each in reversed(above) if each.fact.text == words[0]), end)
 
 
 def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
     """What the last line of a rank says that it was doing, if that was still going on."""
-    words = [each.fact.last for each in own_words(end)]
+    words = own_words(end.fact)
     if not words or _OVER.search(words[0]):
         return None
     said = work_in(words[0])

@@ -7,14 +7,13 @@ from keepstep.model.facts import ExceptionRaised, Fact, FatalSignal, PeerLost, S
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.exceptions import is_of_peers, is_wrapper
-from keepstep.rules.asking.timelines import what_it_did
-from keepstep.signals.own_words import own_words
+from keepstep.rules.asking.timelines import own_end, what_it_did
 
 MOST = 2
 """If more ranks than this fell silent, no work of theirs explains it."""
 WENT_ON_S = 10.0
 """A rank that writes this long after others took it for dead was alive. Less may be what was buffered."""
-Alive = tuple[Evidence[StreamEnded], str]
+Alive = tuple[Evidence[Fact], str]
 
 
 @rule(
@@ -78,7 +77,7 @@ def _alive(seen: EvidenceSet, rank: int, lost: list[Evidence[PeerLost]]) -> Aliv
     for end in ends:
         doing = what_it_did(seen, end)
         if doing is not None:
-            return own_words(end)[0], doing
+            return own_end(seen, end), doing
     later = [e for e in ends if e.at is not None and declared is not None and e.at > declared + WENT_ON_S]
     return (later[-1], "still writing") if later else None
 

@@ -13,6 +13,8 @@ ENOUGH = 3
 """How many steps must show it in their own timing; single steps wait for data in every run."""
 FIRST = 1
 """The step of an epoch up to which every run waits: its loader has only just started."""
+OFTEN = 5
+"""How often a loader must complain; every run waits for its first batches."""
 MOSTLY = 0.6
 """The part of a step, and of all steps, above which it is worth reporting."""
 MANY = 50
@@ -47,6 +49,9 @@ def input_bound(seen: EvidenceSet) -> Findings:
     waits for the device when it asks for its next batch; we assume this where all steps take the same time.
     """
     said: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(Slowness) if e.fact.what == "input")
+    complaints = tuple(e for e in seen.all(Slowness) if e.fact.what == "input complaint")
+    if not said and len(complaints) >= OFTEN:
+        said = complaints
     timed = [
         e for e in seen.all(StepSeen) if e.fact.waiting is not None and (e.fact.step is None or e.fact.step > FIRST)
     ]
@@ -61,9 +66,7 @@ def input_bound(seen: EvidenceSet) -> Findings:
         title=f"{wording.ranks(some)} spent most of each step waiting for data, and held up the other ranks"
         if some and not said
         else "most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
-        because=(
-            "the run's profiler says so" if said else "the printed time to get a batch is most of the time of a step"
-        ),
+        because=("the run itself says so" if said else "the printed time to get a batch is most of the time of a step"),
         evidence=shown[:8],
         ranks=tuple(sorted(some)) if some and not said else None,
         fixes=(

@@ -6,7 +6,10 @@ from __future__ import annotations
 from keepstep.model.facts import Fact, Preempted, StepSeen
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
 from keepstep.rules.api import ranks as say_ranks
-from keepstep.rules.asking.timelines import behind, elsewhere, stood_still
+from keepstep.rules.asking.timelines import AT_ONCE_S, STILL_S, behind, elsewhere, late, stood_still, waits_in_words
+
+MOST = 2
+"""Of more busy ranks than this none keeps the others waiting."""
 
 
 @rule(
@@ -39,6 +42,10 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
     The output was buffered, or the program prints no steps in its last phase.
     """
     for ended in seen.all(Preempted):
+        kept = _kept_waiting(seen, ended) if not seen.survived(ended) else None
+        if kept is not None:
+            yield kept
+            return
         found = stood_still(seen, ended.at) if not seen.survived(ended) else None
         if found is None:
             continue
@@ -55,12 +62,38 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
             evidence=(last, *few[:2], ended),
             ranks=ranks,
             confidence=Confidence.SUPPORTED if what == "step" else Confidence.HYPOTHESIS,
-            fixes=(
-                Fix(
-                    do="the next time it hangs, look before it ends: this names the rank that the others wait for",
-                    command="keepstep why --live",
-                ),
-                Fix(do="let a hang end the run within minutes", command="keepstep run -n N -- python train.py"),
-            ),
+            fixes=_FIXES,
         )
         return
+
+
+_FIXES = (
+    Fix(
+        do="the next time it hangs, look before it ends: this names the rank that the others wait for",
+        command="keepstep why --live",
+    ),
+    Fix(do="let a hang end the run within minutes", command="keepstep run -n N -- python train.py"),
+)
+
+
+def _kept_waiting(seen: EvidenceSet, ended: Evidence[Preempted]) -> Found | None:
+    """All ranks but one or two ended with words about a wait, and these were still busy, long before the end."""
+    waiting = waits_in_words(seen)
+    busy = late(seen, set(waiting))
+    if not waiting or not 0 < len(busy) <= MOST or ended.at is None:
+        return None
+    ranks = tuple(each.rank for each in busy)
+    until = ended.at - AT_ONCE_S
+    timed = [e for e in seen.items if e.at is not None and e.at < until and e.who in ranks]
+    last = max(timed, key=lambda e: e.at or 0.0, default=None)
+    if last is None or last.at is None or ended.at - last.at < STILL_S:
+        return None
+    return Found(
+        title=f"{say_ranks(waiting)} waited for {say_ranks(ranks)}, still {busy[0].doing}, "
+        f"until {ended.fact.by} ended the run",
+        because=f"the last words of {say_ranks(waiting)} are about a wait; the last time that "
+        f"{say_ranks(ranks)} noted is {duration(ended.at - last.at)} before the end",
+        evidence=(*(each.evidence for each in busy), last, *list(waiting.values())[:2], ended),
+        ranks=ranks,
+        fixes=_FIXES,
+    )

@@ -27,7 +27,7 @@ LARGEST_RANK = 3
 
 _MEMBER = lazy_pattern(
     r"(?i)(?<![\w./])(?P<kind>local[ _-]rank|rank|worker|trainer|replica|member|task|subprocess|process|proc|child|pid)"
-    r"(?:[\"']?[=:] ?[\"']?| ?[#\[]|[ _-])?(?P<number>\d{1,7})(?![\w.]|:\d)"
+    r"(?:[\"']?[=:] ?[\"']?(?:/?(?:[\w.\-]{1,60}/){1,6})?| ?[#\[]|[ _-])?(?P<number>\d{1,7})(?![\w.]|:\d)"
 )
 _OF_ANOTHER_KIND = lazy_pattern(
     r"(?i)(?:\b(?:data|(?:data ?)?loader|prefetch(?:er)?|decod(?:e|er|ing)|pool|thread|env(?:ironment)?|rollout|actor|eval|i/?o|download|upload|http|web"
