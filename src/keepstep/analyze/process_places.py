@@ -11,6 +11,7 @@ from keepstep.analyze.log_names import by_numbers, host_in, numbered_alike, of_a
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.network import PeerLost
 from keepstep.model.facts.platform import DeviceFault
 from keepstep.model.facts.process import FatalSignal, ProcessExited
 from keepstep.model.facts.rank_places import MemberPlaced, NodeSeen
@@ -23,7 +24,7 @@ from keepstep.story.who_is_who import KnownMembers, KnownRank, short
 _OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 _DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d{1,3})\b")
 _TELLING = (NodeSeen, MemberPlaced, ProcessExited, WorldSeen, CommMember)
-NAMING = (ProcessExited, OomKilled, FatalSignal, DeviceFault, DeviceMemoryExhausted)
+NAMING = (ProcessExited, OomKilled, FatalSignal, DeviceFault, DeviceMemoryExhausted, PeerLost)
 """Facts that may name a process or a device instead of a rank."""
 SPAWNED = "spawned "
 """Begins the key of a writer whose traceback its parent printed."""
@@ -198,6 +199,9 @@ class Places:
 
     def settled(self, fact: Fact, writer: Writer, name: str, rank: int | None) -> tuple[Fact, KnownRank | None]:
         """A fact with the rank of the process or device that it names, and how that is known."""
+        if isinstance(fact, PeerLost):
+            peer = self.members.of_node(short(fact.peer)) if fact.peer and fact.peer_rank is None else None
+            return (fact, None) if peer is None else (replace(fact, peer_rank=peer.rank), peer)
         known = self._named(fact, writer, name, rank)
         if known is None:
             return fact, None

@@ -124,6 +124,12 @@ class KnownMembers:
         found = self._on(self._by_pid.get(pid, set()), node)
         return KnownRank(found, f"pid {pid}") if found is not None else None
 
+    def of_node(self, node: str) -> KnownRank | None:
+        """The only rank on a node."""
+        found = {rank for places in self._by_pid.values() for where, rank in places if where == node}
+        rank = _only(found)
+        return KnownRank(rank, f"the only rank on {node}") if rank is not None else None
+
     def of_bus(self, bus: str, node: str = "") -> KnownRank | None:
         """The rank whose device has this place on its host's bus."""
         found = self._on(self._by_bus.get(_bus(bus), set()), node)

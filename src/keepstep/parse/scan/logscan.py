@@ -16,11 +16,12 @@ from operator import itemgetter
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.process import ExceptionRaised
+from keepstep.model.facts.rank_places import MemberPlaced
 from keepstep.parse.scan.anchors import Hits, in_order
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.lines.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
 from keepstep.parse.scan.lines.headings import spawned
-from keepstep.parse.scan.lines.introduction import introduced
+from keepstep.parse.scan.lines.introduction import introduced, introduced_processes
 from keepstep.parse.scan.lines.line_count import newlines
 from keepstep.parse.scan.lines.line_times import Clock
 from keepstep.parse.scan.lines.log_lines import clean, find_headings, head, held, sample
@@ -99,6 +100,7 @@ class LogScan:
         self._spawns = False
         self.lines = 0
         self.bytes = 0
+        self._placed: list[Sighting] = []
         self.introduced: int | None = None
         """The rank by which the only writer calls itself in the first lines."""
 
@@ -117,6 +119,8 @@ class LogScan:
             ahead = self._piece(data, here, last)
             if here is not None:
                 yield from self._hits(here, before, ahead)
+            else:
+                yield from self._placed
             before, here = here, ahead
             if self.patience.is_out(self.bytes):
                 return
@@ -170,7 +174,13 @@ class LogScan:
             piece = self._unwrapped.text
             self._headings = list(find_headings(piece))
         self._prefixes = Prefixes(sample(piece))
-        self.introduced = introduced(piece) if not self._prefixes.in_use else None
+        if self._prefixes.in_use:
+            self._placed = [
+                Sighting(MemberPlaced(rank=rank, pid=writer.pid, node=writer.node), line, writer, None, f"rank {rank}")
+                for line, writer, rank in introduced_processes(piece, self._prefixes)
+            ]
+        else:
+            self.introduced = introduced(piece)
         return piece
 
     def _hits(self, here: _Piece, before: _Piece | None, ahead: _Piece | None) -> Iterator[Sighting]:

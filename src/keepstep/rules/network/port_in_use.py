@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from keepstep.model.facts import EndpointGiven, PortTaken
-from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, ranks_of, rule
+from keepstep.rules.api import Cause, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, ranks_of, rule
 from keepstep.story.life_of_file import job_of
 
 
@@ -47,7 +47,7 @@ def port_in_use(seen: EvidenceSet) -> Findings:
         title=f"{where} was already in use when the run tried to listen on it",
         because=because,
         evidence=(*taken, other) if other is not None else tuple(taken),
-        ranks=ranks_of(tuple(taken)),
+        ranks=ranks_of(tuple(taken)) or ((0,) if all(_STORE.search(e.quote) for e in taken) else ()),
         fixes=(
             Fix(
                 do="find the process that holds the port, and end it if it is a leftover",
@@ -56,6 +56,10 @@ def port_in_use(seen: EvidenceSet) -> Findings:
             Fix(do="or give this run its own port", command="export MASTER_PORT=29517"),
         ),
     )
+
+
+_STORE = lazy_pattern(r"\[c10d\] The server socket|TCPStore|coordination service|coordinator_address")
+"""Only rank 0 listens there."""
 
 
 def _other_job(

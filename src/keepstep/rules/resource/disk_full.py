@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.rules.api import Cause, Confidence, DiskFull, EvidenceSet, Findings, Fix, Found, Safety, rule
+from keepstep.rules.api import Cause, Confidence, DiskFull, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
 _INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "cannot be opened", "write(): fd ")
@@ -51,6 +51,7 @@ def disk_full(seen: EvidenceSet) -> Findings:
             else f"the system refused a write because the {what}"
         ),
         evidence=full,
+        ranks=None if inferred else _refused(full),
         confidence=Confidence.SUPPORTED if inferred else None,
         fixes=(
             Fix(do="check space and inodes where it writes", command="df -h . && df -i ."),
@@ -62,3 +63,9 @@ def disk_full(seen: EvidenceSet) -> Findings:
             ),
         ),
     )
+
+
+def _refused(full: tuple[Evidence[DiskFull], ...]) -> tuple[int, ...] | None:
+    """The ranks that were refused a write; a file that others found cut off is what followed."""
+    clear = [e for e in full if not any(word in e.quote for word in _INFERRED)]
+    return tuple(dict.fromkeys(e.who for e in clear if e.who is not None)) or None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import Phase, PhaseSeen, RanksMissing, StepSeen
+from keepstep.model.facts import Phase, PhaseSeen, RanksMissing, StepSeen, StreamEnded
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
 from keepstep.rules.api import ranks as say_ranks
 
@@ -39,13 +39,15 @@ def stalled(seen: EvidenceSet) -> Findings:
     waits = [e for e in seen.all(RanksMissing) if not e.fact.final and not _went_on(seen, e)]
     if not waits:
         return
-    missing = tuple(dict.fromkeys(n for e in waits for n in e.fact.missing))
+    missing = tuple(dict.fromkeys(n for e in waits for n in e.fact.missing)) or _silent(seen, waits)
     longest = max((e.fact.waited_s or 0.0 for e in waits), default=0.0) * len(waits)
     told = f" for {duration(longest)} or more" if longest else ""
     who = say_ranks(missing) if missing else "a rank"
     yield Found(
         title=f"{who} did not join a collective, and the other ranks waited{told}",
-        because=f"the waiting ranks report {who} as missing, and the log ends there",
+        because=f"the waiting ranks report {who} as missing, and the log ends there"
+        if any(e.fact.missing for e in waits)
+        else "the other ranks' logs end in this wait" + (f", and that of {who} does not" if missing else ""),
         evidence=tuple(waits[:6]),
         ranks=missing if len(missing) <= 2 else (),
         fixes=(
@@ -53,6 +55,13 @@ def stalled(seen: EvidenceSet) -> Findings:
             Fix(do="look for collectives that only some ranks reach (behind `if rank == 0`, in a last uneven batch)"),
         ),
     )
+
+
+def _silent(seen: EvidenceSet, waits: list[Evidence[RanksMissing]]) -> tuple[int, ...]:
+    """The few ranks with logs of their own that do not wait, where all others do."""
+    waiting = {e.rank.index for e in waits if e.rank is not None}
+    others = tuple(sorted({e.who for e in seen.all(StreamEnded) if e.who is not None} - waiting))
+    return others if waiting and 0 < len(others) <= 2 else ()
 
 
 def _went_on(seen: EvidenceSet, wait: Evidence[RanksMissing]) -> bool:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.lines.log_lines import clean
+from keepstep.parse.scan.lines.log_lines import clean, held
+from keepstep.parse.scan.lines.prefix import Prefixes
+from keepstep.parse.scan.lines.writer import Writer
 
 HEAD = 16 << 10
 FIRST_LINES = 80
@@ -37,11 +41,28 @@ def introduced(head: bytes) -> int | None:
     """The rank by which the writer of a log calls itself at its beginning, if it is always the same."""
     found: set[int] = set()
     for raw in head[:HEAD].split(b"\n")[:FIRST_LINES]:
-        if raw[:1].isspace():
-            continue  # a line of a traceback, or of a printed structure
-        line = clean(raw[:LONGEST])
-        patterns = (_VARIABLE,) if _OF_OTHERS.search(line) else (_VARIABLE, *_WORDS)
-        found |= {int(match[1]) for each in patterns if (match := each.search(line)) is not None}
+        if not raw[:1].isspace():  # a line of a traceback, or of a printed structure
+            found |= _ranks_in(clean(raw[:LONGEST]))
         if len(found) > 1:
             return None
     return next(iter(found), None)
+
+
+def introduced_processes(head: bytes, prefixes: Prefixes) -> Iterator[tuple[int, Writer, int]]:
+    """Line, writer and rank of each process that calls itself by a rank, if only its process id is known by its prefix."""
+    found: dict[str, tuple[int, Writer, set[int]]] = {}
+    for number, raw in enumerate(head[:HEAD].split(b"\n"), 1):
+        writer, text = prefixes.split(held(clean(raw[:LONGEST])))
+        if writer.pid is None or writer.rank is not None or text[:1].isspace():
+            continue
+        ranks = _ranks_in(text)
+        if ranks:
+            found.setdefault(writer.key, (number, writer, set()))[2].update(ranks)
+    said = [rank for _, _, ranks in found.values() for rank in ranks]
+    if len(set(said)) == len(said):
+        yield from ((number, writer, next(iter(ranks))) for number, writer, ranks in found.values())
+
+
+def _ranks_in(line: str) -> set[int]:
+    patterns = (_VARIABLE,) if _OF_OTHERS.search(line) else (_VARIABLE, *_WORDS)
+    return {int(match[1]) for each in patterns if (match := each.search(line)) is not None}

@@ -54,7 +54,7 @@ def _detected(match: re.Match[str]) -> Fact | None:
 def _unique_id(match: re.Match[str]) -> Fact:
     """Rank N needs the NCCL id that another rank must write: that rank did not come, or ended."""
     error = match["error"]
-    rank, source = int(match["rank"]), int(match["source"])
+    rank, source = _int(match["rank"]), int(match["source"])
     if re.search(r"[Tt]ime|timed", error):
         return RanksMissing(rank=rank, missing=(source,), what="NCCL communicator set-up")
     return PeerLost(rank=rank, how=f"store: {error.strip()[:60]}", peer_rank=source)
@@ -159,7 +159,7 @@ _BARRIERS = (
 
 _STORE = (
     signature(
-        r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr\w{3,6}ing ncclUniqueId from "
+        r"(?:\[(?P<rank>\d+)\] )?is setting up NCCL communicator and retr\w{3,6}ing ncclUniqueId from "
         r"\[(?P<source>\d+)\][^\n]{0,160}?got error: (?P<error>[^\n]{0,120})",
         _unique_id,
     ),
