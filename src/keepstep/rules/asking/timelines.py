@@ -79,7 +79,8 @@ _DOING = (
     (lazy_pattern(rf"(?i)\b(?:saving|writing|uploading|flushing|gathering)\b{_OF_A_MODEL}"), SAVING),
     (
         lazy_pattern(
-            rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}|\b_?deserializ\w+[^\n]{{0,60}}\d+/\d+"
+            rf"(?i)\b(?:restoring|loading|resuming|reading|deserializing)\b{_OF_A_MODEL}"
+            r"|\b_?deserializ\w{1,30}[^\n]{0,60}?\b\d{1,9}/\d{1,9}\b"
             r"|\b(?:reading|restoring)\b[^\n]{0,40}\b(?:tensorstore|orbax)"
             r"|\b(?:tensorstore|orbax|checkpoint)\b[^\n]{0,40}\b(?:read|restore|load|deserializ\w+)\b"
         ),

@@ -58,8 +58,8 @@ SIGNATURES = (
         r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|port active|[^\n]{3,50})",
         lambda m: (
             NicFault(what=m["what"].strip(), device=m["device"])
-            if re.match(r"port err|device fatal|local catastrophic", m["what"])
-            else RdmaTrouble(what=m["what"].strip(), device=m["device"], fatal=False)
+            if re.match(r"device fatal|local catastrophic", m["what"])
+            else RdmaTrouble(what=m["what"].strip(), device=m["device"], fatal=m["what"].startswith("port err"))
             if "error" in m["what"] or "violation" in m["what"]
             else None
         ),

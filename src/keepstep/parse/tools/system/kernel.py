@@ -90,9 +90,8 @@ SIGNATURES = (
         lambda m: NicFault(what=(m["what"] or m["local"]).lower(), device=m["device"]),
     ),
     signature(
-        r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : "
-        r"(?P<event>port error|device fatal[^\n]{0,40})",
-        lambda m: NicFault(what=(m["what"] or m["event"] or "port error").replace("_", " ").lower()),
+        r"IBV?_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|Got async event : (?P<event>device fatal[^\n]{0,40})",
+        lambda m: NicFault(what=(m["what"] or m["event"]).replace("_", " ").lower()),
     ),
     # disks
     signature(
