@@ -65,6 +65,7 @@ def _refuse(asked: argparse.Namespace) -> None:
         raise UserError("--policy needs the number of ranks", hint="give --ranks N")
     for option, value, least in (
         ("--classes", asked.classes, 1),
+        ("--work", asked.work, 1),
         ("--ranks", asked.ranks, 1),
         ("--batch", asked.batch, 1),
         ("--loader-workers", asked.loader_workers, 0),
@@ -78,11 +79,12 @@ def _request(asked: argparse.Namespace) -> DataRequest:
     values = asked.values or asked.classes is not None
     return DataRequest(
         paths=tuple(asked.paths),
-        asked=ReadRequest(values=values, classes=asked.classes, labels=tuple(asked.label)),
+        asked=ReadRequest(values=values, classes=asked.classes, labels=tuple(asked.label), work=asked.work),
         manifest=None if asked.no_manifest else place,
         again=asked.again,
         jobs=asked.jobs,
         wait_s=asked.wait,
+        follow=asked.follow,
     )
 
 

@@ -76,7 +76,7 @@ def test_npz_members_have_checksums(tmp_path: Path, save: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstep.check.data.readers.npz.ALWAYS", 1 << 20)
+    monkeypatch.setattr("keepstep.check.data.readers.source.ALWAYS", 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", bytes(300 << 20))
     assert "unpack to more than" in looked(tmp_path / "a.npz").unread

@@ -29,7 +29,8 @@ def broken_files(*paths: str) -> list[str]:
 def test_file_urls_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINES)
     (tmp_path / "b.jsonl").write_bytes(LINES[:-4])
-    assert broken_files(f"file://{tmp_path}") == [f"file://{tmp_path}/b.jsonl"]
+    assert broken_files(f"file://{tmp_path}") == [f"{tmp_path}/b.jsonl"]
+    assert broken_files(f"file://{tmp_path}/*.jsonl") == [f"{tmp_path}/b.jsonl"]
 
 
 def test_members_of_archives_are_read_and_patterns_are_expanded(tmp_path: Path) -> None:

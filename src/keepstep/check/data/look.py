@@ -39,6 +39,8 @@ class DataRequest:
     """Read everything, also what the manifest says has not changed."""
     jobs: int | None = None
     wait_s: float = WAIT_S
+    follow: bool = False
+    """Whether links may lead out of the paths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,7 @@ def look_at_data(request: DataRequest) -> DataSeen:
     """Read everything that was asked for. Ctrl-C ends it with what was seen until then."""
     progress = ReadProgress()
     try:
-        units, left = find_units(list(request.paths), request.wait_s, progress.found)
+        units, left = find_units(list(request.paths), request.wait_s, progress.found, follow=request.follow)
     finally:
         progress.end()
     missing = [path for kind, path, _ in left if kind == "missing"]

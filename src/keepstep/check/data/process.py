@@ -54,4 +54,6 @@ class Reader(Worker):
 def start() -> Reader:
     """A worker that waits for a task."""
     quiet = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
+    if not all(map(os.path.isabs, os.environ.get("HDF5_PLUGIN_PATH", "").split(os.pathsep))):
+        quiet["HDF5_PLUGIN_PRELOAD"] = "::"  # a file names the plug-in it needs: none is loaded from just anywhere
     return Reader.run([sys.executable, "-I", "-c", START, json.dumps(sys.path)], env=quiet)

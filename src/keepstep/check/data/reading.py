@@ -11,6 +11,7 @@ from typing import Any
 from keepstep.base.wording import shorten
 from keepstep.check.data.find.recognise import Recognised, recognise
 from keepstep.check.data.formats import FORMATS, format_name
+from keepstep.check.data.inside import LEADS_OUT, LeadsOut
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import HASH_ONLY, DataUnit, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
@@ -26,19 +27,25 @@ def read_unit(unit: DataUnit, asked: ReadRequest, told: Callable[[int], None] = 
         if unit.kind == "index":
             why = str(json.loads(unit.about).get("why"))
             return UnitRead("mds").broken(Bad("corrupt", f"the index cannot be read: {why}"))
+        if unit.kind == "outside":
+            return UnitRead(_of_index(unit), unread=LEADS_OUT)
         if unit.kind == "missing":
             return UnitRead(_of_index(unit)).broken(Bad("missing", "the index names it, but it does not exist"))
-        with DataSource(unit, told) as source:
+        with DataSource(unit, told, asked.work) as source:
             if unit.kind == HASH_ONLY:
                 source.read_through()
                 return UnitRead("", digest=source.digest)
             looked = _read(source, unit, asked)
             if source.changed:
                 return UnitRead(looked.format, changed=True, unread="it changed while it was being read")
+            if source.holes and looked.data:
+                looked.unread = looked.unread or f"{source.said_of_holes()}; they were skipped"
             if not source.digest and looked.data and not looked.missing_library and not looked.unread:
                 source.read_through(fast=looked.protected)
             looked.digest = looked.digest or source.digest
             return looked
+    except LeadsOut:
+        return UnitRead("", unread=LEADS_OUT)
     except OSError as error:
         return UnitRead("", unreadable=error.strerror or f"{type(error).__name__}: {error}")
     except ImportError as error:
@@ -68,6 +75,8 @@ def _read(source: DataSource, unit: DataUnit, asked: ReadRequest) -> UnitRead:
         looked = _by_reader(source, unit, asked, found)
     except Damaged as error:
         looked = UnitRead(found.kind, packed=found.packed).broken(Bad("corrupt", f"unpacking failed: {error}"))
+    except TooMuch as error:
+        looked = UnitRead(found.kind, packed=found.packed, unread=str(error))
     except ImportError as error:
         looked = UnitRead(found.kind, missing_library=(error.name or str(error)).partition(".")[0])
     if found.named not in ("", found.kind) and not FORMATS[found.named].any_bytes:

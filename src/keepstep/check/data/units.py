@@ -22,7 +22,7 @@ class DataUnit:
     path: str
     """Where it is: a local path, or an URL that fsspec understands."""
     root: str = ""
-    """The path that was given, in which it was found."""
+    """The path that was given, in which it lies."""
     size: int = 0
     mtime_ns: int = 0
     kind: str = ""
@@ -31,6 +31,8 @@ class DataUnit:
     """What the index says about it, as JSON."""
     number: int = 0
     """Its place among all units."""
+    follow: bool = False
+    """Whether it may lie outside ``root``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class ReadRequest:
     """Names of the fields that hold labels or tokens; empty: the usual names."""
     order: bool = False
     """Whether the label of each record is wanted, to say which rank gets which."""
+    work: int = 1
+    """So many times the usual work is done before a file is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +104,13 @@ class UnitRead:
 
 def unit_to_list(unit: DataUnit) -> list[Any]:
     """A unit without its number, as short as it gets: there may be millions."""
-    return [unit.path, unit.root, unit.size, unit.mtime_ns, unit.kind, unit.about]
+    return [unit.path, unit.root, unit.size, unit.mtime_ns, unit.kind, unit.about, unit.follow]
 
 
 def unit_from(found: list[Any], number: int) -> DataUnit:
     """The way back."""
-    path, root, size, mtime_ns, kind, about = found
-    return DataUnit(path, root, size, mtime_ns, kind, about, number)
+    path, root, size, mtime_ns, kind, about, follow = found
+    return DataUnit(path, root, size, mtime_ns, kind, about, number, follow)
 
 
 def to_plain(thing: ReadRequest | UnitRead) -> dict[str, Any]:

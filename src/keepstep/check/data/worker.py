@@ -33,7 +33,7 @@ def main() -> None:
     for message in messages(0):
         task = json.loads(message)
         if "walk" in task:
-            _walk(task["walk"], frozenset(task["skip"]), answers)
+            _walk(task, answers)
         else:
             _read(task, answers)
 
@@ -63,7 +63,7 @@ def _teller(answers: int) -> Callable[[int], None]:
     return told
 
 
-def _walk(paths: list[str], skip: frozenset[str], answers: int) -> None:
+def _walk(task: dict[str, Any], answers: int) -> None:
     """List the units below these paths, in order. A second thread says where the search is, if it moves."""
     at, turn, ended = At(), threading.Lock(), threading.Event()
     waiting: list[list[Any]] = []
@@ -84,7 +84,7 @@ def _walk(paths: list[str], skip: frozenset[str], answers: int) -> None:
                 tell({"at": said})
 
     threading.Thread(target=watch, daemon=True).start()
-    for each in walk(paths, at, skip):
+    for each in walk(task["walk"], at, frozenset(task["skip"]), follow=task["follow"]):
         if isinstance(each, DataUnit):
             waiting.append(unit_to_list(each))
             if len(waiting) >= FOUND_AT_ONCE:

@@ -48,6 +48,14 @@ def add(verbs: Verbs) -> None:
         metavar="SECONDS",
         help="give up on a file that has not answered for this long (default: 60)",
     )
+    data.add_argument("--follow", action="store_true", help="also read what links in PATH lead to outside it")
+    data.add_argument(
+        "--work",
+        type=int,
+        default=1,
+        metavar="N",
+        help="read N times as much of files with large holes, or that unpack to far more than is on disk",
+    )
     data.add_argument(
         "--where", type=int, metavar="INDEX", help="say where this sample is, counted from 0 over all files in order"
     )

@@ -19,18 +19,18 @@ from keepstep.errors import Unavailable
 
 
 def find_units(
-    paths: list[str], wait_s: float = WAIT_S, tell: Callable[[int], None] = lambda found: None
+    paths: list[str], wait_s: float = WAIT_S, tell: Callable[[int], None] = lambda found: None, *, follow: bool = False
 ) -> tuple[Units, list[Left]]:
     """Everything below the paths. ``tell`` is called with the number of files found, now and then."""
-    search = _Search(paths, wait_s, tell)
+    search = _Search(paths, wait_s, tell, follow)
     while not search.done:
         search.go_on()
     return search.units, search.left
 
 
 class _Search:
-    def __init__(self, paths: list[str], wait_s: float, tell: Callable[[int], None]) -> None:
-        self._paths, self._wait_s, self._tell = paths, wait_s, tell
+    def __init__(self, paths: list[str], wait_s: float, tell: Callable[[int], None], follow: bool) -> None:
+        self._paths, self._wait_s, self._tell, self._follow = paths, wait_s, tell, follow
         self._skip: list[str] = []
         self._silent = 0
         self._at = ""
@@ -48,7 +48,8 @@ class _Search:
         first, self._at = self._path, self._paths[self._path]
         worker = start()
         try:
-            worker.give(json.dumps({"walk": self._paths[first:], "skip": self._skip}).encode())
+            task = {"walk": self._paths[first:], "skip": self._skip, "follow": self._follow}
+            worker.give(json.dumps(task).encode())
             with selectors.DefaultSelector() as ready:
                 ready.register(worker, selectors.EVENT_READ)
                 while not self.done:

@@ -7,7 +7,7 @@ from typing import Any
 
 from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.parquet import arrow_values
+from keepstep.check.data.readers.parquet import arrow_values, without_pickles
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
@@ -18,8 +18,7 @@ LARGEST_MESSAGE = 2 << 30
 
 def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """All record batches."""
-    import pyarrow as arrow
-
+    arrow = without_pickles()
     looked = UnitRead("arrow")
     is_file = source.head(8).startswith(MAGIC)
     if source.head(4) == b"FEA1":

@@ -22,7 +22,7 @@ def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     looked = UnitRead("csv", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
     rows = _Rows(looked)
     try:
-        rows.read(lines_of(source.content(packed)), _delimiter(source, packed))
+        rows.read(lines_of(source.content_parts(packed)), _delimiter(source, packed))
     except Damaged as error:
         kind = "truncated" if "missing" in str(error) else "corrupt"
         looked.broken(Bad(kind, f"unpacking failed: {error}", rows.number, rows.begin))

@@ -8,7 +8,7 @@ from typing import Any
 
 from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.readers.source import ALWAYS_VALUES, DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
@@ -36,12 +36,16 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
         names: list[str] = []
         try:
             opened.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+            opened.id.links.visit(lambda name, link: _note_link(h5py, looked, name, link), info=True)
         except _DAMAGE as error:
             looked.broken(Bad("corrupt", f"its groups cannot be listed: {shorten(_said(error), 120)}"))
         for name in names[:MOST_DATASETS]:
             try:
                 dataset = opened[name]
-                looked.fields.append(Field(name, str(dataset.dtype), str(list(dataset.shape[1:]))))
+                if dataset.is_virtual or dataset.external:  # before its shape is asked: that opens the other files
+                    looked.unread = f"the values of {name} are in other files, which are not opened"
+                    continue
+                looked.fields.append(Field(name, str(dataset.dtype), str(list((dataset.shape or ())[1:]))))
                 lengths.append(dataset.shape[0] if dataset.shape else 1)
                 checked.append(bool(dataset.fletcher32))
                 _dataset(dataset, looked, source, numbers if asked.values else None)
@@ -55,12 +59,21 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     return looked
 
 
+def _note_link(h5py: Any, looked: UnitRead, name: bytes, link: Any) -> None:
+    if link.type == h5py.h5l.TYPE_EXTERNAL:
+        shown = shorten(name.decode("utf-8", "replace"), 80)
+        looked.unread = f"its link {shown} leads into another file, which is not opened"
+
+
 def _said(error: Exception) -> str:
     return str(error).strip("'\"")
 
 
 def _dataset(dataset: Any, looked: UnitRead, source: DataSource, numbers: Numbers | None) -> None:
-    if dataset.shape is None or dataset.size == 0 or dataset.is_virtual or dataset.external:
+    if dataset.shape is None or dataset.size == 0 or not dataset.id.get_storage_size():
+        return  # what was never written holds the fill value
+    if missing := _missing_filter(dataset):
+        looked.unread = f"{dataset.name.lstrip('/')} needs the filter {missing}, which is not part of HDF5"
         return
     if dataset.chunks is None or not dataset.shape:
         _rows(dataset, looked, source, numbers)
@@ -76,13 +89,28 @@ def _dataset(dataset: Any, looked: UnitRead, source: DataSource, numbers: Number
         )
         try:
             values = dataset[where]
+            done = values.nbytes
             if numbers is not None:
                 numbers.array(dataset.name.lstrip("/"), info.chunk_offset[0], values)
         except _DAMAGE as error:
             part = f"(dataset {dataset.name.lstrip('/')}, chunk {list(info.chunk_offset)})"
             how = shorten(_said(error), 120)
             looked.broken(Bad("corrupt", how, info.chunk_offset[0], info.byte_offset, info.size, part=part))
+            done = 0
         source.worked(info.size)
+        source.decoded(done, ALWAYS_VALUES)
+
+
+def _missing_filter(dataset: Any) -> str:
+    """The first filter of its chunks that is not here. Plug-ins are not looked for (see ``process.start``)."""
+    import h5py
+
+    settings = dataset.id.get_create_plist()
+    for number in range(settings.get_nfilters()):
+        code, _, _, name = settings.get_filter(number)
+        if not h5py.h5z.filter_avail(code):
+            return f"{code} ({shorten(name.decode('utf-8', 'replace'), 40)})" if name else str(code)
+    return ""
 
 
 def _rows(dataset: Any, looked: UnitRead, source: DataSource, numbers: Numbers | None) -> None:
@@ -95,9 +123,12 @@ def _rows(dataset: Any, looked: UnitRead, source: DataSource, numbers: Numbers |
         how = "the file ends inside this dataset"
         looked.broken(Bad("truncated", how, number, begin + number * row, part=f"(dataset {name})"))
         return
+    if row > LARGEST_CHUNK:
+        looked.unread = f"a row of {name} is too large to be read"
+        return
     step = max(1, PIECE // max(1, row))
     for first in range(0, rows, step):
         values = dataset[first : first + step] if dataset.shape else dataset[()]
         if numbers is not None and dataset.shape:
             numbers.array(name, first, values)
-        source.worked(step * row)
+        source.worked(values.nbytes if dataset.shape else row)

@@ -12,6 +12,8 @@ from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.image_structure import wrong_with_image
 
 MOST_PIXELS = 1 << 28
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
+"""Pillow knows more, and some of it starts programs: PostScript is drawn by Ghostscript."""
 
 
 def read(source: DataSource, asked: ReadRequest) -> UnitRead:
@@ -30,7 +32,7 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             source.stream.seek(0)
-            with Image.open(source.stream) as image:
+            with Image.open(source.stream, formats=FORMATS) as image:
                 if image.width * image.height > MOST_PIXELS:
                     looked.unread = f"{image.width:,} x {image.height:,} pixels are not decoded"
                     return looked

@@ -24,7 +24,7 @@ def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     numbers = Numbers(asked)
     records = number = at = 0
     try:
-        for line, begin, ended in lines_of(source.content(packed)):
+        for line, begin, ended in lines_of(source.content_parts(packed)):
             number, at = number + 1, begin
             if line is TOO_LONG:
                 looked.broken(Bad("corrupt", "the line is longer than any record", records, begin, line=number))

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 
 LONGEST = 64 << 20
 TOO_LONG = b"\0too long"
-"""Stands for a line that is longer than ``LONGEST``."""
+"""Stands for a line that is longer than ``LONGEST``, or in which there is a hole."""
 
 
-def lines_of(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int, bool]]:
-    """Each line with its end mark, where it begins, and whether it has an end mark."""
+def lines_of(pieces: Iterator[bytes | int]) -> Iterator[tuple[bytes, int, bool]]:
+    """Each line with its end mark, where it begins, and whether it has an end mark. A number is a hole of that size."""
     rest: list[bytes] = []
     held = at = 0
     dropped = False
     for piece in pieces:
+        if isinstance(piece, int):
+            held, rest, dropped = held + piece, [], True
+            continue
         begin = 0
         while (end := piece.find(b"\n", begin)) >= 0:
             line = piece[begin : end + 1]

@@ -93,3 +93,4 @@ def _frames(source: DataSource, looked: UnitRead, stated: int | None) -> None:
             how = f"it unpacks to {len(data):,} bytes instead of {unpacked:,}"
             looked.broken(Bad("corrupt", how, first, place, packed))
         source.worked(packed)
+        source.decoded(len(data))

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 import zlib
 
 from keepstep.base.wording import shorten, size
 from keepstep.check.data.readers.npy import field_of
 from keepstep.check.data.readers.numbers import Numbers
-from keepstep.check.data.readers.source import LARGEST_WHOLE, DataSource
+from keepstep.check.data.readers.source import LARGEST_WHOLE, MORE, DataSource
 from keepstep.check.data.units import ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.npy_header import NotNpy, NpyHeader, read_header
-from keepstep.sources.files.unpack import ALWAYS, MOST_BYTES, MOST_TIMES, TooMuch
+from keepstep.sources.files.unpack import MOST_BYTES, TooMuch
 
 PIECE = 1 << 20
 MOST_MEMBERS = 1_000_000
@@ -30,7 +31,7 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
         return looked.broken(
             Bad("truncated", f"the zip's directory, at its end, is missing: {shorten(str(error), 80)}")
         )
-    most, done = min(MOST_BYTES, max(ALWAYS, MOST_TIMES * source.size)), 0
+    most, done = min(MOST_BYTES, source.most_decoded()), 0
     numbers = Numbers(asked)
     lengths = []
     with archive:
@@ -43,7 +44,7 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
                     looked.fields.append(field_of(member.filename.removesuffix(".npy"), header))
                     lengths.append(header.shape[0] if header.shape else 1)
             except TooMuch:
-                looked.unread = f"{size(source.size)} unpack to more than {size(most)}"
+                looked.unread = f"{size(source.written)} unpack to more than {size(most)}{MORE}"
                 break
             except _DAMAGE as error:
                 part = f"(member {member.filename})"
@@ -83,6 +84,8 @@ def _member(
         import numpy
 
         data = b"".join(kept)[header.length :]
-        array = numpy.frombuffer(data, dtype=header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
-        numbers.array(member.filename.removesuffix(".npy"), 0, array, rows=bool(header.shape))
+        with contextlib.suppress(TypeError):  # a structured type
+            array = numpy.frombuffer(data, dtype=header.dtype)
+            array = array.reshape(header.shape, order="F" if header.fortran else "C")
+            numbers.array(member.filename.removesuffix(".npy"), 0, array, rows=bool(header.shape))
     return header, done

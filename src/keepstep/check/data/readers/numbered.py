@@ -37,8 +37,7 @@ class Items:
             if begin <= end <= self.size and end - begin <= LARGEST_ITEM:
                 self.stream.seek(begin)
                 yield number, begin, self.stream.read(end - begin)
-                if number % 256 == 0:
-                    self.source.worked()
+                self.source.worked(end - begin)
 
 
 def whole(source: DataSource, looked: UnitRead) -> bytes | None:

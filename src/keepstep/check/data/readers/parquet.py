@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from keepstep.base.wording import shorten, size
+from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
-from keepstep.sources.files.unpack import ALWAYS, MOST_TIMES, TooMuch
+from keepstep.sources.files.unpack import TooMuch
 
 ROWS = 64 << 10
 """Rows decoded at once: what a column chunk of any size needs in memory."""
@@ -19,7 +20,7 @@ ROWS = 64 << 10
 def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     """Every column of every row group."""
     looked = UnitRead("parquet")
-    import pyarrow as arrow
+    arrow = without_pickles()
     import pyarrow.parquet as parquet
 
     if source.head(4) == b"PARE" or source.tail(4) == b"PARE":
@@ -56,13 +57,20 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     return looked
 
 
+def without_pickles() -> Any:
+    """pyarrow, without the type that a file may give as a pickle. From 14.0.1 on it is not opened anyway."""
+    import pyarrow
+
+    with contextlib.suppress(pyarrow.ArrowException):  # there is none
+        pyarrow.unregister_extension_type("arrow.py_extension_type")
+    return pyarrow
+
+
 class _Columns:
     """The columns of an open file; ``before`` is the number of rows in earlier row groups."""
 
     def __init__(self, opened: Any, source: DataSource) -> None:
         self._opened, self._source = opened, source
-        self._most = max(ALWAYS, MOST_TIMES * source.size)
-        self._unpacked = 0
 
     def read(self, arrow: Any, looked: UnitRead, rows: Any, group: int, before: int, numbers: Numbers | None) -> None:
         """One row group: all columns together, which is faster; one by one only to name the bad ones."""
@@ -83,9 +91,7 @@ class _Columns:
         for batch in self._opened.iter_batches(batch_size=ROWS, row_groups=[group], columns=names, use_threads=False):
             batch.validate(full=True)
             self._source.worked()
-            self._unpacked += batch.nbytes
-            if self._unpacked > self._most:
-                raise TooMuch(f"{size(self._source.size)} unpack to more than {size(self._most)}")
+            self._source.decoded(batch.nbytes)
             if numbers is not None:
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     arrow_values(numbers, field.name, before + done, column)

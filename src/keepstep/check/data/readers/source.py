@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from keepstep.base.safe_files import open_regular
 from keepstep.base.wording import size
+from keepstep.check.data.inside import open_inside
+from keepstep.check.data.readers.holes import BLOCK, holes_of
 from keepstep.check.data.units import DataUnit
 from keepstep.sources.files.unpack import ALWAYS, CHUNK, MOST_BYTES, MOST_TIMES, Damaged, TooMuch, packing, unpacked
 
@@ -21,6 +22,11 @@ PIECE = 1 << 20
 HEAD = 64 << 10
 LARGEST_WHOLE = 64 << 20
 """What is small enough to be read at once: a member of a tar, an index."""
+ALWAYS_VALUES = 16 << 30
+"""What chunks of arrays may always unpack to: one value repeated is common there."""
+MORE = "; --work N allows N times that"
+MOST_TIMES_READ = 8
+"""How often all of a file may be read, in addition to ``ALWAYS`` bytes."""
 
 
 def is_remote(path: str) -> bool:
@@ -50,9 +56,12 @@ def native_crc() -> Callable[..., int] | None:
 
 
 class DataSource:
-    """One file. ``told`` is called with the number of bytes read, now and then."""
+    """One file. ``told`` is called with the number of bytes read, now and then.
 
-    def __init__(self, unit: DataUnit, told: Callable[[int], None] = lambda read: None) -> None:
+    The work on it is bounded by what is on disk, not by its size: a file of terabytes may be one hole.
+    """
+
+    def __init__(self, unit: DataUnit, told: Callable[[int], None] = lambda read: None, work: int = 1) -> None:
         self.unit = unit
         self._system: Any = None
         self.path = unit.path
@@ -60,12 +69,21 @@ class DataSource:
         self.stream: BinaryIO = self._open()
         self._told = told
         self.size, self._mtime = self._now()
-        self._hash: Any = None
+        self.holes = [] if self.remote or self.size <= ALWAYS * work else holes_of(self.stream.fileno())
+        """Begin and end of each hole that is skipped; none while there is little to skip."""
+        self.hole_bytes = sum(end - begin for begin, end in self.holes)
+        if self.hole_bytes <= ALWAYS * work:
+            self.holes, self.hole_bytes = [], 0
+        self.written = self._written(work)
+        """Bytes that are there: without holes."""
+        self._work = work
+        self._most_read = work * (ALWAYS + MOST_TIMES_READ * self.written)
+        self._read = self._decoded = 0
         self.digest = ""
 
     def _open(self) -> BinaryIO:
         if not self.remote:
-            return open_regular(self.path)
+            return open_inside(self.path, self.unit)
         import fsspec
 
         self._system = fsspec.open(self.path, "rb")  # an archive is closed when no one holds it
@@ -77,6 +95,12 @@ class DataSource:
             return self._remote_size(), self.unit.mtime_ns
         info = os.fstat(self.stream.fileno())
         return info.st_size, info.st_mtime_ns
+
+    def _written(self, work: int) -> int:
+        """Where the file system does not tell holes, its blocks have to do; it may pack what is in them."""
+        if self.remote or self.size <= ALWAYS * work:
+            return self.size
+        return min(self.size - self.hole_bytes, MOST_TIMES * BLOCK * os.fstat(self.stream.fileno()).st_blocks)
 
     def _remote_size(self) -> int:
         """A listing may not say it, but an open file must: readers jump."""
@@ -117,25 +141,44 @@ class DataSource:
         self.stream.seek(max(0, self.size - length))
         return self.stream.read(length)
 
-    def pieces(self, piece: int = PIECE, *, fast: bool = False) -> Iterator[bytes]:
-        """All of it, as it is on disk, hashed on the way. ``fast``: by CRC32C, for formats that have checksums."""
+    def pieces(self, *, fast: bool = False) -> Iterator[bytes]:
+        """All of it, as it is on disk, hashed on the way. Raises ``TooMuch`` at the first hole that is too large.
+
+        ``fast``: by CRC32C, for formats that have checksums.
+        """
+        for part in self.parts(fast=fast):
+            if isinstance(part, int):
+                raise TooMuch(f"{self.said_of_holes()}; it was read up to the first one")
+            yield part
+
+    def parts(self, *, fast: bool = False) -> Iterator[bytes | int]:
+        """As ``pieces``, but holes are skipped: for each, its number of bytes. With holes there is no hash."""
         self.stream.seek(0)
         crc = native_crc() if fast else None
         value, blake = 0, None if crc else hashlib.blake2b(digest_size=16)
-        left = self.size if not self.remote else 1 << 62  # a file may grow faster than it is read
-        while left and (data := self.stream.read(min(piece, left))):
-            left -= len(data)
-            if crc is not None:
-                value = crc(data, value)
-            elif blake is not None:
-                blake.update(data)
-            self._told(len(data))
-            yield data
-        self.digest = f"crc32c:{value:08x}" if blake is None else f"blake2b:{blake.hexdigest()}"
+        at, last = 0, self.size if not self.remote else 1 << 62  # a file may grow faster than it is read
+        for begin, end in (*self.holes, (last, last)):
+            while at < begin and (data := self.stream.read(min(PIECE, begin - at))):
+                at += len(data)
+                if crc is not None:
+                    value = crc(data, value)
+                elif blake is not None:
+                    blake.update(data)
+                self.worked(len(data))
+                yield data
+            if begin < end:
+                yield end - begin
+                at = self.stream.seek(end)
+        if not self.holes:
+            self.digest = f"crc32c:{value:08x}" if blake is None else f"blake2b:{blake.hexdigest()}"
+
+    def said_of_holes(self) -> str:
+        """How much of it is holes."""
+        return f"{size(self.hole_bytes)} of its {size(self.size)} are holes, where nothing was written"
 
     def read_through(self, *, fast: bool = False) -> None:
         """Hash it, for readers that read in an order of their own."""
-        for _ in self.pieces(fast=fast):
+        for _ in self.parts(fast=fast):
             pass
         self.stream.seek(0)
 
@@ -144,12 +187,16 @@ class DataSource:
         if not how:
             yield from self.pieces(fast=fast)
         elif how == "zlib":
-            yield from bounded(_inflated(self.pieces(fast=fast)), self.size)
+            yield from bounded(_inflated(self.pieces(fast=fast)), self.written)
         else:
             rest = Joined(self.pieces(fast=fast))
-            yield from unpacked(rest, how, self.size)  # type: ignore[arg-type]
+            yield from unpacked(rest, how, self.written)  # type: ignore[arg-type]
             for _ in rest.left():
                 pass
+
+    def content_parts(self, how: str | None, *, fast: bool = False) -> Iterator[bytes | int]:
+        """As ``content``, with the sizes of holes that are skipped."""
+        return self.content(how, fast=fast) if how else self.parts(fast=fast)
 
     def place(self) -> Any:
         """For a library that opens files by itself: a name of the open file, so no other file can take its place."""
@@ -158,8 +205,21 @@ class DataSource:
         return f"/dev/fd/{self.stream.fileno()}"
 
     def worked(self, done: int = 0) -> None:
-        """A sign of life from a reader that reads by itself."""
+        """A sign of life, with the bytes read since the last one. Raises ``TooMuch``."""
         self._told(done)
+        self._read += done
+        if self._read > self._most_read:
+            raise TooMuch(f"{size(self.written)} on disk need more than {size(self._most_read)} of reading{MORE}")
+
+    def most_decoded(self, always: int = ALWAYS) -> int:
+        """What it may unpack to."""
+        return self._work * max(always, MOST_TIMES * self.written)
+
+    def decoded(self, done: int, always: int = ALWAYS) -> None:
+        """So many bytes came out of a library that unpacks by itself. Raises ``TooMuch``."""
+        self._decoded += done
+        if self._decoded > (most := self.most_decoded(always)):
+            raise TooMuch(f"{size(self.written)} unpack to more than {size(most)}{MORE}")
 
 
 class Joined(io.RawIOBase):

@@ -27,10 +27,13 @@ def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     contents = _Contents(asked)
     walk = Walk(crc, _numpy(), contents.take)
     try:
-        for piece in source.content(packed, fast=True):
+        for piece in source.content_parts(packed, fast=True):
             if not asked.values and walk.records >= FIRST_RECORDS:
                 walk.no_more_records()
-            walk.feed(piece)
+            if not isinstance(piece, int):
+                walk.feed(piece)
+            elif not walk.skip_zeros(piece):
+                raise TooMuch(f"{source.said_of_holes()}; it was read up to a record with a hole")
         walk.end()
     except Damaged as error:
         walk.bad.add(

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 
-from keepstep.base.safe_files import open_regular
+from keepstep.check.data.inside import open_inside
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 from keepstep.parse.formats.data.token_headers import TokenIndex, header_tokens, read_index
+from keepstep.sources.files.unpack import TooMuch
 
-LARGEST_INDEX = 4 << 30
+INDEX_HEAD = 34
+MOST_SEQUENCES = 1 << 27
 
 
 def read(source: DataSource, asked: ReadRequest) -> UnitRead:
@@ -59,5 +61,11 @@ def _index(source: DataSource) -> TokenIndex | None:
     beside = source.path.removesuffix(".bin") + ".idx"
     if source.remote or not os.path.isfile(beside):
         return None
-    with open_regular(beside) as stream:
-        return read_index(stream.read(LARGEST_INDEX))
+    with open_inside(beside, source.unit) as stream:
+        head = stream.read(INDEX_HEAD)
+        sequences = int.from_bytes(head[18:26], "little")
+        if 4 * sequences > os.fstat(stream.fileno()).st_size:
+            return read_index(head)
+        if sequences > MOST_SEQUENCES:
+            raise TooMuch(f"its index (.idx) lists {sequences:,} sequences, too many to be read")
+        return read_index(head + stream.read(4 * sequences))

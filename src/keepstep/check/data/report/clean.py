@@ -39,14 +39,20 @@ def clean(broken: Broken, folder: Path) -> Iterator[str]:
 
 def _is_known(looked: UnitRead) -> bool:
     """Whether it is known where each bad record begins and ends. A cut tail ends with the file."""
-    return not looked.bad.more and all(
-        bad.offset is not None and (bad.length is not None or bad.kind == "truncated") for bad in looked.bad.first
+    return (
+        not looked.unread
+        and not looked.bad.more
+        and all(
+            bad.offset is not None and (bad.length is not None or bad.kind == "truncated") for bad in looked.bad.first
+        )
     )
 
 
 def _why_not(looked: UnitRead) -> str:
     if looked.format not in BY_RANGES:
         return "records of this format cannot be left out without writing the file anew"
+    if looked.unread:
+        return f"not all of it was read: {looked.unread}"
     if any(bad.kind == "empty" for bad in looked.bad.first):
         return "it has no records"
     return "where the bad records end is not known"

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import DataUnit, UnitRead
 from keepstep.errors import UserError
 from keepstep.parse.formats.data.bad import Bad
+from keepstep.sources.files.unpack import TooMuch
 
 SCHEMA = "keepstep.quarantine/1"
 MOST_EXTRACTED = 1_000
@@ -83,18 +85,23 @@ def _copy(unit: DataUnit, looked: UnitRead, bad: Bad, target: Path) -> None:
     most = min(bad.length if bad.length is not None else LARGEST, LARGEST)
     with DataSource(unit) as source, os.fdopen(open_private(target, os.O_WRONLY | os.O_EXCL), "wb") as out:
         done = at = 0
-        for piece in _pieces(source, looked, bad.offset):
-            start = max(0, bad.offset - at) if looked.packed else 0
-            at += len(piece)
-            taken = piece[start : start + most - done]
-            out.write(taken)
-            done += len(taken)
-            if done >= most:
-                break
+        with contextlib.suppress(TooMuch):
+            for piece in _pieces(source, looked, bad.offset):
+                start = max(0, bad.offset - at) if looked.packed else 0
+                at += len(piece)
+                taken = piece[start : start + most - done]
+                out.write(taken)
+                done += len(taken)
+                if done >= most:
+                    break
 
 
-def _pieces(source: DataSource, looked: UnitRead, offset: int) -> Iterable[bytes]:
+def _pieces(source: DataSource, looked: UnitRead, offset: int) -> Iterator[bytes]:
     if looked.packed:
-        return source.content(looked.packed)
-    source.stream.seek(offset)
-    return iter(lambda: source.stream.read(PIECE), b"")
+        yield from source.content(looked.packed)
+        return
+    end = next((begin for begin, after in source.holes if after > offset), source.size)
+    at = source.stream.seek(offset)
+    while at < end and (data := source.stream.read(min(PIECE, end - at))):  # up to a hole that is skipped
+        at += len(data)
+        yield data

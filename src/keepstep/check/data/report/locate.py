@@ -65,7 +65,7 @@ def _record(source: DataSource, number: int) -> int | None:
 
 
 def _line(source: DataSource, number: int) -> int | None:
-    for line, begin, _ in lines_of(source.pieces()):
+    for line, begin, _ in lines_of(source.parts()):
         if line.strip():
             if number == 0:
                 return begin

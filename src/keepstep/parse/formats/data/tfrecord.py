@@ -76,6 +76,15 @@ class Walk:
         self._rest = buffer[position:]
         self._at += position
 
+    def skip_zeros(self, length: int) -> bool:
+        """So many zeros follow, of which few are looked at. False: they are in a record, which cannot be checked."""
+        some = min(length, 2 * HEADER)
+        self.feed(bytes(some))
+        if self._lost is None:
+            return False
+        self._at += length - some
+        return True
+
     def no_more_records(self) -> None:
         """Nobody wants the data of further records."""
         self._each, self._longest = None, LONG
