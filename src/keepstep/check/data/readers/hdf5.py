@@ -13,6 +13,7 @@ from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 MOST_DATASETS = 100_000
+DEEPEST = 200
 PIECE = 32 << 20
 LARGEST_CHUNK = 1 << 30
 _DAMAGE = (OSError, RuntimeError, ValueError, KeyError)
@@ -35,10 +36,13 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     with opened:
         names: list[str] = []
         try:
-            opened.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-            opened.id.links.visit(lambda name, link: _note_link(h5py, looked, name, link), info=True)
+            opened.id.links.visit(lambda name, link: _left_links(h5py, looked, name, link), info=True)
+            if "nested" not in looked.unread:
+                opened.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
         except _DAMAGE as error:
             looked.broken(Bad("corrupt", f"its groups cannot be listed: {shorten(_said(error), 120)}"))
+        if len(names) > MOST_DATASETS:
+            looked.unread = f"only the first {MOST_DATASETS:,} of its {len(names):,} datasets were read"
         for name in names[:MOST_DATASETS]:
             try:
                 dataset = opened[name]
@@ -54,15 +58,20 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     looked.records = lengths[0] if lengths and len(set(lengths)) == 1 else None
     looked.protected = bool(checked) and all(checked)
     looked.odd = numbers.odd()
-    if not names and not len(looked.bad):
+    if not names and not len(looked.bad) and not looked.unread:
         looked.broken(Bad("empty", "it has no datasets"))
     return looked
 
 
-def _note_link(h5py: Any, looked: UnitRead, name: bytes, link: Any) -> None:
+def _left_links(h5py: Any, looked: UnitRead, name: bytes, link: Any) -> bool | None:
+    """Note links that are not followed. True, which ends the search, where groups are too deep: each costs its depth."""
     if link.type == h5py.h5l.TYPE_EXTERNAL:
         shown = shorten(name.decode("utf-8", "replace"), 80)
         looked.unread = f"its link {shown} leads into another file, which is not opened"
+    if name.count(b"/") >= DEEPEST:
+        looked.unread = f"its groups are nested more than {DEEPEST} deep"
+        return True
+    return None
 
 
 def _said(error: Exception) -> str:

@@ -9,7 +9,7 @@ import os
 SMALLEST = 1 << 20
 """A smaller hole is read like the rest."""
 MOST = 1 << 16
-"""Parts that are told apart; what follows counts as written."""
+"""Parts that are looked for; what follows counts as written."""
 BLOCK = 512
 """Of ``st_blocks``, whatever the file system's own blocks are."""
 

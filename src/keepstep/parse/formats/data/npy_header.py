@@ -11,6 +11,8 @@ from keepstep.base.lazy_pattern import lazy_pattern
 
 MAGIC = b"\x93NUMPY"
 LONGEST = 1 << 20
+MOST_AXES = 64
+"""Of numpy."""
 _TYPE = lazy_pattern(r"[<>|=]?([?bBiufcSUVOmM])(\d*)(\[.*\])?")
 _SIZES = {"?": 1, "b": 1, "B": 1}
 
@@ -56,7 +58,8 @@ def read_header(head: bytes) -> NpyHeader:
         dtype, shape, fortran = found["descr"], found["shape"], found["fortran_order"]
     except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError, UnicodeDecodeError):
         raise NotNpy("its header cannot be read") from None
-    if not isinstance(shape, tuple) or not all(isinstance(n, int) and 0 <= n < 1 << 60 for n in shape):
+    fits = isinstance(shape, tuple) and len(shape) <= MOST_AXES
+    if not fits or not all(isinstance(n, int) and 0 <= n < 1 << 60 for n in shape):
         raise NotNpy("its shape is damaged")
     return NpyHeader(_named(dtype), shape, bool(fortran), begin + length, _item(dtype))
 
