@@ -72,6 +72,19 @@ def test_messages_of_arrow_with_absurd_numbers(tmp_path: Path) -> None:
         assert len(found.bad) or found.unread, name
 
 
+def test_a_footer_of_arrow_that_leads_to_the_same_batch_again_and_again_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    monkeypatch.setattr("keepstep.check.data.readers.arrow.ALWAYS_VALUES", 1 << 20)
+    monkeypatch.setattr("keepstep.check.data.readers.source.MOST_TIMES", 2)
+    table = arrow.table({"x": [0] * (1 << 18)})
+    path = tmp_path / "a.arrow"
+    with arrow.ipc.new_file(str(path), table.schema, options=arrow.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    assert "unpack to more than" in looked(path).unread
+
+
 def test_groups_of_hdf5_that_are_nested_without_end(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "a.h5"

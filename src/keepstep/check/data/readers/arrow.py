@@ -8,12 +8,11 @@ from typing import Any
 from keepstep.base.wording import shorten
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.parquet import arrow_values, without_pickles
-from keepstep.check.data.readers.source import DataSource
+from keepstep.check.data.readers.source import ALWAYS_VALUES, DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
 from keepstep.parse.formats.data.bad import Bad
 
 MAGIC = b"ARROW1"
-LARGEST_MESSAGE = 2 << 30
 
 
 def read(source: DataSource, asked: ReadRequest) -> UnitRead:
@@ -61,6 +60,7 @@ def _messages(arrow: Any, source: DataSource, asked: ReadRequest, looked: UnitRe
             try:
                 batch = ipc.read_record_batch(message, schema, memo) if memo else ipc.read_record_batch(message, schema)
                 batch.validate(full=True)
+                source.decoded(batch.nbytes, ALWAYS_VALUES)
                 if asked.values:
                     for field, column in zip(batch.schema, batch.columns, strict=True):
                         arrow_values(numbers, field.name, records, column)
@@ -106,6 +106,7 @@ def _whole(arrow: Any, source: DataSource, looked: UnitRead, begin: int) -> None
         try:
             batch = opened.get_batch(number) if begin else opened.read_next_batch()
             batch.validate(full=True)
+            source.decoded(batch.nbytes, ALWAYS_VALUES)
             records += batch.num_rows
         except StopIteration:
             break
@@ -125,7 +126,11 @@ def _compare_with_footer(arrow: Any, source: DataSource, looked: UnitRead) -> No
     source.stream.seek(0)
     try:
         opened = arrow.ipc.open_file(source.stream)
-        rows = sum(opened.get_batch(number).num_rows for number in range(opened.num_record_batches))
+        rows = 0
+        for number in range(opened.num_record_batches):
+            batch = opened.get_batch(number)
+            source.decoded(batch.nbytes, ALWAYS_VALUES)
+            rows += batch.num_rows
     except (arrow.ArrowException, OSError, ValueError) as error:
         looked.broken(Bad("corrupt", f"the footer does not fit: {shorten(str(error), 120)}"))
         return

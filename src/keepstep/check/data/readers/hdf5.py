@@ -64,7 +64,7 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
 
 
 def _left_links(h5py: Any, looked: UnitRead, name: bytes, link: Any) -> bool | None:
-    """Note links that are not followed. True, which ends the search, where groups are too deep: each costs its depth."""
+    """Note links that are not followed. True, which ends the search, where groups are too deep: each costs depth."""
     if link.type == h5py.h5l.TYPE_EXTERNAL:
         shown = shorten(name.decode("utf-8", "replace"), 80)
         looked.unread = f"its link {shown} leads into another file, which is not opened"
