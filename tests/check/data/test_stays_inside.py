@@ -177,8 +177,9 @@ def test_a_pipe_in_place_of_a_description_holds_nothing_up(data: Path, name: str
     units = units_of(data)
     for unit in units.values():
         read_unit(unit, ReadRequest())
-    if name != ".zarray":
-        assert "good.jsonl" in units
+    assert "good.jsonl" in units
+    if name in (".zarray", ".zgroup", "zarr.json", ".zmetadata", "index.json"):
+        assert ("special", str(data / name), "not a regular file") in list(walk([str(data)]))
 
 
 def test_pipes_within_a_store_and_behind_an_index_hold_nothing_up(data: Path) -> None:

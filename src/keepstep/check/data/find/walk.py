@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from keepstep.base.safe_files import open_regular
+from keepstep.base.safe_files import NOT_REGULAR, open_regular
 from keepstep.check.data.find.indexes import indexed, is_index
 from keepstep.check.data.inside import LEADS_OUT, leads_out
 from keepstep.check.data.readers.source import is_remote
@@ -67,7 +67,7 @@ def walk(
             elif stat.S_ISREG(info.st_mode):
                 yield DataUnit(each, each, info.st_size, info.st_mtime_ns, follow=follow)
             else:
-                yield ("special", each, "not a regular file")
+                yield ("special", each, NOT_REGULAR)
 
 
 def _is_file_url(path: str) -> bool:
@@ -120,10 +120,14 @@ class _Folders:
     def _one(self, here: str, files: list[str], links: set[str]) -> Generator[DataUnit | Left, None, bool]:
         """What is in one folder. Returns whether the folder is one store, with all that is below it."""
         special = {name for name in files if name in _SPECIAL}
-        for name in sorted(special & links):
-            if self._home(path := os.path.join(here, name)) is None:
+        for name in sorted(special):
+            path = os.path.join(here, name)
+            if name in links and self._home(path) is None:
                 special.discard(name)
                 yield ("link", path, LEADS_OUT)
+            elif not os.path.isfile(path):
+                special.discard(name)
+                yield ("special", path, NOT_REGULAR)
         if special & _ZARR and (".zarray" in special or _is_zarr_array(here, special)):
             yield _store(here, self._root, follow=self._follow)
             return True
@@ -164,7 +168,7 @@ class _Folders:
         if stat.S_ISREG(info.st_mode):
             yield DataUnit(path, root, info.st_size, info.st_mtime_ns, follow=self._follow)
         elif not stat.S_ISDIR(info.st_mode):
-            yield ("special", path, "not a regular file")
+            yield ("special", path, NOT_REGULAR)
         elif self._follow:
             self._waiting.append(path)
         else:
