@@ -72,7 +72,7 @@ def test_messages_of_arrow_with_absurd_numbers(tmp_path: Path) -> None:
         assert len(found.bad) or found.unread, name
 
 
-def test_a_footer_of_arrow_that_leads_to_the_same_batch_again_and_again_is_bounded(
+def test_packed_batches_of_arrow_that_unpack_to_far_more_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrow = pytest.importorskip("pyarrow")
@@ -113,7 +113,7 @@ def test_a_chunk_of_hdf5_that_holds_more_than_it_says_costs_one_file(tmp_path: P
     assert len(found.bad) or found.unread
 
 
-def test_one_packed_chunk_that_is_listed_again_and_again_is_bounded(
+def test_packed_chunks_of_hdf5_that_unpack_to_far_more_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     h5py = pytest.importorskip("h5py")
