@@ -31,6 +31,8 @@ _OF_DATA = lazy_pattern(
     most=LONGEST,
 )
 
+_OF_A_PROCESS = lazy_pattern(r"(?i)\b(?:pid|process|thread|port|id)\W{0,3}$", most=LONGEST)
+
 Round = tuple[str, tuple[int, ...]]
 
 
@@ -138,6 +140,8 @@ def unlike_amounts(streams: Mapping[int, StreamTold], names: Mapping[int, str]) 
 
 
 def _is_of_data(template: str, place: int) -> bool:
-    """Whether the words next to this number of a message are about data."""
-    parts = template.split("#")
-    return bool(_OF_DATA.search(parts[place][-NEAR:]) or _OF_DATA.search(parts[place + 1][:NEAR]))
+    """Whether the words next to this number of a message are about data, and it is no number of a process."""
+    begin = [n for n, letter in enumerate(template) if letter == "#"][place]
+    if _OF_A_PROCESS.search(template[:begin]):
+        return False
+    return bool(_OF_DATA.search(template[max(0, begin - NEAR) : begin + NEAR]))

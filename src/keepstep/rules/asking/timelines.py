@@ -218,9 +218,11 @@ def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
         phases = seen.near(end, PhaseSeen, before=NEAR_THE_END + below)
         if phases:
             return phases[-1].fact.phase.value
-        begun = next((line for line in words[1:NEAR_THE_END] if work_in(line)), None)
-        if begun is not None and not _OVER.search(begun):
-            return work_in(begun)
+        for line in words[1:NEAR_THE_END]:
+            if _OVER.search(line):
+                break
+            if work_in(line):
+                return work_in(line)
     return _counting(words[0]) if not any(e.who == end.who for e in seen.all(StepSeen)) else None
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import ExceptionRaised, Fact, FatalSignal, PeerLost, StreamEnded
+from keepstep.model.facts import ExceptionRaised, Fact, FatalSignal, GroupShutDown, PeerLost, StreamEnded
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, rule
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.exceptions import is_of_peers, is_wrapper
@@ -46,7 +46,8 @@ def declared_dead_while_busy(seen: EvidenceSet) -> Findings:
     """
     lost = [e for e in seen.all(PeerLost) if "heartbeat" in e.fact.how and not seen.survived(e)]
     gone = {e.fact.peer_rank for e in lost if e.fact.peer_rank is not None}
-    if not 0 < len(gone) <= MOST or not seen.broken:
+    ended = seen.broken or any(not seen.survived(e) for e in seen.all(GroupShutDown))
+    if not 0 < len(gone) <= MOST or not ended:
         return
     alive = {rank: found for rank in sorted(gone) if (found := _alive(seen, rank, lost)) is not None}
     if alive.keys() != gone:

@@ -31,7 +31,7 @@ _WORDS = tuple(
     )
 )
 _OF_OTHERS = lazy_pattern(
-    r"(?i)loader|dataset|shard|machine|node[ _]rank|Namespace\(|error|fail|wait|lost|from (?:rank|task|worker)",
+    r"(?i)loader|dataset|shard|machine|node[ _]rank|Namespace\(|error|fail|wait|lost|(?<!hello )from (?:rank|task|worker)",
     most=LONGEST,
 )
 """Workers of a loader, printed arguments, and words about other processes."""
