@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -14,7 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.meeting.connection import GREETING, LARGEST, BadFrame, ProvenConnection, UnprovenPeer, answer, call
+from keepstep.check.meeting.connection import (
+    GREETING,
+    LARGEST,
+    NONCE,
+    BadFrame,
+    ProvenConnection,
+    ProvenListener,
+    UnprovenPeer,
+    answer,
+    call,
+)
 from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, arrange, join, open_desk
 from keepstep.check.network.probe import ProbeContact
 from keepstep.check.place import Place
@@ -277,6 +288,85 @@ def test_a_check_with_another_token_is_a_stranger() -> None:
         assert isinstance(found, ProbeContact) and found.reached is Reached.STRANGER
     finally:
         desk.close()
+
+
+def knocks(stack: contextlib.ExitStack, port: int, count: int) -> list[socket.socket]:
+    """Strangers who connect and say nothing; returned once the listener has greeted the last one."""
+    found = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(count)]
+    assert found[-1].recv(len(GREETING)) == GREETING
+    return found
+
+
+@pytest.mark.parametrize("strangers", [80, pytest.param(900, marks=pytest.mark.long)])
+def test_strangers_who_say_nothing_keep_no_rank_out_of_the_meeting(strangers: int) -> None:
+    ports = (free_port(),)
+    desk = open_desk(an_appointment(ports), HELLO, no_loss)
+    assert isinstance(desk, Desk)
+    try:
+        with contextlib.ExitStack() as stack:
+            knocks(stack, ports[0], strangers)
+            came = join(an_appointment(ports, wait=2.0), HELLO)
+            assert isinstance(came, ProvenConnection), came
+            desk.wait()
+            assert [guest.rank for guest in desk.guests] == [1]
+            came.close()
+    finally:
+        desk.close()
+
+
+def test_the_stranger_who_came_first_goes_where_too_many_wait() -> None:
+    def serve(connection: ProvenConnection, address: str) -> bool:
+        connection.send({"hello": "you"})
+        return False
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    listener = ProvenListener(TOKEN, serve, most=1, most_unproven=3)
+    listener.add(listening)
+    try:
+        with contextlib.ExitStack() as stack:
+            first, *others = knocks(stack, listening.getsockname()[1], 4)
+            assert len(first.recv(100)) == NONCE + len(GREETING) and first.recv(1) == b"", "it was greeted, then closed"
+            raw = stack.enter_context(socket.create_connection(listening.getsockname(), 5))
+            assert call(raw, TOKEN).receive(5) == {"hello": "you"}
+            others[-1].settimeout(0.01)
+            with pytest.raises(TimeoutError):
+                while others[-1].recv(100):
+                    pass
+    finally:
+        listener.close()
+
+
+def test_a_listener_that_runs_out_of_descriptors_goes_on_when_there_are_some() -> None:
+    """A stand-in for the kernel: `accept` fails once, as it does when a process has no descriptor left."""
+    taken: list[ProvenConnection] = []
+
+    def serve(connection: ProvenConnection, address: str) -> bool:
+        taken.append(connection)
+        return True
+
+    class Exhausted:
+        def __init__(self, inner: socket.socket) -> None:
+            self._inner, self._failed = inner, False
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if not self._failed:
+                self._failed = True
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return self._inner.accept()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._inner, name)
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    listener = ProvenListener(TOKEN, serve, most=1)
+    listener.add(Exhausted(listening))  # type: ignore[arg-type]
+    try:
+        with socket.create_connection(listening.getsockname(), 5) as raw:
+            call(raw, TOKEN)
+    finally:
+        listener.close()
+        for each in taken:
+            each.close()
 
 
 NASTY = st.one_of(

@@ -31,6 +31,7 @@ from typing import Any
 
 from keepstep.base import foreign_json
 from keepstep.sources.host.interfaces import unacknowledged
+from keepstep.sources.host.visitors import Visitors
 
 GREETING = b"keepstep.check/1"
 NONCE = 32
@@ -39,6 +40,9 @@ LARGEST = 32 << 20
 PIECE = 900
 """Fits into the smallest packets in use, with all headers."""
 HANDSHAKE_S = 4.0
+MOST_UNPROVEN = 256
+"""Connections that have not proved themselves yet, each with a thread."""
+REST_S = 0.1
 SEND_S = 30.0
 
 
@@ -167,13 +171,20 @@ def call(raw: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Prove
 class ProvenListener:
     """Takes connections on any number of sockets. Each is proved and served in a thread of its own."""
 
-    def __init__(self, token: bytes, serve: Callable[[ProvenConnection, str], bool], most: int) -> None:
+    def __init__(
+        self,
+        token: bytes,
+        serve: Callable[[ProvenConnection, str], bool],
+        most: int,
+        most_unproven: int = MOST_UNPROVEN,
+    ) -> None:
         """``serve`` gets the caller and its address, and says whether the connection stays open after that.
 
-        ``most``: so many are served at once; one more is closed.
+        ``most``: so many that proved themselves are served at once; one more is closed.
         """
         self._token, self._serve, self._most = token, serve, most
         self._listening: list[socket.socket] = []
+        self._unproven: Visitors[socket.socket] = Visitors(most_unproven)
         self._served: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -186,36 +197,60 @@ class ProvenListener:
         """Close every socket, and every connection that is being served."""
         with self._lock:
             self._closed = True
-            sockets = [*self._listening, *self._served]
+            sockets = [*self._listening, *self._unproven, *self._served]
         for each in sockets:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+            _hang_up(each)
 
     def _accept(self, listening: socket.socket) -> None:
         while True:
             try:
                 raw, address = listening.accept()
+            except ConnectionError:
+                continue  # it has gone already
             except OSError:
-                return
+                with self._lock:
+                    if self._closed:
+                        return
+                    dropped = self._unproven.leave_first()  # no file descriptor or memory is left
+                _hang_up(dropped)
+                time.sleep(REST_S)
+                continue
             with self._lock:
-                if self._closed or len(self._served) >= self._most:
-                    raw.close()
-                    continue
-                self._served.add(raw)
-            threading.Thread(target=self._talk, args=(raw, str(address[0])), daemon=True).start()
+                dropped = raw if self._closed else self._unproven.come(raw, str(address[0]))
+            _hang_up(dropped)
+            try:
+                threading.Thread(target=self._talk, args=(raw, str(address[0])), daemon=True).start()
+            except RuntimeError:  # the machine allows no more threads
+                with self._lock:
+                    self._unproven.gone(raw)
+                _hang_up(raw)
 
     def _talk(self, raw: socket.socket, address: str) -> None:
         stays = False
         try:
-            stays = self._serve(answer(raw, self._token), address)
+            proven = answer(raw, self._token)
+            with self._lock:
+                self._unproven.gone(raw)
+                if self._closed or len(self._served) >= self._most:
+                    return
+                self._served.add(raw)
+            stays = self._serve(proven, address)
         except (OSError, ValueError, TypeError, KeyError):
             pass  # the caller notices and reports it
         finally:
             with self._lock:
+                self._unproven.gone(raw)
                 self._served.discard(raw)
             if not stays:
                 raw.close()
+
+
+def _hang_up(raw: socket.socket | None) -> None:
+    """Close a connection that another thread may wait for."""
+    if raw is not None:
+        with contextlib.suppress(OSError):
+            raw.shutdown(socket.SHUT_RDWR)
+        raw.close()
 
 
 def _prepare(raw: socket.socket) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 
 from keepstep.cluster.address import joined
 from keepstep.sources.host.ports import listen
+from keepstep.sources.host.visitors import Visitors
 from keepstep.supervise.nodes.connection.dial import plain_address
 from keepstep.supervise.nodes.connection.in_memory import MemoryConnection, MemoryEnd
 from keepstep.supervise.nodes.connection.interface import (
@@ -33,7 +34,7 @@ MOST_AT_ONCE = 16
 GREET_S = 20.0
 """For a handshake. It takes milliseconds, or seconds between processes that share a core with hundreds of others."""
 MOST_GREETED = 512
-"""Handshakes at once. One more, and the oldest ends: visitors who say nothing keep nobody out."""
+"""Handshakes at once. Visitors who say nothing keep nobody out."""
 MOST_TURNED_AWAY = 100
 """So many are reported, in case somebody tries all day."""
 LOCAL = "this process"
@@ -56,7 +57,7 @@ class Hub:
         self._thread = ConnectionThread(self._inbox, "keepstep hub")
         self._numbers = itertools.count(1)
         self._locals: dict[int, _LocalEnd] = {}
-        self._greeted: dict[QueuedConnection, TlsTransport] = {}
+        self._greeted: Visitors[QueuedConnection] = Visitors(MOST_GREETED)
         self._turned_away = 0
         if self._listener is not None:
             self._thread.selector.register(self._listener, 1, self._accept)
@@ -138,8 +139,7 @@ class Hub:
             except OSError:  # it has gone already
                 taken.close()
                 continue
-            transport = TlsTransport(secured)
-            self._greet(QueuedConnection(next(self._numbers), transport, plain_address(address)), transport)
+            self._greet(QueuedConnection(next(self._numbers), TlsTransport(secured), plain_address(address)))
 
     def _listen_again(self) -> None:
         assert self._listener is not None
@@ -155,16 +155,15 @@ class Hub:
         for connection in tuple(self._greeted):
             self._drop(connection)
 
-    def _greet(self, connection: QueuedConnection, transport: TlsTransport) -> None:
-        if len(self._greeted) >= MOST_GREETED:
-            self._drop(next(iter(self._greeted)))
-        self._greeted[connection] = transport
+    def _greet(self, connection: QueuedConnection) -> None:
+        if (dropped := self._greeted.come(connection, connection.peer)) is not None:
+            self._drop(dropped)
         self._thread.later(connection, GREET_S, partial(self._drop, connection))
         self._go_on(connection, 0)
 
     def _go_on(self, connection: QueuedConnection, events: int) -> None:
-        transport = self._greeted.get(connection)
-        if transport is None:
+        transport = connection.transport
+        if connection not in self._greeted or not isinstance(transport, TlsTransport):
             return
         try:
             must_write = transport.greet()
@@ -176,7 +175,7 @@ class Hub:
             wanted = {transport.read_fd: 2 if must_write else 1}
             self._thread.watch_for(connection, wanted, partial(self._go_on, connection))
             return
-        del self._greeted[connection]
+        self._greeted.gone(connection)
         self._thread.call_off(connection)
         self._thread.watch_for(connection, {}, lambda events: None)
         self._opened(connection)
@@ -184,7 +183,7 @@ class Hub:
         self._thread.look(connection)
 
     def _drop(self, connection: QueuedConnection) -> None:
-        self._greeted.pop(connection, None)
+        self._greeted.gone(connection)
         self._thread.forget(connection, CLOSED_HERE)
 
     def _refuse(self, connection: QueuedConnection, error: OSError) -> None:
