@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,7 +112,83 @@ def test_a_full_disk_costs_the_recording_and_not_the_rank(tmp_path: Path) -> Non
     output.close()
     assert output.is_full
     assert output.streams[0].dropped == 2000 * 4096 + 15
-    assert bytes(output.streams[0].tail).endswith(b"the last words\n")
+    assert bytes(output.streams[0].last_dropped).endswith(b"the last words\n")
+
+
+def taken_by(terminal_of: Callable[[io.TextIOWrapper], Terminal], *, meanwhile: Callable[[Terminal], None]) -> str:
+    """What a reader got of a terminal's output that began to read after ``meanwhile``."""
+    reads, writes = os.pipe()
+    got: list[bytes] = []
+    with open(writes, "w", encoding="utf-8") as out:
+        terminal = terminal_of(out)
+        meanwhile(terminal)
+        reader = threading.Thread(target=lambda: got.extend(iter(lambda: os.read(reads, 1 << 20), b"")))
+        reader.start()
+        terminal.unfollow()
+        terminal.close()
+    reader.join(20)
+    os.close(reads)
+    return b"".join(got).decode()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_what_could_not_be_recorded_is_shown_in_full(tmp_path: Path, ranks: int) -> None:
+    """Long lines, short ones, one without an end, and many more than a terminal gets of what a file holds."""
+    output = Output()
+    words = b"".join(b"%d:%s\n" % (n, b"w" * (n % 3000)) for n in range(2 * BURST)) + b"the end"
+
+    def print_it(terminal: Terminal) -> None:
+        for rank in range(ranks):
+            out, err = output.open(f"rank{rank}", rank, Path("/dev/full"))
+            terminal.follow(output)
+            with open(out, "wb") as stream:
+                stream.write(words)
+            os.close(err)
+        output.drain(5.0)
+        output.close()
+
+    text = taken_by(lambda out: Terminal(out=out, words=io.StringIO()), meanwhile=print_it)
+    if ranks == 1:
+        assert text == words.decode()
+    for rank in range(ranks if ranks > 1 else 0):
+        lines = [line for line in text.splitlines() if line.startswith(f"rank {rank} | ")]
+        assert [line.partition("| ")[2] for line in lines] == words.decode().splitlines()
+
+
+def test_a_reader_that_stops_stops_no_rank_and_is_told_what_it_missed(tmp_path: Path) -> None:
+    output = Output()
+
+    def print_it(terminal: Terminal) -> None:
+        outs = [output.open(f"rank{rank}", rank, Path("/dev/full")) for rank in range(2)]
+        for stream in output.streams:
+            stream.unrecorded.most = 300_000
+        terminal.follow(output)
+        for out, err in outs:
+            with open(out, "wb") as stream:
+                stream.write(b"".join(b"%07d\n" % n for n in range(500_000)))
+                stream.write(b"the last words\n")
+            os.close(err)
+        output.drain(5.0)
+        output.close()
+
+    text = taken_by(lambda out: Terminal(out=out, words=io.StringIO()), meanwhile=print_it)
+    for rank in range(2):
+        lines = [line for line in text.splitlines() if line.startswith(f"rank {rank} | ")]
+        assert lines[-1].endswith("the last words")
+        assert any("lost here: nobody read it in time, and it could not be recorded" in line for line in lines)
+
+
+def test_what_the_file_took_comes_before_what_it_could_not_take(tmp_path: Path) -> None:
+    """A limit on the size of files, as a quota: the recording ends within a line."""
+    script = "import os\nfor n in range(3000): print(os.environ['RANK'], n, 'z' * 500)"
+    limit = f"import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({200_500}, {200_500}))"
+    (tmp_path / "train.py").write_text(script)
+    command = [sys.executable, "-m", "keepstep", "run", "--no-check", "-n", "1", "--", sys.executable, "train.py"]
+    start = f"{limit}; os.execv(sys.executable, {command!r})"
+    run = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert [line.split()[1] for line in run.stdout.splitlines()] == [str(n) for n in range(3000)]
+    assert "the disk is full" in run.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
@@ -126,6 +205,27 @@ def test_a_run_goes_on_when_its_disk_is_full(tmp_path: Path) -> None:
         assert run.finish() == 0
         assert (tmp_path / "done-0").exists() and (tmp_path / "done-1").exists()
         assert "the disk is full" in run.err
+        logs = [path.stat().st_size for path in small.rglob("rank*.log")]
+        assert sum(logs) + len(run.out) >= 2 * 400 * 8001, "what is not in the recording was shown"
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_all_that_ranks_print_reaches_standard_output_where_nothing_can_be_recorded(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=True)
+    try:
+        with contextlib.suppress(OSError), (small / "fill").open("wb") as fill:
+            fill.write(bytes(1 << 20))
+        script = "import os\nfor n in range(1000): print(os.environ['RANK'], n, 'z' * 3990)"
+        run = Running(tmp_path, "-n", "2", "--run-dir", str(small / "runs"), script=script)
+        assert run.finish() == 0
+        lines = [line.split() for line in run.out.splitlines()]
+        assert all(len(line[-1]) == 3990 for line in lines)
+        for rank in "01":
+            assert [int(line[-2]) for line in lines if line[-3] == rank] == list(range(1000))
     finally:
         subprocess.run(["umount", str(small)], check=True)
 

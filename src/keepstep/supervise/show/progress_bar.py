@@ -11,12 +11,12 @@ STATES = 4
 _PARTS = re.compile(r"\x1b\[[0-9;?]*([A-Za-z])|\x1b[^\[]?|[\x00-\x1a\x1c-\x1f]|[^\x00-\x1f]+")
 
 
-def last_state(line: bytes) -> str:
+def last_state(line: bytes, longest: int = LONGEST) -> str:
     """The line as it would stand there: colours stay, other movements of the cursor are left out."""
     states = line.rstrip(b"\r").split(b"\r")[-STATES:]
-    text = "\r".join(state[-LONGEST:].decode("utf-8", "replace") for state in states)
+    text = "\r".join(state[-longest:].decode("utf-8", "replace") for state in states)
     if text.isprintable():
-        return text[:LONGEST]
+        return text[:longest]
     cells: list[str] = []
     colours: dict[int, str] = {}
     place = 0
@@ -35,7 +35,7 @@ def last_state(line: bytes) -> str:
             cells[place : place + len(word)] = word
             place += len(word)
     shown = [colours.get(n, "") + cell for n, cell in enumerate(cells)]
-    return "".join(shown).rstrip(" ")[: 2 * LONGEST] + "".join(colours[n] for n in sorted(colours) if n >= len(cells))
+    return "".join(shown).rstrip(" ")[: 2 * longest] + "".join(colours[n] for n in sorted(colours) if n >= len(cells))
 
 
 def keep_of(unfinished: bytes) -> bytes:

@@ -4,7 +4,8 @@
 Each rank writes into two pipes, its standard output and its standard error. One thread moves what arrives into the
 rank's file inside the kernel (splice), which costs next to nothing however much ranks print. Which part of the file
 came from which pipe is remembered for the terminal, which reads the files at its own pace (see terminal.py). A full
-disk costs the recording, not the training: what cannot be written is dropped, and its end is kept in memory.
+disk costs the recording, not the training: what cannot be written goes to the terminal through memory, which is bounded
+(see unrecorded.py), and its end is kept for the file.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from pathlib import Path
 from keepstep.base.safe_files import append, open_private, write_whole
 from keepstep.sources.recorded.line_arrivals import NAME, SCHEMA
 from keepstep.store.reserved_space import Reserve
+from keepstep.supervise.show.unrecorded import LEAST_BYTES, MOST_BYTES, Unrecorded
 
 PIPE_BYTES = 1 << 20
-TAIL_BYTES = 64 << 10
 LAST_BYTES = 8 << 10
 TRY_AGAIN_S = 5.0
 MOST_OF_A_GUARD = 4 << 10
@@ -47,8 +48,6 @@ class Pipe:
     end: int
     is_err: bool
     open: bool = True
-    tail: bytearray = field(default_factory=bytearray)
-    """The end of what was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,8 @@ class Stream:
     """Bytes that could not be written."""
     last_dropped: bytearray = field(default_factory=bytearray)
     """The end of those, of both pipes."""
+    unrecorded: Unrecorded = field(default_factory=Unrecorded)
+    """Those that the terminal has not shown yet."""
     full_at: float = 0.0
     splices: bool = True
     turns: list[Turn] = field(default_factory=lambda: [Turn(0, False)])
@@ -90,11 +91,6 @@ class Stream:
     @property
     def open(self) -> bool:
         return any(pipe.open for pipe in self.pipes)
-
-    @property
-    def tail(self) -> bytes:
-        """The end of what was dropped."""
-        return b"".join(bytes(pipe.tail) for pipe in self.pipes)
 
     def turn_at(self, place: int) -> tuple[Turn, Turn | None]:
         """Which pipe wrote this byte of the file, and where the next turn begins."""
@@ -142,6 +138,8 @@ class Output:
         stream = Stream(name, rank, path, pipes, file, began, splices=hasattr(os, "splice"))
         with self._lock:
             self.streams.append(stream)
+            for each in self.streams:
+                each.unrecorded.most = max(LEAST_BYTES, MOST_BYTES // len(self.streams))
             for pipe in pipes:
                 self._by_end[pipe.end] = stream, pipe
                 self._poll.register(pipe.end, select.EPOLLIN)
@@ -275,8 +273,8 @@ class Output:
         stream.dropped += len(data)
         stream.last_dropped += data[-LAST_BYTES:]
         del stream.last_dropped[:-LAST_BYTES]
-        pipe.tail += data[-TAIL_BYTES:]
-        del pipe.tail[:-TAIL_BYTES]
+        if data:
+            stream.unrecorded.add(stream.began + stream.written, pipe.is_err, data)
         return len(data)
 
     def _end(self, stream: Stream, pipe: Pipe) -> None:

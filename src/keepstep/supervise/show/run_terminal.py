@@ -4,7 +4,7 @@
 What a rank writes to standard error goes to ours, the rest to standard output. A single process is shown byte by byte,
 as if we were not there: its progress bars, its prompts. Of several, lines are shown after the rank's name, and
 unfinished lines (progress bars) are in the live part. Files are read at the terminal's pace; what is too much is
-counted and left in them.
+counted and left in them. What no file could take is shown in full: it is nowhere else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TextIO
 from keepstep.base.redact import redact
 from keepstep.base.visible import visible
 from keepstep.base.wording import size
-from keepstep.supervise.show.progress_bar import keep_of, last_state
+from keepstep.supervise.show.progress_bar import LONGEST, keep_of, last_state
 from keepstep.supervise.show.rank_output import Output, Stream
 
 TICK_S = 0.1
@@ -34,6 +34,8 @@ TELL_SKIPPED_S = 2.0
 BAR_EVERY_S = 30.0
 """How often a moving progress bar is shown if there is no live part."""
 MOST_BARS = 8
+MOST_UNFINISHED = 1 << 20
+"""Bytes of a line that waits for its end and that no file holds."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 
@@ -46,6 +48,8 @@ class _Unfinished:
     shown: str = ""
     at: float = field(default_factory=time.monotonic)
     """When it began, or its state was last shown."""
+    whole: bool = False
+    """No file holds it, so all of it is shown."""
 
 
 @dataclass
@@ -53,7 +57,8 @@ class _Reading:
     """How far a stream has been shown."""
 
     stream: Stream
-    handle: int
+    handle: int | None
+    """Of its file, if there is one."""
     shown: int = 0
     rests: tuple[_Unfinished, _Unfinished] = field(default_factory=lambda: (_Unfinished(), _Unfinished()))
     skipped: int = 0
@@ -161,17 +166,20 @@ class Terminal:
             for stream in output.streams:
                 if id(stream) in known:
                     continue
+                if self.quiet:
+                    stream.unrecorded.most = 0
+                handle = None
                 with contextlib.suppress(OSError):
                     handle = os.open(stream.path, os.O_RDONLY | os.O_CLOEXEC)
-                    colour = COLOURS[(stream.rank or 0) % len(COLOURS)]
-                    self._readings.append(_Reading(stream, handle, shown=stream.began, colour=colour))
+                colour = COLOURS[(stream.rank or 0) % len(COLOURS)]
+                self._readings.append(_Reading(stream, handle, shown=stream.began, colour=colour))
 
     def unfollow(self) -> None:
         """The attempt is over: show what is left of it."""
         with self._lock:
             for reading in self._readings:
                 self._show(reading, last=True)
-                with contextlib.suppress(OSError):
+                if reading.handle is not None:
                     os.close(reading.handle)
             self._readings.clear()
             self._flush()
@@ -201,15 +209,39 @@ class Terminal:
     def _show(self, reading: _Reading, *, last: bool = False) -> None:
         if self.quiet:
             return
+        while (piece := reading.stream.unrecorded.first()) is not None:
+            self._show_file(reading, piece.place)
+            if piece.lost:
+                self._finish_line()
+                why = "nobody read it in time, and it could not be recorded"
+                self._line(reading, f"... {size(piece.lost)} lost here: {why}", dim=True)
+            self._print(reading, piece.data, piece.is_err, whole=True)
+        self._show_file(reading)
+        for is_err, rest in enumerate(reading.rests):
+            self._show_unfinished(reading, rest, bool(is_err), last=last)
+        if reading.skipped and (last or time.monotonic() - reading.told > TELL_SKIPPED_S):
+            reading.told = time.monotonic()
+            self._finish_line()
+            where = reading.stream.path
+            self._line(reading, f"... {size(reading.skipped)} not shown here; all of it is in {where}", dim=True)
+            reading.skipped = 0
+
+    def _show_file(self, reading: _Reading, end: int | None = None) -> None:
+        """What the file holds, up to this place."""
+        if reading.handle is None:
+            return
         stream = reading.stream
+        end = stream.began + stream.written if end is None else end  # not the last words, which it gets at the end
         with contextlib.suppress(OSError):
-            ahead = os.fstat(reading.handle).st_size - reading.shown
+            ahead = end - reading.shown
             if ahead > 4 * PIECE and not (self._alone and not self._live):
                 reading.skipped += ahead - PIECE
                 reading.shown += ahead - PIECE
-                for rest in reading.rests:
-                    rest.text = b""
-            while data := os.pread(reading.handle, PIECE, reading.shown):
+                for is_err, rest in enumerate(reading.rests):
+                    if rest.whole:
+                        self._show_unfinished(reading, rest, bool(is_err), last=True)
+                    rest.text, rest.whole = b"", False
+            while data := os.pread(reading.handle, max(0, min(PIECE, end - reading.shown)), reading.shown):
                 turn, after = stream.turn_at(reading.shown)
                 if after is not None:
                     data = data[: after.place - reading.shown]
@@ -218,34 +250,28 @@ class Terminal:
                 if ends and after is not None and after.added and self._alone:
                     data = data[:-1]
                 self._print(reading, data, turn.is_err)
-        for pipe in stream.pipes:
-            if pipe.tail:
-                data, pipe.tail = bytes(pipe.tail), bytearray()
-                self._print(reading, data, pipe.is_err)
-        for is_err, rest in enumerate(reading.rests):
-            self._show_unfinished(reading, rest, bool(is_err), last=last)
-        if reading.skipped and (last or time.monotonic() - reading.told > TELL_SKIPPED_S):
-            reading.told = time.monotonic()
-            self._finish_line()
-            self._line(reading, f"... {size(reading.skipped)} not shown here; all of it is in {stream.path}", dim=True)
-            reading.skipped = 0
 
-    def _print(self, reading: _Reading, data: bytes, is_err: bool) -> None:
+    def _print(self, reading: _Reading, data: bytes, is_err: bool, *, whole: bool = False) -> None:
+        """``whole``: it is nowhere else, so nothing is left out."""
         if self._alone:
             self._pass_on(data, is_err)
             return
         rest = reading.rests[is_err]
-        lines = (rest.text + data).split(b"\n")
-        rest.text = keep_of(lines.pop())
+        rest.whole = rest.whole or whole
+        *lines, unfinished = (rest.text + data).split(b"\n")
+        if rest.whole and len(unfinished) > MOST_UNFINISHED:
+            lines, unfinished = [*lines, unfinished], b""
         for line in lines:
-            state, before = last_state(line), rest.shown
+            state, before = last_state(line, len(line) if rest.whole else LONGEST), rest.shown
             rest.shown, rest.at = "", time.monotonic()
             if state and state == before:
-                continue  # it is on the screen already; only its end has come
-            if self._allowance.take():
+                pass  # it is on the screen already; only its end has come
+            elif rest.whole or self._allowance.take():
                 self._line(reading, state, is_err=is_err)
             else:
                 reading.skipped += len(line) + 1
+            rest.whole = whole
+        rest.text = unfinished if rest.whole else keep_of(unfinished)
 
     def _pass_on(self, data: bytes, is_err: bool) -> None:
         """Byte by byte, to where it was meant for."""
@@ -270,7 +296,7 @@ class Terminal:
         if not rest.text or self._alone or (self._live and not last):
             return
         if last or time.monotonic() - rest.at > BAR_EVERY_S:
-            state = last_state(rest.text)
+            state = last_state(rest.text, len(rest.text) if rest.whole else LONGEST)
             if state != rest.shown:
                 self._line(reading, state, is_err=is_err)
             rest.shown, rest.at = state, time.monotonic()
