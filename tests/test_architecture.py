@@ -122,3 +122,25 @@ def test_no_text_passes_for_a_number_that_int_refuses() -> None:
         if (".isdigit(" in line or ".isnumeric(" in line) and "# bytes" not in line
     ]
     assert not doubtful, "use keepstep.base.whole_numbers.whole, or isdecimal"
+
+
+MAKES = {"mkdir", "makedirs", "write_text", "write_bytes", "mkfifo", "mknod", "copyfile", "copytree", "touch"}
+MAKES_ITSELF = {
+    "base/safe_files.py",
+    "knowledge/__init__.py",  # stands below it, and writes for all users of an installation
+    "render/rules_docs.py",  # pages of the documentation
+    "supervise/start/control_group.py",  # names of the kernel, which sets the modes
+    "guard/spare.py",  # a number of the kernel
+}
+
+
+def test_one_file_decides_who_may_read_what_keepstep_makes() -> None:
+    """Others make their folders and files by `base.safe_files`, or by `tempfile`, whose modes are private."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAKES:
+                found.append(name)
+    assert sorted(set(found) - MAKES_ITSELF) == []
+    assert MAKES_ITSELF - set(found) == set(), "an exception that is none"

@@ -20,7 +20,8 @@ from keepstep.guard.record.notes import Notes
 from keepstep.model.facts.base import Fact
 from keepstep.signals import box_files
 from keepstep.signals.box_files import keep
-from keepstep.store import evidence_file
+from keepstep.store import evidence_file, failed_hosts
+from keepstep.store.user_cache import Kept
 from keepstep.supervise.start import reaper
 from keepstep.supervise.watch import companion
 from keepstep.supervise.watch.vitals import Boxes
@@ -64,7 +65,7 @@ def test_all_that_a_run_leaves_is_for_its_user_alone(tmp_path: Path) -> None:
     job = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
     assert job.finish() == 1
     assert (job.run / "attempt-0" / "metrics.jsonl").exists() and (job.run / "attempt-0" / "arrivals.json").exists()
-    assert open_to_others(job.run) == []
+    assert open_to_others(tmp_path / ".keepstep") == []
 
 
 def test_a_guard_without_a_supervisor_writes_for_its_user_alone(tmp_path: Path) -> None:
@@ -76,7 +77,36 @@ def test_a_guard_without_a_supervisor_writes_for_its_user_alone(tmp_path: Path) 
     assert "KeyError" in done.stderr
     (folder,) = [path for path in (tmp_path / ".keepstep" / "guard").iterdir() if path.is_dir()]
     assert any(folder.glob("*.box")) and any(folder.glob("*.notes.jsonl"))
-    assert open_to_others(folder) == []
+    assert open_to_others(tmp_path / ".keepstep") == []
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o000, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_a_page_follows_the_umask_and_nobody_else_can_change_it(tmp_path: Path, umask: int, mode: int) -> None:
+    (tmp_path / "rank0.log").write_text(CRASH)
+    os.umask(umask)
+    run(["why", str(tmp_path / "rank0.log"), "--html", str(tmp_path / "page.html"), "--no-kernel-log"])
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == mode
+
+
+def test_folders_are_private_from_the_first_that_was_missing(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    safe_files.make_private(tmp_path / "there" / "a" / "b" / "c")
+    assert open_to_others(tmp_path / "there" / "a") == []
+    assert (tmp_path / "there").stat().st_mode & 0o777 == 0o777, "what exists stays as it is"
+    with pytest.raises(FileExistsError):
+        safe_files.make_private(tmp_path / "there", exist_ok=False)
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError):
+            safe_files.make_private(path)
+
+
+def test_the_cache_and_the_state_are_for_their_user_alone(tmp_path: Path) -> None:
+    Kept(tmp_path / "cache" / "keepstep").put("name", "key", b"body")
+    failed_hosts.remember("node-1", "cause", 1.0, tmp_path / "state" / "keepstep" / "hosts.jsonl")
+    for folder in ("cache", "state"):
+        assert any(path.is_file() for path in (tmp_path / folder).rglob("*"))
+        assert open_to_others(tmp_path / folder) == []
 
 
 def test_the_copy_of_a_box_is_as_private_as_the_box(tmp_path: Path, memory: Path) -> None:

@@ -93,6 +93,22 @@ def overwrite(path: Path | str, data: bytes) -> None:
         os.close(handle)
 
 
+def make_private(path: Path, *, exist_ok: bool = True) -> None:
+    """Make a folder, and what is missing above it, for this user alone. What exists stays as it is."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=exist_ok)
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        make_private(path.parent)
+        path.mkdir(mode=0o700, exist_ok=exist_ok)
+
+
+def open_to_share(path: Path | str) -> BinaryIO:
+    """A file that the user asked for, to write anew: others may read it if the umask says so, and never change it."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CLOEXEC, 0o644), "wb")
+
+
 def private_folder(path: Path) -> None:
     """Make sure this folder exists, for this user alone. ``PermissionError`` if another user made it first."""
     with contextlib.suppress(FileExistsError):

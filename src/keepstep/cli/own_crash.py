@@ -21,6 +21,7 @@ from pathlib import Path
 
 from keepstep import __version__
 from keepstep.base.redact import redact
+from keepstep.base.safe_files import make_private
 
 STATUS = 70
 """EX_SOFTWARE of sysexits.h, which no script mistakes for a finding."""
@@ -169,7 +170,7 @@ def _write(text: str) -> Path | None:
     for folder in (_state_folder(), None):
         with contextlib.suppress(OSError, RuntimeError):
             if folder is not None:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(folder)
                 _forget_oldest(folder)
             handle, name = tempfile.mkstemp(
                 prefix=time.strftime("keepstep-broke-%Y%m%dT%H%M%S-"), suffix=".txt", dir=folder

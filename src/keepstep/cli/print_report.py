@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from keepstep.base.safe_files import open_to_share
 from keepstep.base.visible import visible
 from keepstep.errors import UserError
 from keepstep.model.report import Report
@@ -36,7 +37,8 @@ def refuse_to_overwrite(target: str | None, force: bool) -> None:
 def write_page(path: str, text: str) -> None:
     """Write a page and say where it is."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        with open_to_share(path) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
     say(f"wrote {path}")

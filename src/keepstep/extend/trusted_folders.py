@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.base.safe_files import open_regular, stranger, write_whole
+from keepstep.base.safe_files import make_private, open_regular, stranger, write_whole
 from keepstep.errors import UserError
 from keepstep.extend.rule_folders import user_folder
 
@@ -133,7 +133,7 @@ def _save(made: dict[str, TrustDecision]) -> None:
         raise UserError("no folder for your settings was found", hint="set HOME or XDG_CONFIG_HOME")
     folders = {path: {"digest": each.digest, "at": round(each.at)} for path, each in sorted(made.items())}
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(home)
         write_whole(home / FILE, (json.dumps({"schema": SCHEMA, "folders": folders}, indent=1) + "\n").encode())
     except OSError as error:
         raise UserError(f"cannot write {home / FILE}: {error.strerror or error}") from error

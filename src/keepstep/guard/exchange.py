@@ -11,7 +11,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from keepstep.base.safe_files import write_whole
+from keepstep.base.safe_files import make_private, write_whole
 
 if TYPE_CHECKING:
     from keepstep.guard.own_rank import Identity
@@ -41,7 +41,7 @@ class SharedFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path)
 
     def put(self, key: str, value: str) -> None:
         path = self._path / key.replace("/", "+")

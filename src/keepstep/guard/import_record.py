@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from keepstep.base.safe_files import write_whole
+
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Follows
 
@@ -133,11 +135,7 @@ class ImportRecord:
             return
         self._settled = settled
         self._written = len(self._order)
-        fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as out:
-            json.dump(self._content(), out)
-        os.replace(fresh, self.path)
+        write_whole(self.path, json.dumps(self._content()).encode())
 
     def _content(self) -> dict[str, Any]:
         frameworks = {}

@@ -67,8 +67,8 @@ def write_derived(name: str, body: bytes) -> bool:
     """Keep it for the next start, whole or not at all; says whether it could be kept."""
     temporary = os.path.join(DERIVED, f".{name}.{os.getpid()}")
     try:
-        os.makedirs(DERIVED, exist_ok=True)
-        with open(temporary, "wb") as stream:
+        os.makedirs(DERIVED, mode=0o755, exist_ok=True)  # others may read it, and never change it
+        with open(temporary, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as stream:
             stream.write(body)
         os.replace(temporary, os.path.join(DERIVED, name))
     except OSError:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from keepstep.base import foreign_json
-from keepstep.base.safe_files import write_whole
+from keepstep.base.safe_files import make_private, write_whole
 
 MOST = 50
 LONGEST_LINE = 500
@@ -27,7 +27,7 @@ def remember(host: str, cause: str, at: float, path: Path | None = None) -> None
     with contextlib.suppress(OSError, RuntimeError):
         lines = path.read_text(errors="replace").splitlines()[-MOST + 1 :] if path.exists() else []
         lines.append(json.dumps({"host": host[:200], "cause": cause[:100], "at": round(at)}))
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_whole(path, ("\n".join(lines) + "\n").encode())
 
 

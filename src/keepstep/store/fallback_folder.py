@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.base.safe_files import open_private, private_folder
+from keepstep.base.safe_files import make_private, open_private, private_folder
 from keepstep.model.facts.nodes import RunFolderLost
 from keepstep.store import failed_hosts, run_folders
 from keepstep.store.reserved_space import FULL, Reserve
@@ -135,7 +135,7 @@ def _is_same_disk(run: run_folders.RunFolder) -> bool:
 def _made(root: Path, name: str, attempt: int) -> Path | None:
     folder = root / name / f"attempt-{attempt}"
     try:
-        root.parent.parent.mkdir(parents=True, exist_ok=True)
+        make_private(root.parent.parent)
         for each in (root.parent, root, root / name, folder, folder / "guard"):
             private_folder(each)
         run_folders.keep_out_of_git(root)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keepstep.base import foreign_json
 from keepstep.base.lazy_dataclass import dataclass
-from keepstep.base.safe_files import append, write_whole
+from keepstep.base.safe_files import append, make_private, write_whole
 from keepstep.model.codec import build
 from keepstep.store import failed_hosts
 
@@ -54,7 +54,7 @@ def remember(entries: Iterable[HostRun], path: Path | None = None) -> None:
     """Add these. Does nothing if they cannot be written."""
     with contextlib.suppress(OSError, RuntimeError):
         path = path or where()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         lines = "".join(json.dumps(asdict(each)) + "\n" for each in entries)
         append(path, lines.encode())
         kept = _lines(path)

@@ -35,7 +35,7 @@ from pathlib import Path
 from keepstep.base import foreign_json
 from keepstep.base.proc_stat import TICKS, read_stat
 from keepstep.base.redact import redact
-from keepstep.base.safe_files import open_regular, overwrite, write_whole
+from keepstep.base.safe_files import make_private, open_regular, overwrite, write_whole
 from keepstep.model.codec import build
 from keepstep.model.identity import MOST_RANKS
 from keepstep.store.reserved_space import FULL, Reserve
@@ -117,7 +117,7 @@ class RunFolder:
         meeting = self.exchange(number)
         for path in (folder, folder / "guard", meeting.parent, meeting):
             with self.writing():
-                path.mkdir(exist_ok=True, mode=0o700)
+                make_private(path)
         return folder
 
     def exchange(self, number: int) -> Path:
@@ -157,12 +157,12 @@ def create(root: Path, command: list[str], *, name: str | None, ranks: int, vers
     began = time.time()
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name or _label(command)).strip("-.")[:40] or "run"
     stamp = datetime.fromtimestamp(began, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    root.mkdir(parents=True, exist_ok=True)
+    make_private(root)
     keep_out_of_git(root)
     for again in range(1000):
         path = root / (f"{stamp}-{label}" + (f"-{again + 1}" if again else ""))
         with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+            make_private(path, exist_ok=False)
             break
     manifest = RunManifest(
         name=path.name,

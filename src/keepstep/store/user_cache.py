@@ -12,6 +12,8 @@ import os
 import stat
 from pathlib import Path
 
+from keepstep.base.safe_files import make_private
+
 LARGEST = 64 << 20
 MOST_OF_A_NAME = 4
 """Versions of keepstep, and projects with their own signatures, that share one machine."""
@@ -45,7 +47,7 @@ class Kept:
         import tempfile
 
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
             handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
             try:
                 with open(handle, "wb") as stream:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.base.proc_stat import read_stat
-from keepstep.base.safe_files import open_private, open_regular, write_whole
+from keepstep.base.safe_files import make_private, open_private, open_regular, write_whole
 from keepstep.guard.exchange import Exchange
 from keepstep.guard.own_rank import ALONE, Identity, started
 
@@ -56,10 +56,10 @@ def claim(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
     given = env.get("KEEPSTEP_DIR")
     if given:
         folder = Path(given).absolute()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         return folder
     root = Path.cwd() / ".keepstep" / "guard"
-    root.mkdir(parents=True, exist_ok=True)
+    make_private(root)
     with _turn(root):
         folder = _of_own_job(root, who) or _fresh(root)
         if not (folder / CARD).exists():
@@ -108,7 +108,7 @@ def _fresh(root: Path) -> Path:
     name = f"{label}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
     for more in ("", *(f"-{number}" for number in range(2, 100))):
         with contextlib.suppress(FileExistsError):
-            (root / f"{name}{more}").mkdir(mode=0o700)
+            make_private(root / f"{name}{more}", exist_ok=False)
             break
     return root / f"{name}{more}"
 
@@ -221,7 +221,7 @@ class CommonFolder:
         if (read_card(told) or {}).get("run") == self.run and os.access(told, os.W_OK):
             return told
         own = self._folder.parent / told.name
-        own.mkdir(mode=0o700, exist_ok=True)
+        make_private(own)
         if not (own / CARD).exists():
             _write(own / CARD, {**(read_card(self._folder) or {}), "run": self.run})
         return own

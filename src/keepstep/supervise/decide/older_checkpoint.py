@@ -17,6 +17,7 @@ from pathlib import Path
 
 from keepstep.base import foreign_json
 from keepstep.base.lazy_dataclass import dataclass
+from keepstep.base.safe_files import make_private, open_to_share
 
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"
@@ -137,7 +138,7 @@ def _is_whole_safetensors(path: Path, size: int) -> bool:
 
 def set_aside(older: Older) -> str:
     """Move the damaged checkpoint away, and name the older one in TensorFlow's list, if any. Raises ``OSError``."""
-    older.place.mkdir(parents=True, exist_ok=True)
+    make_private(older.place)
     folder = older.damaged[0].parent
     for path in older.damaged:
         target = older.place / path.name
@@ -153,7 +154,9 @@ def set_aside(older: Older) -> str:
         if stem in text:
             shutil.copy2(listed, older.place / LISTED)
             fresh = listed.with_name(f".{LISTED}.{os.getpid()}")
-            fresh.write_text(_without(text, stem, older.instead))
+            with open_to_share(fresh) as stream:
+                stream.write(_without(text, stem, older.instead).encode())
+            shutil.copymode(listed, fresh)
             os.replace(fresh, listed)
     return f"moved {older.damaged[0].name} to {older.place}; the newest checkpoint is now {older.instead}"
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from keepstep.base.launchers import SLURM
-from keepstep.base.safe_files import open_private
+from keepstep.base.safe_files import make_private, open_private
 from keepstep.base.wording import count
 from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.errors import UserError
@@ -121,7 +121,7 @@ def _secret(env: Mapping[str, str], run: str, leads: bool) -> tuple[Secret, Call
     try:
         if not leads:
             return secrets.wait_for(path, SECRET_S), remove
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(path.parent)
         remove()  # of a job with the same number, before Slurm was set up anew
         made = secrets.make()
         secrets.share(path, made)
@@ -137,7 +137,7 @@ def _note(run: str, host: str) -> Path:
 
 def _make_note(path: Path) -> None:
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(path.parent)
         os.close(open_private(path, os.O_WRONLY))
         atexit.register(_remove, path)
 

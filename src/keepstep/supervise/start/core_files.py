@@ -15,6 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from keepstep.base.safe_files import make_private
+
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
 _USES_PID = Path("/proc/sys/kernel/core_uses_pid")
 MOST = 8
@@ -87,7 +89,7 @@ def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> di
 
 def bring(there: CorePlace, path: Path, into: Path) -> None:
     """Bring it to ``into``: moved away from the script, or linked if the system has its own folder for cores."""
-    into.parent.mkdir(mode=0o700, exist_ok=True)
+    make_private(into.parent)
     if not there.pattern.startswith("/"):
         with contextlib.suppress(OSError):  # another file system: gigabytes are not copied
             path.rename(into)

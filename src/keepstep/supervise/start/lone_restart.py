@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.base.safe_files import make_private
 from keepstep.base.wording import count, duration
 from keepstep.signals.box_files import keep
 from keepstep.supervise.decide.hang_patience import backoff_s
@@ -82,8 +83,7 @@ def put_aside(folder: Path, member: StartedProcess, pid: int, times: int) -> Pat
     """Move what the lost process left out of the attempt's folder: it is about a process that was replaced."""
     aside = folder.parent / "lost" / f"{folder.name}-{member.name}-{times}"
     with contextlib.suppress(OSError):
-        for place in (aside.parent, aside):
-            place.mkdir(exist_ok=True, mode=0o700)
+        make_private(aside)
         left = [folder / f"{member.name}.log", *(folder / "guard").glob(f"*-{pid}-*")]
         for path in left:
             keep(path)  # a box that lives in memory: its content goes along

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from keepstep.base.safe_files import open_private
+from keepstep.base.safe_files import make_private, open_private
 from keepstep.base.wording import count
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.report.extract import Broken
@@ -22,7 +22,7 @@ BY_RANGES = {"tfrecord", "jsonl", "csv"}
 
 def clean(broken: Broken, folder: Path) -> Iterator[str]:
     """Write a copy of each bad file that can be cleaned. Says for each what was done."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     taken: set[str] = set()
     for unit, looked in broken:
         if looked.format not in BY_RANGES or not _is_known(looked):

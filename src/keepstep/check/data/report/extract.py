@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from keepstep.base.safe_files import open_private, write_whole
+from keepstep.base.safe_files import make_private, open_private, write_whole
 from keepstep.base.wording import count
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import DataUnit, UnitRead
@@ -56,7 +56,7 @@ def _entry(unit: DataUnit, looked: UnitRead) -> dict[str, Any]:
 
 def extract(broken: Broken, folder: Path) -> str:
     """Write the bytes of each bad record whose place is known. Returns what to say about it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     written = left = 0
     for number, (unit, looked) in enumerate(broken):
         for bad in looked.bad.first:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.base import foreign_json
-from keepstep.base.safe_files import append, open_private, open_regular, private_folder, write_whole
+from keepstep.base.safe_files import append, make_private, open_private, open_regular, private_folder, write_whole
 from keepstep.check.data.readers.source import is_remote
 from keepstep.check.data.units import DataUnit, ReadRequest, UnitRead, looked_from, to_plain
 from keepstep.errors import UserError
@@ -151,7 +151,7 @@ class Manifest:
         self._waiting, self._torn = [], False
         try:
             if not self.path.exists():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_private(self.path.parent)
                 if self.path.parent.name == "data" and self.path.parent.parent == user_folder():
                     private_folder(self.path.parent)
                 write_whole(self.path, json.dumps({"schema": SCHEMA}).encode() + b"\n")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from keepstep.base.safe_files import open_private
+from keepstep.base.safe_files import make_private, open_private
 from keepstep.errors import UserError
 from keepstep.sources.files.left_files import GAPS
 from keepstep.sources.host.ports import free_ports
@@ -275,8 +275,8 @@ class Agent:
     def _prepared(self, start: said.Start) -> _Running:
         number, job = start.attempt, self._part.job_in(start.layout)
         folder, exchange = self._room / f"attempt-{number}", self._room / f"exchange-{number}"
-        (folder / "guard").mkdir(parents=True, mode=0o700)
-        exchange.mkdir(mode=0o700)
+        make_private(folder / "guard", exist_ok=False)
+        make_private(exchange, exist_ok=False)
         started = launches(
             job,
             attempt=number,
