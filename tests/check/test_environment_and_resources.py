@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource as limits_of
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,6 +191,60 @@ WELL = [
 @pytest.mark.parametrize("fact", WELL, ids=lambda fact: type(fact).__name__)
 def test_what_is_well_is_not_told(fact: Fact) -> None:
     assert report_on(fact).findings == ()
+
+
+@pytest.fixture
+def tpu_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A lock file of libtpu, in a temporary folder of its own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "libtpu_lockfile").touch()
+    return str(tmp_path / "libtpu_lockfile")
+
+
+def locks(env: dict[str, str], host: Path) -> list[str]:
+    """Which locks are seen with these variables, on a host with the devices in a folder."""
+    return [each.path for each in capacity.tpu_locks(env, host / "dev", host / "pci")]
+
+
+@pytest.mark.parametrize(
+    "env", [{}, {"JAX_PLATFORMS": "cpu"}, {"PJRT_DEVICE": "CUDA", "TPU_NAME": "x"}, {"TPU_WORKER_ID": ""}], ids=str
+)
+def test_a_lock_file_of_libtpu_says_nothing_to_a_job_without_a_tpu(
+    tpu_lock: str, tmp_path: Path, env: dict[str, str]
+) -> None:
+    for name, vendor, kind in (("0", "0x1ae0", "0x020000"), ("1", "0x8086", "0x120000")):  # gVNIC; another's device
+        (tmp_path / "pci" / name).mkdir(parents=True)
+        (tmp_path / "pci" / name / "vendor").write_text(f"{vendor}\n")
+        (tmp_path / "pci" / name / "class").write_text(f"{kind}\n")
+    (tmp_path / "dev" / "accel").mkdir(parents=True)
+    (tmp_path / "dev" / "accel" / "accel0").touch()  # the kernel's name for another maker's device
+    assert locks(env, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "device"),
+    [
+        ({"JAX_PLATFORMS": "tpu,cpu"}, None),
+        ({"PJRT_DEVICE": "TPU"}, None),
+        ({"TPU_WORKER_ID": "0"}, None),
+        ({}, "dev/accel0"),
+        ({}, "pci/0000:00:04.0/vendor"),
+    ],
+    ids=str,
+)
+def test_a_lock_file_of_libtpu_is_seen_where_the_job_uses_a_tpu(
+    tpu_lock: str, tmp_path: Path, env: dict[str, str], device: str | None
+) -> None:
+    if device is not None:
+        (tmp_path / device).parent.mkdir(parents=True)
+        (tmp_path / device).write_text("0x1ae0\n")
+        (tmp_path / device).with_name("class").write_text("0x120000\n")
+    assert tpu_lock in locks(env, tmp_path)
+
+
+def test_a_check_on_a_host_without_a_tpu_tells_nothing_of_a_lock_file(tpu_lock: str) -> None:
+    seen = [each.fact for each in resources.look(Place(env={"JAX_PLATFORMS": "cpu"}, host="here")).evidence]
+    assert not [fact for fact in seen if isinstance(fact, LockFileSeen)]
 
 
 def test_keras_3_fit_under_several_workers_is_known_not_to_work() -> None:

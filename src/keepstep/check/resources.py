@@ -40,7 +40,7 @@ def look(place: Place) -> Collected:
     if why_not:
         looked.unavailable(f"GPUs of {place.host}", why_not)
     looked.take(_device_faults(place))
-    for lock in capacity.tpu_locks():
+    for lock in capacity.tpu_locks(place.env):
         looked.add(place.saw(lock, lock.path, lock.holder or "no process holds it"))
     if why := capacity.core_files():
         looked.unavailable(f"core files on {place.host}", why)

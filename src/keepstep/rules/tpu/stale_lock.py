@@ -19,8 +19,9 @@ def stale_lock(seen: EvidenceSet) -> Findings:
     Another process uses the TPU, or a killed process left the file behind.
 
     ## How we know
-    The file exists, and the kernel lists which process holds a lock on it. This rule follows libtpu's documented
-    behaviour and was not tested on a TPU.
+    The file exists, and the kernel lists which process holds a lock on it. It counts only where the job's variables
+    choose a TPU or the host has one: programs leave the file on hosts without a TPU too. This rule follows libtpu's
+    documented behaviour and was not tested on a TPU.
 
     ## What to do
     End the process that holds the lock. If there is none, remove the file.

@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,14 @@ CGROUPS = Path("/sys/fs/cgroup")
 ENOUGH_FOR_ALL = 1 << 60
 """Control groups write a number near 2**63 for no limit."""
 NVIDIA_SMI_LIMIT_S = 10.0
+DEVICES, PCI = Path("/dev"), Path("/sys/bus/pci/devices")
+TPU_VARIABLES = tuple(
+    """
+    TPU_NAME TPU_WORKER_ID TPU_WORKER_HOSTNAMES TPU_PROCESS_ADDRESSES TPU_ACCELERATOR_TYPE TPU_VISIBLE_CHIPS
+    TPU_VISIBLE_DEVICES TPU_CHIPS_PER_HOST_BOUNDS TPU_CHIPS_PER_PROCESS_BOUNDS CLOUD_TPU_TASK_ID
+    """.split()
+)
+"""Set where a job gets a TPU."""
 
 
 def memory() -> MemorySeen:
@@ -213,12 +222,36 @@ def _ask(tool: str, question: str) -> list[list[str]] | None:
     return None
 
 
-def tpu_locks() -> list[LockFileSeen]:
-    """libtpu's lock files in the temporary folders, and which process holds them."""
-    found = []
-    for path in Path("/tmp").glob("libtpu_lockfile*"):
-        found.append(LockFileSeen(path=str(path), holder=_holder(path)))
-    return found
+def tpu_locks(env: Mapping[str, str], devices: Path = DEVICES, pci: Path = PCI) -> list[LockFileSeen]:
+    """libtpu's lock files in the temporary folders, and which process holds them; none where the job uses no TPU.
+
+    Any program that loads libtpu leaves one, also on a host without a TPU.
+    """
+    if not _uses_tpu(env, devices, pci):
+        return []
+    folders = {Path("/tmp"), Path(tempfile.gettempdir())}
+    paths = sorted(path for folder in folders for path in folder.glob("libtpu_lockfile*"))
+    return [LockFileSeen(path=str(path), holder=_holder(path)) for path in paths]
+
+
+def _uses_tpu(env: Mapping[str, str], devices: Path, pci: Path) -> bool:
+    """Whether the job's variables choose a TPU; where they choose nothing, whether they or the kernel know of one."""
+    chosen = [value for name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "PJRT_DEVICE") if (value := env.get(name))]
+    if chosen:
+        return any("tpu" in value.lower() for value in chosen)
+    return (
+        any(env.get(name) for name in TPU_VARIABLES)
+        or any(path.name[5:].isdecimal() for path in devices.glob("accel[0-9]*"))
+        or any(_is_tpu(device) for device in pci.glob("*"))
+    )
+
+
+def _is_tpu(device: Path) -> bool:
+    """A PCI device of Google that is neither a disk nor a network card."""
+    with contextlib.suppress(OSError):
+        if (device / "vendor").read_text().strip() == "0x1ae0":
+            return not (device / "class").read_text().startswith(("0x01", "0x02"))
+    return False
 
 
 def _holder(path: Path) -> str | None:
