@@ -38,3 +38,33 @@ def test_under_yama_the_kernel_agrees() -> None:
     program = "import os; from keepstep.guard.ending.allow_tracing import let_look\n"
     program += "raise SystemExit(not let_look(os.getppid()))"
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def named_by(shell: str, supervisor: int) -> str:
+    """Whom a process names whose variables say that this is its supervisor; ``shell`` starts it."""
+    program = "from keepstep.guard.ending.allow_tracing import supervisor_above; print(supervisor_above())"
+    env = {**os.environ, "KEEPSTEP_SUPERVISOR": str(supervisor), "PROGRAM": program, "PYTHON": sys.executable}
+    return subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+@pytest.mark.parametrize("shell", ['exec "$PYTHON" -c "$PROGRAM"', 'sh -c \'"$PYTHON" -c "$PROGRAM"; true\'; true'])
+def test_the_supervisor_is_named_by_those_below_it(shell: str) -> None:
+    assert named_by(shell, os.getpid()) == str(os.getpid())
+
+
+def test_a_number_that_belongs_to_another_process_by_now_is_not_named() -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        assert named_by('exec "$PYTHON" -c "$PROGRAM"', other.pid) == "None"
+        other.kill()
+    assert named_by('exec "$PYTHON" -c "$PROGRAM"', other.pid) == "None", "it has ended"
+
+
+@pytest.mark.parametrize("pid", [0, -1, (1 << 64) - 1, (1 << 32) - 1, (1 << 22) + 1])
+def test_a_number_that_the_kernel_takes_for_everybody_is_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int
+) -> None:
+    (tmp_path / "ptrace_scope").write_text("1\n")
+    monkeypatch.setattr(allow_tracing, "YAMA", tmp_path / "ptrace_scope")
+    monkeypatch.setattr("ctypes.CDLL", lambda *words, **more: pytest.fail("the kernel was asked"))
+    assert not allow_tracing.let_look(pid)
+    assert allow_tracing.supervisor_above({"KEEPSTEP_SUPERVISOR": str(pid)}) is None

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from keepstep.base.whole_numbers import whole
-from keepstep.guard.ending.allow_tracing import let_look, needs_leave
+from keepstep.guard.ending.allow_tracing import let_look, needs_leave, supervisor_above
 
 STARTS_S = 30.0
 NOT_FOR_IT = ("KEEPSTEP", "KEEPSTEP_SUPERVISOR", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONFAULTHANDLER", "LD_PRELOAD")
@@ -46,7 +46,7 @@ class WatchedByCompanion:
             self._started = True
             accompany(self._folder, self._env)
         if self._needs_leave:
-            who = self._supervisor or living(self._folder)
+            who = living(self._folder) if self._supervisor is None else supervisor_above(self._env)
             if who is not None and who != self._let:
                 self._let = who
                 let_look(who)
