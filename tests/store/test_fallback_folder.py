@@ -1,5 +1,7 @@
 """A run folder that cannot be written any more goes on in another place, and is found from the old one."""
 
+import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -99,3 +101,25 @@ def test_where_no_place_can_be_written_the_run_goes_on_as_it_is(
     shutil.rmtree(before.parents[1])
     assert fallback_folder.move(run, 0) is None
     assert run.path == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("how", ["theirs", "a link"])
+def test_a_run_that_another_user_left_among_the_temporary_files_is_not_listed(
+    run: run_folders.RunFolder, tmp_path: Path, how: str
+):
+    """The name is known beforehand, so anybody can take it, and say in a manifest that our run has moved there."""
+    taken = tmp_path / "tmp" / f"keepstep-{os.getuid()}"
+    theirs = taken if how == "theirs" else tmp_path / "elsewhere"
+    forged = theirs / "runs" / run.path.name
+    forged.mkdir(parents=True)
+    if how == "a link":
+        taken.parent.mkdir()
+        taken.symlink_to(theirs)
+    said = json.loads((run.path / "manifest.json").read_text())
+    (forged / "manifest.json").write_text(json.dumps({**said, "moved_from": str(run.path)}))
+    for path in (theirs, *theirs.rglob("*")):
+        os.chown(path, 4321, 4321)
+    assert fallback_folder.of(run.path) is None
+    assert [each.path for each in fallback_folder.all_runs(run.path.parent)] == [run.path]
+    assert fallback_folder._made(taken / "runs", "x", 0) is None

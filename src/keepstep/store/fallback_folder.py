@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -96,8 +97,17 @@ def all_runs(root: Path = run_folders.DEFAULT) -> list[run_folders.Listed]:
 def _moved(root: Path) -> list[run_folders.Listed]:
     """The runs that would be under ``root`` if they had not lost their place."""
     here = root.absolute()
-    found = [each for place in places() for each in run_folders.runs(place) if each.manifest.moved_from]
+    found = [each for place in places() if _is_own(place) for each in run_folders.runs(place)]
+    found = [each for each in found if each.manifest.moved_from]
     return [each for each in found if Path(each.manifest.moved_from).parent == here]
+
+
+def _is_own(place: Path) -> bool:
+    """Whether this user made it. Another one may have taken its name among the temporary files."""
+    with contextlib.suppress(OSError):
+        infos = [each.lstat() for each in (place.parent, place)]
+        return all(stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() for info in infos)
+    return False
 
 
 def of(path: Path) -> Path | None:
