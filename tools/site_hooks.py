@@ -15,7 +15,7 @@ PAGES = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
+    "SECURITY.md": "security-promises.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/RESULTS.md": "measurements.md",
 }
