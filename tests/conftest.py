@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "RAY_", "TORCHELASTIC_", "KUBERNETES_", "KEEPSTEP")
 RANK_VARIABLES = ("TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+NUMBERS = itertools.count()
 
 
 hypothesis.settings.register_profile("keepstep", deadline=None)  # a busy machine is no failure
@@ -55,4 +57,4 @@ def outside_of_any_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def without_a_past(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What earlier tests made keepstep remember about hosts does not count."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{next(NUMBERS)}"))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_the_tab_key_completes(script: Path, tmp_path: Path) -> None:
     if pid == 0:
         os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb"})
     try:
-        os.write(terminal, f'source {script}; keepstep() {{ echo "$*" >{told}; }}\n'.encode())
+        os.write(terminal, f'source {quote(str(script))}; keepstep() {{ echo "$*" >{quote(str(told))}; }}\n'.encode())
         os.write(terminal, b"keepstep rul\tsh\tNET002\tx\n")
         wait_for(lambda: told.exists() and told.read_text() != "", 20)
         assert told.read_text() == "rules show NET002 x\n"

@@ -18,6 +18,7 @@ import pytest
 
 import keepstep.rules
 from keepstep.analyze.live import look_at_live
+from keepstep.base.proc_stat import read_stat
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import CoverageState
 from keepstep.model.facts.process import ProcessSeen, StackDump
@@ -92,8 +93,21 @@ def pair(folder: Path, hold: bool) -> list[subprocess.Popen[bytes]]:
         os.close(end)
     for process in started:
         assert process.stdout is not None and process.stdout.readline() == b"up\n"
-    time.sleep(0.4)
+    for process in started if hold else ():
+        wait_until_it_sleeps(process.pid)
     return started
+
+
+def wait_until_it_sleeps(pid: int, limit_s: float = 60.0) -> None:
+    """Until a process has used no processor time for a while: then it is where its program stays."""
+    end, quiet, before = time.monotonic() + limit_s, 0, None
+    while quiet < 4 and time.monotonic() < end:
+        now = read_stat(pid)
+        assert now is not None, "it has ended"
+        quiet = quiet + 1 if before is not None and now.state == "S" and now.cpu_s == before else 0
+        before = now.cpu_s
+        time.sleep(0.05)
+    assert quiet, "it is busy"
 
 
 def look(pids: list[int]) -> Report:
@@ -148,8 +162,10 @@ def test_commands_are_told_without_their_arguments() -> None:
 @needs_pystack
 def test_stacks_of_one_process_have_its_main_thread_first() -> None:
     program = "import time\ndef wait():\n    time.sleep(60)\nprint('up', flush=True)\nwait()"
-    with running(subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)) as pids:
-        time.sleep(1.0)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    with running(process) as pids:
+        assert process.stdout is not None and process.stdout.readline() == b"up\n"
+        wait_until_it_sleeps(pids[0])
         evidence = process_stacks.stacks_of(pids[0])
     first = evidence[0].fact
     assert isinstance(first, StackDump) and first.current and first.living
