@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.supervise.show.outlet import Outlet, same_file
 from keepstep.supervise.show.rank_output import Output
 from keepstep.supervise.show.run_terminal import BURST, Terminal
 from tests.supervise.starting import Running, wait_for
@@ -176,6 +177,47 @@ def test_a_reader_that_stops_stops_no_rank_and_is_told_what_it_missed(tmp_path: 
         lines = [line for line in text.splitlines() if line.startswith(f"rank {rank} | ")]
         assert lines[-1].endswith("the last words")
         assert any("lost here: nobody read it in time, and it could not be recorded" in line for line in lines)
+
+
+def test_a_reader_that_stops_does_not_keep_the_supervisor_from_deciding(tmp_path: Path) -> None:
+    """Neither on a pipe of its own, as here, nor where words and output go to one place: see `Outlet`."""
+    script = "import os, sys, time\nfor n in range(200): print('z' * 8000, flush=True)\n"
+    script += "if os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(600)\n"
+    (tmp_path / "train.py").write_text(script)
+    words = tmp_path / "words"
+    command = [sys.executable, "-m", "keepstep", "run", "--no-check", "-n", "2", "--max-attempts", "1", "--"]
+    with (
+        words.open("wb") as err,
+        subprocess.Popen(
+            [*command, sys.executable, "train.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=err
+        ) as process,
+    ):
+        try:
+            wait_for(lambda: "failed with status 3" in words.read_text(), 60)
+            assert process.poll() is None, "it waits for its reader, as any program does, but in the end"
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 3
+    assert b"rank 0 | zzz" in out and b"rank 1 | zzz" in out and b"all of it is in" in out
+
+
+def test_an_outlet_never_waits_and_keeps_the_order(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    outlet, got = Outlet(), []
+    with open(writes, "w") as one, open(os.dup(writes), "w") as other:
+        assert same_file(one, other) and not same_file(one, io.StringIO())
+        lines = [b"%d %s\n" % (n, b"x" * 100) for n in range(5000)]
+        for n, line in enumerate(lines):
+            outlet.put(other if n % 7 == 0 else one, line)
+        assert outlet.is_full and not outlet.wait_for_room(0.01)
+        reader = threading.Thread(target=lambda: got.extend(iter(lambda: os.read(reads, 1 << 16), b"")))
+        reader.start()
+        outlet.close()
+        outlet.put(one, b"later\n")
+    reader.join(20)
+    os.close(reads)
+    assert b"".join(got) == b"".join(lines) + b"later\n"
 
 
 def test_what_the_file_took_comes_before_what_it_could_not_take(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from typing import TextIO
 from keepstep.base.redact import redact
 from keepstep.base.visible import visible
 from keepstep.base.wording import size
+from keepstep.supervise.show.outlet import Outlet, same_file
 from keepstep.supervise.show.progress_bar import LONGEST, keep_of, last_state
 from keepstep.supervise.show.rank_output import Output, Stream
 
@@ -64,6 +65,8 @@ class _Reading:
     skipped: int = 0
     told: float = 0.0
     colour: int = 0
+    over: bool = False
+    """Nothing more comes."""
 
 
 @dataclass
@@ -89,6 +92,8 @@ class Terminal:
     def __init__(self, *, quiet: bool = False, out: TextIO | None = None, words: TextIO | None = None) -> None:
         self._out = out or sys.stdout
         self._words = words or sys.stderr
+        self._to_out = Outlet()
+        self._to_words = self._to_out if same_file(self._out, self._words) else Outlet()
         self.quiet = quiet
         self._live = self._is_terminal(self._words)
         self._coloured = self._is_terminal(self._out) and not os.environ.get("NO_COLOR")
@@ -110,12 +115,9 @@ class Terminal:
 
     def say(self, text: str) -> None:
         with self._lock:
-            for reading in self._readings:  # what ranks printed before comes first
-                self._show(reading)
+            self._show_all()  # what ranks printed before comes first
             self._clear()
             self._finish_line()
-            with contextlib.suppress(OSError, ValueError):
-                self._out.flush()
             self._put(
                 self._words, "".join(f"keepstep: {line}\n" for line in visible(redact(text)).splitlines() or [""])
             )
@@ -175,48 +177,78 @@ class Terminal:
                 self._readings.append(_Reading(stream, handle, shown=stream.began, colour=colour))
 
     def unfollow(self) -> None:
-        """The attempt is over: show what is left of it."""
+        """The attempt is over: show what is left of it, as soon as it is read."""
         with self._lock:
             for reading in self._readings:
-                self._show(reading, last=True)
-                if reading.handle is not None:
-                    os.close(reading.handle)
-            self._readings.clear()
-            self._flush()
+                reading.over = True
+            self._show_all()
+            self._draw()
 
     def close(self) -> None:
+        """Wait until what ended attempts printed is read, too."""
         self._over.set()
         self._arrived.set()
+        while any(reading.over for reading in self._readings):
+            self._to_out.wait_for_room()
+            self._to_words.wait_for_room()
+            with self._lock:
+                self._show_all()
         if self._thread is not None:
             self._thread.join(timeout=1.0)
         self.status("")
+        for outlet in (self._to_out, self._to_words):
+            outlet.close()
 
     def _run(self) -> None:
         while not self._over.wait(TICK_S):
             arrived = self._arrived
             arrived.wait(TICK_S if self._is_moving() else None)
             arrived.clear()
+            done = False
+            while not done and not self._over.is_set():
+                with self._lock:
+                    done = self._show_all()
+                if not done:
+                    self._to_out.wait_for_room(TICK_S)
+                    self._to_words.wait_for_room(TICK_S)
             with self._lock:
-                for reading in self._readings:
-                    self._show(reading)
-                self._flush()
+                self._draw()
+
+    def _show_all(self) -> bool:
+        """Show what ranks have printed, as far as it is read. Whether that was all."""
+        for reading in tuple(self._readings):
+            if not self._show(reading, last=reading.over):
+                if not any(each.over for each in self._readings):  # the next one begins the next time
+                    self._readings.remove(reading)
+                    self._readings.append(reading)
+                return False
+            if reading.over:
+                self._readings.remove(reading)
+                if reading.handle is not None:
+                    os.close(reading.handle)
+        return True
+
+    def _is_behind(self) -> bool:
+        return self._to_out.is_full or self._to_words.is_full
 
     def _is_moving(self) -> bool:
         """Whether what is shown changes with time, although nobody prints anything."""
         with self._lock:
             return self._live or any(each.skipped or any(rest.text for rest in each.rests) for each in self._readings)
 
-    def _show(self, reading: _Reading, *, last: bool = False) -> None:
+    def _show(self, reading: _Reading, *, last: bool = False) -> bool:
+        """False where the reader has to catch up first."""
         if self.quiet:
-            return
-        while (piece := reading.stream.unrecorded.first()) is not None:
+            return True
+        while not self._is_behind() and (piece := reading.stream.unrecorded.first()) is not None:
             self._show_file(reading, piece.place)
             if piece.lost:
                 self._finish_line()
                 why = "nobody read it in time, and it could not be recorded"
                 self._line(reading, f"... {size(piece.lost)} lost here: {why}", dim=True)
             self._print(reading, piece.data, piece.is_err, whole=True)
-        self._show_file(reading)
+        if self._is_behind() or not self._show_file(reading):
+            return False
         for is_err, rest in enumerate(reading.rests):
             self._show_unfinished(reading, rest, bool(is_err), last=last)
         if reading.skipped and (last or time.monotonic() - reading.told > TELL_SKIPPED_S):
@@ -225,12 +257,14 @@ class Terminal:
             where = reading.stream.path
             self._line(reading, f"... {size(reading.skipped)} not shown here; all of it is in {where}", dim=True)
             reading.skipped = 0
+        return True
 
-    def _show_file(self, reading: _Reading, end: int | None = None) -> None:
-        """What the file holds, up to this place."""
+    def _show_file(self, reading: _Reading, end: int | None = None) -> bool:
+        """What the file holds, up to this place; without one, up to its end, or until the reader has to catch up."""
         if reading.handle is None:
-            return
+            return True
         stream = reading.stream
+        may_stop = end is None
         end = stream.began + stream.written if end is None else end  # not the last words, which it gets at the end
         with contextlib.suppress(OSError):
             ahead = end - reading.shown
@@ -250,6 +284,9 @@ class Terminal:
                 if ends and after is not None and after.added and self._alone:
                     data = data[:-1]
                 self._print(reading, data, turn.is_err)
+                if may_stop and self._is_behind():
+                    return False
+        return True
 
     def _print(self, reading: _Reading, data: bytes, is_err: bool, *, whole: bool = False) -> None:
         """``whole``: it is nowhere else, so nothing is left out."""
@@ -277,19 +314,9 @@ class Terminal:
         """Byte by byte, to where it was meant for."""
         if not data:
             return
-        where = self._words if is_err else self._out
         self._clear()
         self._mid_line = not data.endswith(b"\n")
-        raw = getattr(where, "buffer", None)
-        if raw is None:
-            self._put(where, data.decode("utf-8", "replace"))
-            return
-        try:
-            where.flush()
-            raw.write(data)
-            raw.flush()
-        except (OSError, ValueError):
-            self._gone(where)
+        self._send(self._words if is_err else self._out, data)
 
     def _show_unfinished(self, reading: _Reading, rest: _Unfinished, is_err: bool, *, last: bool) -> None:
         """A line without its end: when the rank ends, and now and then if no live part shows it."""
@@ -306,7 +333,7 @@ class Terminal:
     def _line(self, reading: _Reading, text: str, *, is_err: bool = False, dim: bool = False) -> None:
         body = f"\x1b[2m{text}\x1b[0m" if dim and self._coloured else text
         self._clear()
-        self._put(self._words if is_err else self._out, f"{self._name(reading)} {body}\n", flush=is_err)
+        self._put(self._words if is_err else self._out, f"{self._name(reading)} {body}\n")
 
     def _name(self, reading: _Reading) -> str:
         stream = reading.stream
@@ -314,13 +341,6 @@ class Terminal:
         return f"\x1b[{reading.colour}m{name} |\x1b[0m" if self._coloured else f"{name} |"
 
     # --- drawing
-
-    def _flush(self) -> None:
-        try:
-            self._out.flush()
-        except (OSError, ValueError):
-            self._gone(self._out)
-        self._draw()
 
     def _clear(self) -> None:
         if self._drawn:
@@ -335,7 +355,7 @@ class Terminal:
 
     def _draw(self) -> None:
         """The bars of the ranks, and the status, where no unfinished line of a single process is in the way."""
-        if not self._live or self._mid_line:
+        if not self._live or self._mid_line or self._is_behind():
             return
         bars = [
             (each, last_state(rest.text))
@@ -349,32 +369,21 @@ class Terminal:
         if lines == self._last and self._drawn:
             return
         self._clear()
-        with contextlib.suppress(OSError, ValueError):
-            self._out.flush()
         if lines:
             self._put(self._words, "\n".join(lines))
         self._drawn, self._last = len(lines), lines
 
     _last: list[str] | None = None
 
-    def _put(self, where: TextIO, text: str, *, flush: bool = True) -> None:
+    def _put(self, where: TextIO, text: str) -> None:
         try:
-            where.write(text)
-            if flush:
-                where.flush()
+            data = text.encode(where.encoding or "utf-8", where.errors or "strict")
         except UnicodeEncodeError:
-            with contextlib.suppress(OSError, ValueError):
-                where.write(text.encode("ascii", "replace").decode())
-        except (OSError, ValueError):
-            self._gone(where)
+            data = text.encode("ascii", "replace")
+        self._send(where, data)
 
-    @staticmethod
-    def _gone(where: TextIO) -> None:
-        """The reader is gone (`| head`): the run continues, and what Python still buffers must not fail at the end."""
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, where.fileno())
-            os.close(nowhere)
+    def _send(self, where: TextIO, data: bytes) -> None:
+        (self._to_words if where is self._words else self._to_out).put(where, data)
 
     @staticmethod
     def _is_terminal(stream: TextIO) -> bool:
