@@ -51,7 +51,7 @@ class Outlet:
                 atexit.register(self.close)
 
     def wait_for_room(self, limit_s: float | None = None) -> bool:
-        """Until half of what waited is written, or for so long."""
+        """Until half of what may wait is left, or until the limit."""
         with self._changed:
             return self._changed.wait_for(lambda: self._behind <= MOST_BEHIND // 2, limit_s)
 
