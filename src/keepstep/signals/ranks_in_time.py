@@ -53,9 +53,9 @@ def lagging(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iter
         rank = max(times, key=lambda each: times[each] - skew[each])
         others = sorted(times[each] - skew[each] for each in times if each != rank)
         late[key] = (rank, times[rank] - skew[rank] - others[-1])
-    usual = median(lag for _, lag in late.values())
     worst, (rank, by) = max(late.items(), key=lambda item: item[1][1])
-    if by > max(ONCE_S, ONCE_TIMES * max(usual, 1.0)):
+    usual = [lag for key, (_, lag) in late.items() if key != worst]
+    if usual and by > max(ONCE_S, ONCE_TIMES * max(median(usual), 1.0)):
         yield _evidence(streams, names, worst[0], rank, by, 1, 1)
         return
     yield from _each_time(streams, names, rounds, late)
