@@ -12,6 +12,7 @@ import pytest
 
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import now
+from keepstep.supervise.nodes.agent.lease import SILENT_S
 from keepstep.supervise.nodes.connection.hub import Hub
 from keepstep.supervise.nodes.connection.interface import Connection
 from keepstep.supervise.nodes.lead.leader import LAST_S, Leader, NodeTold
@@ -58,18 +59,29 @@ def test_the_leader_stays_until_an_agent_has_taken_its_goodbye(desk: Desk) -> No
     assert connection.receive(SOON_S) == said.Bye(status=3)
     time.sleep(0.5)
     assert desk.closing.is_alive()
+    connection.send(said.Bye(status=3))
     connection.close()
+    began = time.monotonic()
     desk.closing.join(SOON_S)
-    assert not desk.closing.is_alive()
+    assert not desk.closing.is_alive() and time.monotonic() - began < SILENT_S / 2
 
 
-def test_an_agent_that_connects_again_just_now_is_told_too(desk: Desk) -> None:
-    desk.agent().close()
-    until(lambda: not desk.leader._nodes)  # a connection that ends after our goodbye has taken it
+@pytest.mark.parametrize("when", ["before", "while", "after"])
+def test_an_agent_that_connects_again_just_now_is_told_too(desk: Desk, when: str) -> None:
+    """Its connection was cut, whether or not our goodbye was on its way: only an answer says that it was taken."""
+    connection = desk.agent()
+    if when == "before":
+        connection.close()
+        until(lambda: not desk.leader._nodes)
     desk.closing.start()
+    if when == "after":
+        until(lambda: desk.leader._status is not None)
+    connection.close()
+    until(lambda: not desk.leader._nodes)
     time.sleep(0.3)
     connection = desk.agent(call=1)
     assert connection.receive(SOON_S) == said.Bye(status=3)
+    connection.send(said.Bye(status=3))
     connection.close()
 
 

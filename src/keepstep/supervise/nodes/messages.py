@@ -293,14 +293,14 @@ class End(Message):
     hurry: bool = False
 
 
+# --- both ways
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bye(Message):
-    """The run is over."""
+    """The run is over. An agent gives it back: a connection that only ends may have lost it."""
 
     status: int
-
-
-# --- both ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

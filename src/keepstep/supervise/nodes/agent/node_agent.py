@@ -219,6 +219,7 @@ class Agent:
             case said.Start():
                 self._start(message)
             case said.Bye(status=status):
+                self._contact.send(message)  # the leader stays until it knows that we know
                 if running is not None:
                     self._end(running, Outcome(Happened.ENDED_WELL if status == 0 else Happened.STOPPED))
                 self._status = status

@@ -81,8 +81,10 @@ class Leader:
         """What each node was told to start."""
         self._status: int | None = None
         """Of the run, once it is over."""
+        self._took: set[int] = set()
+        """The connections whose agent has answered our goodbye. One that ends without may have lost it."""
         self._parted: set[int] = set()
-        """The nodes whose connection ended after we said goodbye on it."""
+        """The nodes whose agent has taken our goodbye and ended."""
         self._superseded: str | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepstep-leader", daemon=True)
@@ -271,7 +273,7 @@ class Leader:
         self._hub.close(flush_s=3.0)
 
     def _awaited(self) -> bool:
-        """Whether an agent has yet to take our goodbye. One that does ends, and its connection with it."""
+        """Whether an agent has yet to take our goodbye. One that does says so and ends, and its connection with it."""
         members = [self._membership.member(node) for node in range(self.nodes) if node not in self._parted]
         return any(each is not None and not each.silent for each in members)
 
@@ -308,7 +310,7 @@ class Leader:
                 node = self._nodes.pop(connection, None)
                 if node is not None:
                     self._membership.lost(node, why, now(), connection=connection)
-                    if self._status is not None:
+                    if connection in self._took:
                         self._parted.add(node)
             case TurnedAway(peer=peer, why=why):
                 self._say(f"a connection from {peer} was turned away: {why}")
@@ -360,6 +362,8 @@ class Leader:
             case said.Ended():
                 self._membership.ended(node, message.attempt, connection=connection)
                 self._answers[said.Ended, node] = message
+            case said.Bye():
+                self._took.add(connection)
             case said.Ready() | said.Collected() | said.Looked() | said.Probed():
                 self._answers[type(message), node] = message
             case _:
