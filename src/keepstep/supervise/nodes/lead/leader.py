@@ -99,7 +99,7 @@ class Leader:
             # All of them were heard a moment ago: who was silent while nodes were awaited no longer matters.
             self._news = [each for each in self._news if not isinstance(each, News)]
             self._attempt, self._folder, self._layout = attempt, folder, layout
-            self._answers.clear()
+            self._answers = {k: each for k, each in self._answers.items() if getattr(each, "attempt", None) == attempt}
             self._keys.clear()
             self._starts.clear()
             self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast parts of the check, on all nodes, before the first attempt; and on nodes that come later."""
+"""The fast parts of the check, on all nodes of an attempt: judged before the first one and where a node is new."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keepstep.base import foreign_json
 from keepstep.base.wording import listing
-from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.store.evidence_file import append
 from keepstep.supervise.decide.decision import REFUSED
@@ -33,39 +32,42 @@ FILE = "check.jsonl"
 
 
 class FirstLook:
-    """What the hosts of a run look like, as their agents say."""
+    """What the hosts of a run look like, as their agents say. What is judged or kept together is of one attempt."""
 
     def __init__(self, leader: Leader, say: Callable[[str], None], *, on: bool) -> None:
         self._leader = leader
         self._say = say
         self._on = on
-        self._looked: dict[tuple[int, str], Collected] = {}
+        self._attempt = said.NEVER
+        """The newest that was asked about."""
+        self._judged: set[tuple[int, str]] = set()
+        """Nodes and their hosts, in any attempt."""
+        self._late: set[tuple[int, str]] = set()
+        """Those that did not answer in time: they are not waited for again."""
+        self._odd: dict[tuple[int, str], set[type[Fact]]] = {}
+        """Which facts of a host were found fault with."""
         self._told: set[str] = set()
-        self._first = True
-        self._odd: list[Evidence[Fact]] = []
-        """What was found fault with."""
         if on:
             threading.Thread(target=_load, daemon=True).start()
 
     def take(self, attempt: int, layout: Layout, nodes: Sequence[int]) -> bool:
-        """Ask the nodes that were not asked before. False: something would surely kill the run, and none ran yet."""
-        fresh = [node for node in nodes if (node, self._leader.host(node)) not in self._looked]
-        fresh = fresh[: max(0, MOST_NODES - len(self._looked))]
-        if not self._on or not fresh:
-            return True
-        first, self._first = self._first, False
-        self._ask(attempt, layout, fresh)
-        from keepstep.check.checkup import judge
-        from keepstep.check.place import Collected
-        from keepstep.supervise.start.preflight import would_end_it
+        """Ask all nodes, and judge them if one is new. False: something would surely kill the run, and none ran yet.
 
-        together = Collected()
-        for each in self._looked.values():
-            together.take(each)
-        together.coverage = list(dict.fromkeys(together.coverage))
-        report = judge(together)
-        self._odd = [e for finding in report.findings for e in finding.evidence]
-        words, fatal = would_end_it(report)
+        Each attempt has ranks, ports and members of its own, so what was said about an earlier one is not used. A
+        restart on known hosts does not wait for the answers: they are kept for :meth:`write`.
+        """
+        if not self._on:
+            return True
+        who = {node: (node, self._leader.host(node)) for node in nodes[:MOST_NODES]}
+        self._attempt = attempt
+        self._leader.forget(said.Looked)
+        self._leader.tell(who, said.Look(attempt=attempt, layout=layout))
+        if self._judged.issuperset(who.values()):
+            return True
+        first = not self._judged
+        self._judged.update(who.values())
+        self._wait([node for node in who if who[node] not in self._late])
+        words, fatal = self._judge()
         for line in words:
             if line not in self._told:
                 self._told.add(line)
@@ -74,33 +76,57 @@ class FirstLook:
             self._say(REFUSED)
         return not (fatal and first)
 
-    def _ask(self, attempt: int, layout: Layout, nodes: Sequence[int]) -> None:
+    def _wait(self, nodes: Sequence[int]) -> None:
+        leader = self._leader
+        answers = answered(leader, said.Looked, self._attempt, nodes, PATIENCE_S)
+        if late := [node for node in nodes if node not in answers]:
+            self._late.update((node, leader.host(node)) for node in late)
+            names = listing([leader.host(node) for node in late[:4]])
+            self._say(f"check: no answer from {names} within {PATIENCE_S:.0f} s; the run starts without it")
+
+    def _judge(self) -> tuple[list[str], bool]:
+        """What is wrong with the hosts, in words, and whether it would surely kill the run."""
+        from keepstep.check.checkup import judge
+        from keepstep.check.place import Collected
+        from keepstep.supervise.start.preflight import would_end_it
+
+        together, whose = Collected(), {}
+        for who, found in self._answers():
+            together.take(found)
+            whose.update({id(each): who for each in found.evidence})
+        together.coverage = list(dict.fromkeys(together.coverage))
+        report = judge(together)
+        self._odd.clear()
+        for each in (e for finding in report.findings for e in finding.evidence if id(e) in whose):
+            self._odd.setdefault(whose[id(each)], set()).add(type(each.fact))
+        return would_end_it(report)
+
+    def _answers(self) -> Iterator[tuple[tuple[int, str], Collected]]:
+        """What each host looks like in the newest attempt."""
         from keepstep.check.meeting.packing import unpacked
         from keepstep.check.place import Collected
 
-        leader = self._leader
-        leader.forget(said.Looked)
-        leader.tell(nodes, said.Look(attempt=attempt, layout=layout))
-        answers = answered(leader, said.Looked, attempt, nodes, PATIENCE_S)
-        for node, answer in answers.items():
-            host = leader.host(node)
+        for node, answer in sorted(self._leader.answers(said.Looked, self._attempt).items()):
+            host = self._leader.host(node)
             try:
                 found = unpacked(dict(foreign_json.loads(answer.told)), host)
             except (TypeError, ValueError) as error:
                 found = Collected()
                 found.unavailable(f"what {host} looks like", f"it cannot be read: {error}")
-            self._looked[node, host] = found
-        if late := [leader.host(node) for node in nodes if node not in answers]:
-            self._say(f"check: no answer from {listing(late[:4])} within {PATIENCE_S:.0f} s; the run starts without it")
+            yield (node, host), found
 
     def write(self, folder: Path) -> None:
-        """Beside the evidence of an attempt that failed: what a host looks like may explain it."""
-        # what has a time of its own (the kernel log of the last day) is from before the run
-        some = [e for each in list(self._looked.values())[:MOST_WRITTEN] for e in each.evidence]
-        found = [e for e in {id(e): e for e in (*self._odd, *some)}.values() if e.at is None]
-        if found and not (folder / FILE).exists():
+        """Beside the evidence of the newest attempt, which failed: what a host looks like may explain it."""
+        if not self._on or (folder / FILE).exists():
+            return
+        some = []
+        for n, (who, found) in enumerate(self._answers()):
+            odd = self._odd.get(who, set())
+            # what has a time of its own (the kernel log of the last day) is from before the run
+            some += [e for e in found.evidence if e.at is None and (n < MOST_WRITTEN or type(e.fact) in odd)]
+        if some:
             with contextlib.suppress(OSError):
-                append(folder / FILE, found)
+                append(folder / FILE, some)
 
 
 def answered(

@@ -113,14 +113,18 @@ class Gathering:
 
     def _is_complete(self, usable: list[int], since_s: float) -> bool:
         """Whether all are here who can be expected soon. ``since_s``: for how long there have been enough."""
-        if len(usable) >= self.most or since_s >= MORE_S:
+        if since_s >= MORE_S:
             return True
-        return self._before is not None and not any(self._may_come(node) for node in self._before if node not in usable)
+        if self._before is None:
+            return len(usable) >= self.most
+        # A node that still ends its ranks keeps its place, however many spares there are.
+        return not any(self._may_come(node) for node in self._before if node not in usable)
 
     def _may_come(self, node: int) -> bool:
         """Whether a node that is not here was heard of a moment ago."""
         member = self.leader.member(node)
-        left_out = self.leader.host(node) in self._left_out and not self._needed
+        host = self.leader.host(node)
+        left_out = host in self.taken_out or (host in self._left_out and not self._needed)
         return member is not None and not left_out and clock() - member.heard < self.leader.safe_s
 
     def _let_in(self, are_too_few: bool) -> None:
