@@ -35,6 +35,23 @@ with open(f"{witness}/{attempt}-{rank}-{world}-{here}-{os.getpid()}", "a", buffe
         time.sleep(pause)
 print("rank", rank, "is done")
 """
+STEPS = """
+import os, sys, time
+from keepstep import guard
+rank, attempt, world = os.environ["RANK"], os.environ["KEEPSTEP_ATTEMPT"], os.environ["WORLD_SIZE"]
+witness, here, number, guarded = sys.argv[1], os.uname().nodename, 0, guard.attach()
+step = guarded.step(lambda: time.sleep(0.02))
+with open(f"{witness}/{attempt}-{rank}-{world}-{here}-{os.getpid()}", "a", buffering=1) as file:
+    while not os.path.exists(f"{witness}/done"):
+        file.write(open("/proc/uptime").read().split()[0] + "\\n")
+        step()
+        number += 1
+        if number % 50 == 0:
+            with guarded.phase("checkpoint"), open(f"{witness}/saved-{rank}", "w") as saved:
+                saved.write(str(number))
+print("rank", rank, "is done")
+"""
+"""The same with steps and checkpoints that the guard sees."""
 
 
 class InVain(AssertionError):
@@ -126,10 +143,12 @@ class Machines:
         tmp = str(self.of(host, "tmp"))
         return {"KEEPSTEP_SECRET": self.secret, "KEEPSTEP": "off", "TMPDIR": tmp, "XDG_STATE_HOME": state}
 
-    def meet(self, host: int, *options: str, port: int = PORT, env: Mapping[str, str] | None = None) -> Agent:
+    def meet(
+        self, host: int, *options: str, port: int = PORT, env: Mapping[str, str] | None = None, check: bool = False
+    ) -> Agent:
         """The agent of node ``host``, which meets the others at machine 0."""
         where = ("--node-rank", str(host), "--meet", f"{lab.name(0)}:{port}", "--per-node", "1", "--grace", "2")
-        return self.start(host, *where, *(options or ("--nodes", str(self.net.count))), env=env)
+        return self.start(host, *where, *(options or ("--nodes", str(self.net.count))), env=env, check=check)
 
     # --- ranks
 

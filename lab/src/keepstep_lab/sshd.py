@@ -63,12 +63,12 @@ class Sshd:
         self._servers = {host: self._serve(host, env or {}) for host in range(machines.net.count)}
         machines.own.update(process.pid for process in self._servers.values())
 
-    def run(self, *options: str, on: tuple[int, ...]) -> Agent:
+    def run(self, *options: str, on: tuple[int, ...], check: bool = False) -> Agent:
         """`keepstep run --hosts` from machine 0, with agents on the machines ``on``."""
         names = ",".join(lab.name(host) for host in on)
         words = ("--hosts", names, "--remote", f"{sys.executable} -m keepstep", "--per-node", "1", "--grace", "2")
         path = f"{self._folder / 'bin'}:{os.environ['PATH']}"
-        return self._machines.start(0, *words, *options, env={"PATH": path})
+        return self._machines.start(0, *words, *options, env={"PATH": path}, check=check)
 
     def stop(self, host: int) -> None:
         """This machine refuses ssh from now on; what runs there goes on."""

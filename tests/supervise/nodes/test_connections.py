@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from keepstep.supervise.nodes import messages
 from keepstep.supervise.nodes.connection import interface, queue
-from keepstep.supervise.nodes.connection.dial import connect, over_pipe
+from keepstep.supervise.nodes.connection.dial import ThreadedConnection, connect, over_pipe
 from keepstep.supervise.nodes.connection.framing import Lines
 from keepstep.supervise.nodes.connection.interface import CannotConnect, Connection, ConnectionLost, Got, Lost
 from keepstep.supervise.start.layout import Layout, Seat
@@ -98,11 +98,14 @@ def test_every_kind_of_message_arrives_in_order_both_ways(both: Ends) -> None:
 
 def test_beats_pass_parcels_but_what_concludes_evidence_does_not(both: Ends) -> None:
     agent, leader = both
-    ended = messages.Ended(attempt=1)
+    ended, all_wait = messages.Ended(attempt=1), threading.Event()
+    if isinstance(agent, ThreadedConnection):  # else the other side may have all evidence before there is a beat
+        agent._thread.soon(all_wait.wait)  # type: ignore[arg-type]
     for number in range(8):
         agent.send(parcel(number, 1_000_000))
     agent.send(ended)
     agent.send(beat(1))
+    all_wait.set()
     arrived = [received(leader) for _ in range(10)]
     assert arrived.index(beat(1)) < 8
     assert [each for each in arrived if each != beat(1)] == [*(parcel(n, 1_000_000) for n in range(8)), ended]

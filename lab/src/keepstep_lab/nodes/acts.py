@@ -10,7 +10,7 @@ import signal
 import time
 
 from keepstep.base.proc_stat import read_stat
-from keepstep_lab.machines import PORT, wait_for
+from keepstep_lab.machines import PORT, InVain, wait_for
 from keepstep_lab.nodes.trial import Trial
 
 CUT = 1
@@ -43,6 +43,50 @@ def cut(trial: Trial, target: str = "DROP", chains: tuple[str, ...] = ("INPUT", 
     trial.comes_back(trial.world - trial.scenario.per_node)
     trial.machines.mend(CUT)
     trial.leader.says("node-1 can take part")
+
+
+def grown_then_killed(trial: Trial) -> None:
+    """A node is cut off and comes back; once the world has grown again, one of its ranks is killed."""
+    last = trial.scenario.machines - 1
+    trial.strike()
+    trial.machines.drop(last)
+    trial.is_named()
+    trial.comes_back(trial.world - trial.scenario.per_node)
+    trial.machines.mend(last)
+    trial.leader.says("the world grows")
+    trial.machines.wait_for_attempt(2, trial.world)
+    _kill_a_rank(trial, attempt=2)
+    trial.machines.wait_for_attempt(3, trial.world)
+
+
+def swapped_then_killed(trial: Trial) -> None:
+    """A spare takes the place of a node that is cut off. That comes back, and a rank is killed, twice."""
+    last = trial.scenario.machines - 2
+    trial.leader.says("spare: ")
+    trial.strike()
+    trial.machines.drop(last)
+    trial.is_named()
+    trial.comes_back(trial.world)
+    trial.machines.mend(last)
+    trial.leader.says(f"spare: node-{last}")
+    for attempt in (1, 2):
+        _kill_a_rank(trial, attempt=attempt)
+        trial.machines.wait_for_attempt(attempt + 1, trial.world)
+        if _places(trial, attempt + 1) != _places(trial, attempt):
+            raise InVain(f"a rank that was killed has cost a node its place: {trial.leader.said}")
+
+
+def _places(trial: Trial, attempt: int) -> list[list[str]]:
+    """Which rank is on which machine."""
+    return [each.name.split("-")[1:-1] for each in trial.machines.ran(attempt, trial.world)]
+
+
+def _kill_a_rank(trial: Trial, attempt: int) -> None:
+    """The last one, once it has made some steps, more than the attempt before: else the policy sees no progress."""
+    last = str(trial.world - 1)
+    (path,) = (each for each in trial.machines.ran(attempt, trial.world) if each.name.split("-")[1] == last)
+    wait_for(lambda: len(path.read_text().splitlines()) > 60 * attempt, "steps")
+    os.kill(int(path.name.rpartition("-")[2]), signal.SIGKILL)
 
 
 def cut_for_a_minute(trial: Trial) -> None:

@@ -17,6 +17,20 @@ KILLED = "unknown.not_established"
 FOLDER_LOST: dict[str, Any] = {"cause": KILLED, "host": "node-1", "ranks": (1,), "also": ("RES012",)}
 SHRINKS: dict[str, Any] = {"nodes": "1:2", "host": "node-1", "ranks": (1,), "named": "node-1, with rank 1, has been"}
 
+GUARDED: dict[str, Any] = {"guarded": True}
+OVER_SSH: dict[str, Any] = {
+    "engine": "ssh",
+    "host": "node-2",
+    "named": "node-2, with rank 1, has been",
+    "statuses": (0,),
+    **GUARDED,
+}
+GROWTH: dict[str, dict[str, Any]] = {"": GUARDED, "_ssh": {**OVER_SSH, "machines": 3}}
+SWAPS: dict[str, dict[str, Any]] = {
+    "": {**GUARDED, "nodes": "2", "machines": 3, "spares": 1, "statuses": (0, 0, 0)},
+    "_ssh": {**OVER_SSH, "nodes": "2", "machines": 4, "spares": 1},
+}
+
 
 def _row(name: str, act: Callable[[Trial], None], note: str, **other: Any) -> NodeScenario:
     return NodeScenario(name=name, act=act, note=note, **other)
@@ -65,6 +79,29 @@ _ROWS = (
         "A node is not heard any more, but hears: the run goes on without it, and never two attempts at once.",
         cause=SILENT,
         **SHRINKS,
+    ),
+    *(
+        _row(
+            f"grown_then_killed{tail}",
+            acts.grown_then_killed,
+            "A node is cut off and comes back; once the world has grown again, its rank is killed: all come back.",
+            cause=SILENT,
+            attempts=4,
+            **{**SHRINKS, **other},
+        )
+        for tail, other in GROWTH.items()
+    ),
+    *(
+        _row(
+            f"swapped_then_killed{tail}",
+            acts.swapped_then_killed,
+            "A spare takes the place of a node that is cut off, and then its rank is killed, twice: all come back in "
+            "their places.",
+            cause=SILENT,
+            attempts=4,
+            **{**SHRINKS, **other},
+        )
+        for tail, other in SWAPS.items()
     ),
     _row(
         "cut_60s",

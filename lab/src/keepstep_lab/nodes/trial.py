@@ -17,9 +17,10 @@ from pathlib import Path
 from keepstep.analyze.why import explain_paths
 from keepstep.model.report import Report
 from keepstep_lab import hosts as lab
-from keepstep_lab import sweeper
+from keepstep_lab import sshd, sweeper
 from keepstep_lab.launch import ending_on_sigterm, swept
-from keepstep_lab.machines import PORT, Agent, InVain, Machines
+from keepstep_lab.machines import PORT, STEPS, Agent, InVain, Machines
+from keepstep_lab.sshd import Sshd
 
 SOON_S = 3.0
 TOLD = re.compile(r"^keepstep: (?P<title>.*) \[(?P<cause>[a-z_]+\.[a-z_0-9]+)\]$", re.M)
@@ -37,9 +38,15 @@ class NodeScenario:
     """Strikes once the ranks of attempt 0 run, and waits until what must follow has followed."""
     before: Callable[[Trial], None] | None = None
     """Prepares the machines."""
+    engine: str = "meet"
+    """Who starts the agents: ``meet``, one by one, or ``ssh``, from machine 0, which has no ranks then."""
     nodes: str = "2"
     machines: int = 2
+    spares: int = 0
+    """Of the machines."""
     per_node: int = 1
+    guarded: bool = False
+    """Ranks make steps and save checkpoints under the guard, and hosts are looked at before each attempt."""
 
     cause: str | None = None
     """What must be reported about attempt 0; None: nothing, the run is healthy."""
@@ -94,24 +101,43 @@ class Trial:
     struck: float | None = None
     named_at: float | None = None
     back: float | None = None
+    ssh: Sshd | None = None
 
     @property
     def leader(self) -> Agent:
         return self.agents[0]
 
     def start(self, host: int, *, port: int = PORT, env: Mapping[str, str] | None = None) -> Agent:
-        """One more agent of this run."""
+        """One more agent of this run; with ssh, the process that starts all of them."""
         scenario = self.scenario
-        agent = self.machines.meet(
-            host, "--nodes", scenario.nodes, "--per-node", str(scenario.per_node), port=port, env=env
-        )
+        options = ["--nodes", scenario.nodes, "--per-node", str(scenario.per_node)]
+        options += ["--spare-nodes", str(scenario.spares)] if scenario.spares else []
+        env = {**({"KEEPSTEP": "on"} if scenario.guarded else {}), **(env or {})}
+        if self.ssh is not None:
+            hosts = tuple(range(1, scenario.machines))
+            agent = self.ssh.run(*options, on=hosts, check=scenario.guarded)
+        else:
+            agent = self.machines.meet(host, *options, port=port, env=env, check=scenario.guarded)
         self.agents.append(agent)
         return agent
+
+    def start_all(self) -> None:
+        scenario = self.scenario
+        if scenario.guarded:
+            for host in range(scenario.machines):
+                self.machines.of(host, "work", "train.py").write_text(STEPS)
+        if scenario.engine == "ssh":
+            self.ssh = Sshd(self.machines, env={"KEEPSTEP": "on"} if scenario.guarded else None)
+            self.start(0)
+            return
+        for host in range(len(self.agents), scenario.machines):
+            self.start(host)
 
     @property
     def world(self) -> int:
         """How many ranks attempt 0 has."""
-        return self.scenario.machines * self.scenario.per_node
+        scenario = self.scenario
+        return (scenario.machines - scenario.spares - (scenario.engine == "ssh")) * scenario.per_node
 
     def strike(self) -> None:
         """The fault begins now."""
@@ -134,8 +160,7 @@ class Trial:
         try:
             if scenario.before is not None:
                 scenario.before(self)
-            for host in range(len(self.agents), scenario.machines):
-                self.start(host)
+            self.start_all()
             self.machines.wait_for_attempt(0, self.world)
             scenario.act(self)
             self.machines.finish()
@@ -143,6 +168,9 @@ class Trial:
             self._judge(outcome, statuses)
         except InVain as error:
             outcome.wrong.append(str(error))
+        finally:
+            if self.ssh is not None:
+                self.ssh.close()
         outcome.seconds = round(time.monotonic() - began, 1)
         return outcome
 
@@ -219,7 +247,7 @@ def _some(named: tuple[int, ...], right: tuple[int, ...]) -> bool:
 
 def run_one(scenario: NodeScenario, keep: Path | None = None) -> NodeOutcome:
     """Carry out one scenario here and judge it. ``keep``: copy what the machines were left with there."""
-    absent = lab.missing()
+    absent = sshd.missing() if scenario.engine == "ssh" else lab.missing()
     if absent is not None:
         return NodeOutcome(scenario.name, skipped=absent)
     token = secrets.token_hex(6)
