@@ -10,6 +10,7 @@ import signal
 import time
 
 from keepstep.base.proc_stat import read_stat
+from keepstep_lab.hosts import name
 from keepstep_lab.machines import PORT, InVain, wait_for
 from keepstep_lab.nodes.trial import Trial
 
@@ -50,7 +51,6 @@ def grown_then_killed(trial: Trial) -> None:
     last = trial.scenario.machines - 1
     trial.strike()
     trial.machines.drop(last)
-    trial.is_named()
     trial.comes_back(trial.world - trial.scenario.per_node)
     trial.machines.mend(last)
     trial.leader.says("the world grows")
@@ -61,14 +61,14 @@ def grown_then_killed(trial: Trial) -> None:
 
 def swapped_then_killed(trial: Trial) -> None:
     """A spare takes the place of a node that is cut off. That comes back, and a rank is killed, twice."""
-    last = trial.scenario.machines - 2
     trial.leader.says("spare: ")
+    trial.host = _places(trial, 0)[-1][-1]  # the spare is the one that came last
+    (cut,) = (host for host in range(trial.scenario.machines) if name(host) == trial.host)
     trial.strike()
-    trial.machines.drop(last)
-    trial.is_named()
+    trial.machines.drop(cut)
     trial.comes_back(trial.world)
-    trial.machines.mend(last)
-    trial.leader.says(f"spare: node-{last}")
+    trial.machines.mend(cut)
+    trial.leader.says(f"spare: {trial.host}")
     for attempt in (1, 2):
         _kill_a_rank(trial, attempt=attempt)
         trial.machines.wait_for_attempt(attempt + 1, trial.world)
@@ -78,7 +78,8 @@ def swapped_then_killed(trial: Trial) -> None:
 
 def _places(trial: Trial, attempt: int) -> list[list[str]]:
     """Which rank is on which machine."""
-    return [each.name.split("-")[1:-1] for each in trial.machines.ran(attempt, trial.world)]
+    found = [each.name.split("-", 3) for each in trial.machines.ran(attempt, trial.world)]
+    return [[rank, where.rpartition("-")[0]] for _, rank, _, where in found]
 
 
 def _kill_a_rank(trial: Trial, attempt: int) -> None:

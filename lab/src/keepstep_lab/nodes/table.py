@@ -18,13 +18,7 @@ FOLDER_LOST: dict[str, Any] = {"cause": KILLED, "host": "node-1", "ranks": (1,),
 SHRINKS: dict[str, Any] = {"nodes": "1:2", "host": "node-1", "ranks": (1,), "named": "node-1, with rank 1, has been"}
 
 GUARDED: dict[str, Any] = {"guarded": True}
-OVER_SSH: dict[str, Any] = {
-    "engine": "ssh",
-    "host": "node-2",
-    "named": "node-2, with rank 1, has been",
-    "statuses": (0,),
-    **GUARDED,
-}
+OVER_SSH: dict[str, Any] = {"engine": "ssh", "host": "node-2", "statuses": (0,), **GUARDED}
 GROWTH: dict[str, dict[str, Any]] = {"": GUARDED, "_ssh": {**OVER_SSH, "machines": 3}}
 SWAPS: dict[str, dict[str, Any]] = {
     "": {**GUARDED, "nodes": "2", "machines": 3, "spares": 1, "statuses": (0, 0, 0)},
@@ -87,7 +81,7 @@ _ROWS = (
             "A node is cut off and comes back; once the world has grown again, its rank is killed: all come back.",
             cause=SILENT,
             attempts=4,
-            **{**SHRINKS, **other},
+            **{**SHRINKS, "named": "", **other},
         )
         for tail, other in GROWTH.items()
     ),
@@ -99,7 +93,7 @@ _ROWS = (
             "their places.",
             cause=SILENT,
             attempts=4,
-            **{**SHRINKS, **other},
+            **{**SHRINKS, "named": "", **other},
         )
         for tail, other in SWAPS.items()
     ),
