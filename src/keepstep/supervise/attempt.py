@@ -129,7 +129,7 @@ class Attempt:
             return TICK_S
         if self._means.job.as_given:
             return BARE_TICK_S  # its ranks show themselves by their boxes alone
-        return min(max(BARE_TICK_S, (time.time() - self._watching.began) / OF_ITS_AGE), SLOWEST_TICK_S)
+        return min(max(BARE_TICK_S, self._watching.age_s / OF_ITS_AGE), SLOWEST_TICK_S)
 
     @property
     def is_guarded(self) -> bool:
@@ -261,7 +261,7 @@ class Attempt:
             saved=progress.saved or back.saved,
             resumed=progress.resumed or back.restored,
             restored_from=progress.restored_from,
-            lived_s=time.time() - self._watching.began,
+            lived_s=self._watching.age_s,
             stopped_s=stop.quiet_s if stop is not None else None,
             usual_s=self._watching.usual_s,
             kind=kind_of(stop, named) if stop is not None else None,

@@ -35,7 +35,7 @@ class Members:
         self._folder = folder
         self._means = means
         self._records = records
-        self._began = time.time()
+        self._began = time.monotonic()
         self._alone = LoneRestarts(servers=means.job.servers)
         self._comebacks: list[Comeback] = []
         self._brought_back = time.monotonic() - RETURN_S
@@ -100,7 +100,7 @@ class Members:
     def announce_end(self, each: AttemptStarted) -> None:
         """Say how a member ended, before anything is done about it."""
         assert each.exit is not None
-        after = f"{time.time() - self._began:.1f} s after its start"
+        after = f"{time.monotonic() - self._began:.1f} s after its start"
         self._means.terminal.say(f"{each.member.words} ended with {each.exit.words} (pid {each.pid}), {after}")
 
     # --- workers that come back alone

@@ -37,7 +37,7 @@ class Watching:
     def __init__(
         self, folder: Path, members: Members, means: Means, records: Records, *, rehearses: bool = False
     ) -> None:
-        self.began = time.time()
+        self.began, self._since = time.time(), time.monotonic()
         self.steps = 0
         self.usual_s: float | None = None
         self.quiet_s: float | None = None
@@ -50,7 +50,7 @@ class Watching:
         self._boxes = Boxes(folder / "guard")
         self._seer = Seer()
         self._told = GuardReports(folder / "guard", grace_s=means.grace_s)
-        self._coming_back = ComingBack(self.began)
+        self._coming_back = ComingBack(self._since)
         self._ask_whether_anew = [1.0, 5.0, 20.0, 60.0]
         self._slow_due = time.monotonic() + 1.0
         self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
@@ -122,6 +122,11 @@ class Watching:
             return Outcome(Happened.STOPPED)
         return Outcome(Happened.STARTED_OVER) if self._may_have_started_over() else None
 
+    @property
+    def age_s(self) -> float:
+        """How long the attempt has lived, whatever somebody did to the clock."""
+        return time.monotonic() - self._since
+
     def _may_have_started_over(self) -> bool:
         """It steps, and was not seen to load a checkpoint. Asked a few times: its output says more as it goes on."""
         began = self._coming_back.first_step
@@ -129,7 +134,7 @@ class Watching:
             not self._means.may_start_over
             or began is None
             or not self._ask_whether_anew
-            or time.time() - began < self._ask_whether_anew[0]
+            or time.monotonic() - began < self._ask_whether_anew[0]
         ):
             return False
         del self._ask_whether_anew[0]
@@ -163,14 +168,13 @@ class Watching:
         if late:
             self._records.late(late)
             means.terminal.say(late.words)
-        age_s = time.time() - self.began
-        means.terminal.status(self._pace.status(signs, self._metrics.newest, age_s))
+        means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s))
         quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
         if means.pool is not None and not means.job.as_given:
             pids = {each.member.rank: each.pid for each in members.living if each.member.rank is not None}
             means.pool.tick({launch.rank: launch for launch in members.launches}, pids, training=trains)
-        if not self._prepared and age_s > PREPARE_AFTER_S:
+        if not self._prepared and self.age_s > PREPARE_AFTER_S:
             self._prepared = True
             ranks, kind = len(members.all), {"explains": means.explains}
             threading.Thread(target=prepare, args=(ranks,), kwargs=kind, daemon=True).start()

@@ -17,6 +17,7 @@ from keepstep.supervise.nodes.lead.joint_attempt import JointAttempt
 from keepstep.supervise.nodes.lead.leader import Leader, NodeTold
 from keepstep.supervise.nodes.lead.membership import Expired, Membership
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
+from keepstep.supervise.nodes.lead.placement import NodePlace
 from keepstep.supervise.nodes.lead.rendezvous import Gathering
 
 
@@ -84,3 +85,14 @@ def test_a_signal_that_came_together_with_a_failure_is_not_forgotten(world: Join
     assert outcome.happened is Happened.NODE_LOST
     world.end(outcome)
     assert world._gathering.interrupted() == 15
+
+
+def test_a_node_that_offers_too_few_ports_is_gathered_again(world: JointAttempt) -> None:
+    """It would have no place for one of its ranks."""
+    places = [NodePlace(node=node, machine=f"h{node}", address="127.0.0.1", ranks=1) for node in (0, 1)]
+    for node, ports in ((0, (1000, 1001, 1002)), (1, (1000,))):
+        world._leader._answers[said.Ready, node] = said.Ready(attempt=0, ports=ports)
+    world._leader.forget = lambda kind: None  # type: ignore[method-assign]
+    assert world._seat(places) == [1]
+    world._leader._answers[said.Ready, 1] = said.Ready(attempt=0, ports=(1000, 1001, 1002))
+    assert world._seat(places) == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,18 @@ from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.lease import SILENT_S
 from keepstep.supervise.nodes.connection.hub import Hub
-from keepstep.supervise.nodes.connection.interface import Connection
+from keepstep.supervise.nodes.connection.interface import Connection, ConnectionLost
 from keepstep.supervise.nodes.lead.leader import LAST_S, Leader, NodeTold
 from keepstep.supervise.nodes.lead.membership import Expired, Membership, Returned, SilentNode
 from keepstep.supervise.start.layout import Layout
 from tests.supervise.nodes.connecting import until
 
 SOON_S = 20.0
+HELLO = said.Hello(
+    **{"run": "r", "node": 0, "host": "h", "address": None, "version": "1", "python": "3.11", "program": "p"},
+    per_node=1,
+    agent="a",
+)
 
 
 class Desk:
@@ -34,12 +40,7 @@ class Desk:
     def agent(self, call: int = 0) -> Connection:
         """An agent that was welcomed."""
         connection = self.hub.local()
-        connection.send(
-            said.Hello(
-                **{"run": "r", "node": 0, "host": "h", "address": None, "version": "1", "python": "3.11"},
-                **{"program": "p", "per_node": 1, "agent": "a", "call": call},
-            )
-        )
+        connection.send(replace(HELLO, call=call))
         assert isinstance(connection.receive(SOON_S), said.Welcome)
         return connection
 
@@ -111,3 +112,31 @@ def test_who_was_silent_while_nodes_were_awaited_is_forgotten_when_an_attempt_be
     desk.leader.open(0, tmp_path, Layout(), [0])
     assert desk.leader.news() == [interrupted]
     connection.close()
+
+
+def test_what_cannot_happen_is_no_news(desk: Desk) -> None:
+    """An agent of another make, or one gone mad: the supervisor decides only upon what it knows."""
+    connection = desk.agent()
+    connection.send(said.Happened(attempt=0, what="ascended"))
+    connection.send(said.Happened(attempt=0, what="exited"))
+    until(lambda: desk.leader._news)
+    assert [each for each in desk.leader.news() if isinstance(each, NodeTold)] == [
+        NodeTold(0, said.Happened(attempt=0, what="exited"))
+    ]
+    connection.close()
+
+
+def test_a_leader_that_leads_no_longer_ends_nobody(desk: Desk) -> None:
+    """Another one leads now, and the agents look for it: an old leader's goodbye would end a run that goes on."""
+    here = desk.agent()
+    desk.leader._peers.update(dict.fromkeys(desk.leader._peers, "node-1"))
+    desk.leader.supersede("another process leads")
+    assert desk.leader._membership.hello(0, HELLO, now(), connection="c") == said.Refused(
+        why="the process there does not lead the run now", again=True
+    )
+    here.send(said.Beat(number=1, attempt=said.NEVER, state=said.State.IDLE))
+    desk.closing.start()
+    with pytest.raises(ConnectionLost):
+        while (message := here.receive(SOON_S)) is not None:
+            assert not isinstance(message, said.Bye | said.Heard | said.Start)
+    here.close()

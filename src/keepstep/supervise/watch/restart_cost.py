@@ -16,11 +16,11 @@ LOOK_EVERY_S = 5.0
 
 @dataclass
 class ComingBack:
-    """Of one attempt that began at this moment of the wall clock."""
+    """Of one attempt that began at this moment. All times are by the monotonic clock: nobody sets that one."""
 
     began: float
     first_step: float | None = None
-    """When all ranks had done their first step, by the wall clock."""
+    """When all ranks had done their first step."""
     imported: float | None = None
     """When the last rank had its framework imported: a spare begins there."""
     restored: bool | None = None
@@ -28,10 +28,10 @@ class ComingBack:
     saved: bool | None = None
     """One was written after it."""
     saved_at: float | None = None
-    """When the last one was begun, by the monotonic clock."""
+    """When the last one was begun."""
     saved_step: int | None = None
     progress: float | None = None
-    """When a rank last made progress, by the monotonic clock."""
+    """When a rank last made progress."""
     _look_due: float = field(default=0.0)
 
     def see(self, signs: Sequence[Sign], boxes: Iterable[OpenBox]) -> None:
@@ -39,8 +39,9 @@ class ComingBack:
         told = [sign.progress for sign in signs if sign.progress is not None]
         self.progress = max([*told, self.progress or 0.0]) if told else self.progress
         if self.first_step is None and signs and all(sign.steps for sign in signs):
-            self.first_step = time.time()
-            self.imported = max((float(box.who.get("wall") or 0.0) for box in boxes), default=0.0) or None
+            self.first_step = time.monotonic()
+            imported = max((float(box.who.get("wall") or 0.0) for box in boxes), default=0.0)
+            self.imported = self.first_step - (time.time() - imported) if imported else None
         if time.monotonic() >= self._look_due:
             self.look(boxes)
 
@@ -66,7 +67,7 @@ class ComingBack:
         """All of this attempt's training so far."""
         if self.first_step is None or self.progress is None:
             return None
-        return max(0.0, self.progress - (time.monotonic() - (time.time() - self.first_step)))
+        return max(0.0, self.progress - self.first_step)
 
     def unsaved_s(self) -> float | None:
         """Its training since the last checkpoint; all of it if there is none."""

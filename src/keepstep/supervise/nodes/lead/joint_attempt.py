@@ -90,7 +90,7 @@ class JointAttempt:
         self._judged: tuple[Outcome, Report] | None = None
         self._leaving = False
         """The engine takes a node away soon."""
-        self._began = time.time()
+        self._began = clock()
 
     # --- the beginning
 
@@ -130,7 +130,7 @@ class JointAttempt:
         self._further = Further(leader, self.number, self.folder, self._layout, applied, self._gathering.cwd)
         self._tell_to_start()
         self._growing = Growing(leader, self._gathering, self.number, self._nodes)
-        self._began = time.time()
+        self._began = clock()
         return []
 
     def _seat(self, places: Sequence[NodePlace]) -> list[int]:
@@ -143,7 +143,9 @@ class JointAttempt:
             ports = applied.ports.get(node, ())
             self._leader.tell([node], said.Prepare(attempt=self.number, ranks=wanted[node] + MORE_PORTS, ports=ports))
         ready = self._answered(said.Ready, nodes, READY_S)
-        if missing := [node for node in nodes if node not in ready]:
+        if missing := [
+            node for node in nodes if node not in ready or len(ready[node].ports) < wanted[node] + MORE_PORTS
+        ]:
             return missing
         self._layout = seat(places, roles, {node: each.ports for node, each in ready.items()})
         return []
@@ -415,7 +417,7 @@ class JointAttempt:
         now = together(
             self.number, outcome, report, progress, list(self._known.values()), awaited, steps=self.steps or 0
         )
-        return replace(now, lived_s=time.time() - self._began, remedies=remedies)
+        return replace(now, lived_s=clock() - self._began, remedies=remedies)
 
     def _say(self, text: str) -> None:
         self._gathering.say(text)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.executor import Superseded
 from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import Crowd, now
@@ -32,6 +33,7 @@ MOST_AT_ONCE = 256
 LONGEST_WORDS = 2000
 LAST_S, CROWDED_LAST_S = 10.0, 30.0
 """For agents to take our goodbye."""
+HAPPENINGS = frozenset(each.value for each in Happened)
 Answer = TypeVar("Answer", bound=said.Message)
 
 
@@ -358,6 +360,8 @@ class Leader:
             case said.Said(text=text):
                 self._say(f"{self._host(node)}: {text[:LONGEST_WORDS]}")
             case said.Happened():
+                if message.what not in HAPPENINGS:
+                    raise said.BadMessage(f"{message.what[:40]!r} is nothing that can happen to an attempt")
                 self._news.append(NodeTold(node, message))
             case said.Ended():
                 self._membership.ended(node, message.attempt, connection=connection)

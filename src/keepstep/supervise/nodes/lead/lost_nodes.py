@@ -13,6 +13,7 @@ from keepstep.model.facts.base import Fact
 from keepstep.model.facts.nodes import NodeLost
 from keepstep.model.identity import Rank
 from keepstep.store.evidence_file import append
+from keepstep.supervise.nodes.agent.heartbeat import now
 
 NAME = "nodes.jsonl"
 JUST_NOW_S = 30.0
@@ -29,18 +30,19 @@ class NodeLosses:
     own: bool = False
     """They are the leader's fault: it was not run for longer than a lease, and answered nobody."""
     _since: dict[int, float] = field(default_factory=dict)
+    """By a clock that nobody sets, as all times here but those that are written."""
     _back: dict[int, tuple[NodeLost, float]] = field(default_factory=dict)
     """What was seen of nodes that have come back, and when they did."""
 
     def add(self, fact: NodeLost, since_s: float) -> None:
         self.facts[fact.node] = fact
-        self._since[fact.node] = time.time() - since_s
+        self._since[fact.node] = now() - since_s
         self._note(fact)
 
     def is_back(self, node: int) -> None:
         """It was not lost after all: what was written would mislead if another node is."""
         if (fact := self.facts.pop(node, None)) is not None:
-            self._back[node] = fact, time.time()
+            self._back[node] = fact, now()
         with contextlib.suppress(OSError):
             (self.folder / NAME).unlink(missing_ok=True)
         for fact in self.facts.values():
@@ -55,7 +57,7 @@ class NodeLosses:
     def was_lost(self, node: int) -> bool:
         """Whether it was away until a moment ago. Then that was for longer than its ranks may run, and it was lost."""
         fact, back = self._back.get(node, (None, 0.0))
-        if fact is None or time.time() - back > JUST_NOW_S:
+        if fact is None or now() - back > JUST_NOW_S:
             return False
         self.facts[node] = fact
         self._note(fact, back)
@@ -68,8 +70,8 @@ class NodeLosses:
             append(self.folder / NAME, [found])
 
     def _note(self, fact: NodeLost, back: float | None = None) -> None:
-        at, how = self._since[fact.node], fact.why or "nothing arrives from it"
-        silent = f"has been silent for {time.time() - at:.1f}" if back is None else f"was silent for {back - at:.1f}"
+        since, how = self._since[fact.node], fact.why or "nothing arrives from it"
+        silent = f"has been silent for {now() - since:.1f}" if back is None else f"was silent for {back - since:.1f}"
         quote = f"{fact.host} (node {fact.node}) {silent} s: {how}"
         rank = Rank(index=fact.ranks[0], node=fact.host, attempt=self.attempt) if fact.ranks else None
-        self.write(fact, at, quote, rank)
+        self.write(fact, time.time() - (now() - since), quote, rank)
