@@ -87,6 +87,7 @@ OFFSETS = st.one_of(
     seed=st.integers(0, 1 << 32),
     culprit=st.integers(0, 8),
 )
+@example(offsets=[0.0, 0.0, 20.0, 20.0, 20.0, 0.0], steps=6, seed=742, culprit=0)
 def test_the_first_rank_is_the_same_by_whatever_clocks(
     offsets: list[float], steps: int, seed: int, culprit: int
 ) -> None:

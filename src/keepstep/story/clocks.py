@@ -39,6 +39,8 @@ SPREADS = 4.5
 """Events agree if they are this many times the usual deviation from the median, or nearer."""
 FINE_S = 0.5
 """Events that deviate by less agree closely."""
+LATE_S = 1.0
+"""Events that deviate by less agree, however closely the others do: each of two ranks may be half a second late."""
 MOST_OF_OFFSET = 0.25
 """An offset whose uncertainty is a larger part of it is not established."""
 ZONE_S = 900.0
@@ -181,7 +183,7 @@ def estimated(mine: Mapping[Event, float], others: Mapping[Event, float]) -> Est
         return None
     middle = _median(apart.values())
     usual = _median(abs(each - middle) for each in apart.values())
-    agree = {event: each for event, each in apart.items() if abs(each - middle) <= max(SPREADS * usual, FINE_S)}
+    agree = {event: each for event, each in apart.items() if abs(each - middle) <= max(SPREADS * usual, LATE_S)}
     within = max(abs(each - middle) for each in agree.values())
     kinds = Counter(str(event[0]) for event in agree)
     zone = zone_of(middle)
