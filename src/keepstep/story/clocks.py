@@ -40,7 +40,7 @@ SPREADS = 4.5
 FINE_S = 0.5
 """Events that deviate by less agree closely."""
 LATE_S = 1.0
-"""Events that deviate by less agree, however closely the others do: each of two ranks may be half a second late."""
+"""Where too few events agree, those that deviate by less do: each of two ranks may be half a second late."""
 MOST_OF_OFFSET = 0.25
 """An offset whose uncertainty is a larger part of it is not established."""
 ZONE_S = 900.0
@@ -183,7 +183,11 @@ def estimated(mine: Mapping[Event, float], others: Mapping[Event, float]) -> Est
         return None
     middle = _median(apart.values())
     usual = _median(abs(each - middle) for each in apart.values())
-    agree = {event: each for event, each in apart.items() if abs(each - middle) <= max(SPREADS * usual, LATE_S)}
+    agree: dict[Event, float] = {}
+    for fine in (FINE_S, LATE_S):
+        agree = {event: each for event, each in apart.items() if abs(each - middle) <= max(SPREADS * usual, fine)}
+        if len(agree) >= AGREEING * len(apart):
+            break
     within = max(abs(each - middle) for each in agree.values())
     kinds = Counter(str(event[0]) for event in agree)
     zone = zone_of(middle)

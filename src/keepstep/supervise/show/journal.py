@@ -63,6 +63,7 @@ class Account:
         self._reports: dict[int, Report] = {}
         """By attempt."""
         self._gaps = _Gaps(terminal.say)
+        self._since = time.monotonic()
 
     # --- one attempt
 
@@ -231,7 +232,7 @@ class Account:
         self.folder.reserve.close()
         again = len(manifest.attempts) - 1
         restarts = f", with {count(again, 'restart')}" if again > 0 else ""
-        took = duration(manifest.ended - manifest.began)
+        took = duration(time.monotonic() - self._since)
         more = "" if state == "finished" else f"; to see why: keepstep why {shlex.quote(str(self.folder.path))}"
         self._terminal.say(f"{state} with status {status} after {took}{restarts}{more}")
         return status

@@ -94,12 +94,14 @@ class Job:
         srun: str = SRUN,
         before: str = "",
         batch: bool = True,
+        check: bool = False,
     ) -> None:
         """``batch``: as a batch job, whose script and srun are on its first node; else srun is on the login node."""
         self.slurm, self.folder = slurm, folder
         (folder / "train.py").write_text(TRAIN)
         script = folder / "job.sh"
-        words = f"{KEEPSTEP} {' '.join(options)} -- {shlex.quote(sys.executable)} train.py {steps}"
+        begun = KEEPSTEP.replace(" --no-check", "") if check else KEEPSTEP
+        words = f"{begun} {' '.join(options)} -- {shlex.quote(sys.executable)} train.py {steps}"
         lines = [
             "#!/bin/bash",
             "#SBATCH --no-kill",

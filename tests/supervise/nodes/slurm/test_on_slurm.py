@@ -126,6 +126,26 @@ def test_a_node_that_is_cut_off_is_named_and_replaced_by_a_spare(slurm: Slurm, t
 
 
 @long
+def test_after_a_spare_took_a_seat_the_next_failure_is_survived_too(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=90, check=True)
+    job.reached(10)
+    lost = job.node_of(1)
+    slurm.cut(lost)
+    places = {0: job.node_of(0), 1: next(each for each in slurm.nodes if each not in (lost, job.node_of(0)))}
+    first = job.reached(1, attempt=1).number
+    job.reached(first + 10, attempt=1)
+    kill_rank(job, 1, places[1])
+    assert job.end() == "COMPLETED", job.out
+    assert "another cluster description" not in job.out
+    assert len(job.runs()[0]["attempts"]) == 3
+    for attempt in (1, 2):
+        assert {each.rank: each.node for each in job.steps() if each.attempt == attempt} == places
+    assert one_attempt_at_once(job.steps())
+    slurm.mend(lost)
+    assert job.left() == {}
+
+
+@long
 def test_when_the_leaders_node_dies_the_next_node_leads(slurm: Slurm, tmp_path: Path) -> None:
     job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=60)
     job.reached(10)
