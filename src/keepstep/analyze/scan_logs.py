@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from keepstep.analyze.load_tables import known
 from keepstep.base.wording import count, size
@@ -19,6 +20,9 @@ from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, LogPatience
 from keepstep.parse.scan.sighting import Scanned, Sighting
 from keepstep.sources.files.left_files import Chunks, LeftFile
+
+if TYPE_CHECKING:
+    from keepstep.extend.search_apart import UsersSignature
 
 WORTH_A_PROCESS = 16 << 20
 GROUP = 4 << 20
@@ -56,9 +60,13 @@ class _Done:
     day: tuple[int, int] | None
     """The first that lines state."""
     introduced: int | None = None
+    given_up: tuple[tuple[str, str], ...] = ()
+    """The user's signatures that took too long by then, and why."""
 
 
 _knowledge: Knowledge | None = None
+_users: tuple[UsersSignature, ...] = ()
+"""Of them, the signatures that the user wrote."""
 
 
 def scan_logs(
@@ -73,13 +81,14 @@ def scan_logs(
     ``meanwhile`` runs while other processes read, if they do. Reading a log stops after ``patience_s`` plus one second
     per megabyte.
     """
-    global _knowledge
+    global _knowledge, _users
     _knowledge = knowledge or known()
+    _users = _users_in(knowledge) if knowledge is not None else ()
     whole = min(WHOLE, FOR_PROGRESS // max(len(files), 1))
     parts = [part for index, left in enumerate(files) for part in _split(index, left, patience_s, whole)]
     done: list[list[_Done]] = [[] for _ in files]
-    for each in _run(parts, tell, meanwhile):
-        done[each.index].append(each)
+    for part in _run(parts, tell, meanwhile):
+        done[part.index].append(part)
     years = {d.year for mine in done for d in mine if d.year}
     days = {d.day for mine in done for d in mine if d.day}
     results: list[Scanned] = []
@@ -96,7 +105,17 @@ def scan_logs(
             state = CoverageState.PARTLY if any(d.size for d in mine) else CoverageState.UNAVAILABLE
             coverage.append(Coverage(what=left.name, state=state, why=problem))
         coverage += [Coverage(what=left.name, state=CoverageState.PARTLY, why=why) for why in _not_read(mine)]
+    for name, why in dict(sorted(each for mine in done for d in mine for each in d.given_up)).items():
+        coverage.append(Coverage(what=f"your signature {name}", state=CoverageState.PARTLY, why=why))
+    for each in _users:
+        each.apart.end()
     return results, coverage
+
+
+def _users_in(knowledge: Knowledge) -> tuple[UsersSignature, ...]:
+    from keepstep.extend.search_apart import users_signatures
+
+    return tuple(users_signatures(knowledge.signatures))
 
 
 def _not_read(parts: list[_Done]) -> Iterator[str]:
@@ -184,6 +203,7 @@ def _scan(part: _Part) -> _Done:
         chunks.stopped,
         *scan.date_read,
         scan.introduced if part.begin == 0 else None,
+        tuple((each.name, each.apart.given_up) for each in _users if each.apart.given_up),
     )
 
 

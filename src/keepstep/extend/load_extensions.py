@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keepstep.base.wording import count, shorten
 from keepstep.errors import UserError
@@ -32,6 +32,9 @@ from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.model.rule import Rule, rules_in
 from keepstep.parse.scan.block import Block
 from keepstep.parse.scan.signature import Signature
+
+if TYPE_CHECKING:
+    from keepstep.extend.search_apart import SearchChild
 
 GROUP = "keepstep.rules"
 
@@ -54,6 +57,7 @@ class _LoadedRules:
     blocks: list[Block] = field(default_factory=list)
     coverage: list[Coverage] = field(default_factory=list)
     folders: set[Path] = field(default_factory=set)
+    child: SearchChild | None = None
 
     @cached_property
     def taken(self) -> set[str]:
@@ -208,8 +212,10 @@ def _leads_out(folder: Path, path: Path) -> bool:
 
 
 def _add_signatures(folder: Path, path: Path, gathered: _LoadedRules, *, named: bool) -> None:
+    from keepstep.extend.search_apart import SearchChild
     from keepstep.extend.toml_signatures import OwnSignature, read_signatures
 
+    gathered.child = gathered.child or SearchChild()
     if _leads_out(folder, path):
         gathered.complain(str(path), "it is a link that leads out of the folder")
         return
@@ -221,7 +227,7 @@ def _add_signatures(folder: Path, path: Path, gathered: _LoadedRules, *, named: 
     except Unusable as wrong:
         gathered.complain(str(path), str(wrong))
         return
-    for read in read_signatures(document, gathered.taken):
+    for read in read_signatures(document, gathered.taken, gathered.child):
         if isinstance(read, OwnSignature):
             gathered.add_rule(read.rule, str(path))
             gathered.signatures.append(read.signature)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,6 +22,7 @@ from typing import Any
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.whole_numbers import whole
+from keepstep.extend.search_apart import SearchChild, users_signature
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.platform import SignatureMatched
@@ -32,6 +32,7 @@ from keepstep.parse.scan.signature import Signature, signature
 
 MOST_FOUND = 20
 LONGEST_GROUP = 200
+LONGEST_PATTERN = 4_000
 
 _NEEDED = ("name", "pattern", "cause", "title")
 _KNOWN = (*_NEEDED, "because", "fix", "command", "severity", "safety", "id", "anchors")
@@ -49,8 +50,13 @@ class _Wrong(Exception):
     """Why an entry cannot be used."""
 
 
-def read_signatures(document: dict[str, Any], taken: Collection[str]) -> Iterator[OwnSignature | str]:
-    """Each entry as a signature with its rule, or as a sentence that says what is wrong with it."""
+def read_signatures(
+    document: dict[str, Any], taken: Collection[str], child: SearchChild
+) -> Iterator[OwnSignature | str]:
+    """Each entry as a signature with its rule, or as a sentence that says what is wrong with it.
+
+    ``child``: where their patterns are searched for.
+    """
     unknown = set(document) - {"signature"}
     if unknown:
         yield f"unknown table {_nearest(min(unknown), ['signature'])}"
@@ -61,12 +67,12 @@ def read_signatures(document: dict[str, Any], taken: Collection[str]) -> Iterato
     for number, entry in enumerate(entries, 1):
         called = entry.get("name") if isinstance(entry, dict) else None
         try:
-            yield _read(entry, taken)
+            yield _read(entry, taken, child)
         except _Wrong as wrong:
             yield f"signature {number}{f' ({called})' if called else ''}: {wrong}"
 
 
-def _read(entry: Any, taken: Collection[str]) -> OwnSignature:
+def _read(entry: Any, taken: Collection[str], child: SearchChild) -> OwnSignature:
     if not isinstance(entry, dict):
         raise _Wrong("not a table")
     for key, value in entry.items():
@@ -80,12 +86,12 @@ def _read(entry: Any, taken: Collection[str]) -> OwnSignature:
     missing = [key for key in _NEEDED if not entry.get(key)]
     if missing:
         raise _Wrong(f"lacks {', '.join(missing)}")
-    sign = _signature(entry)
+    sign = _signature(entry, child)
     _check_holes(entry, sign)
     return OwnSignature(sign, _rule(entry, taken))
 
 
-def _signature(entry: dict[str, Any]) -> Signature:
+def _signature(entry: dict[str, Any], child: SearchChild) -> Signature:
     name = entry["name"]
 
     def make(match: re.Match[str]) -> SignatureMatched:
@@ -93,11 +99,11 @@ def _signature(entry: dict[str, Any]) -> Signature:
         rank = match.groupdict().get("rank")
         return SignatureMatched(name=name, groups=groups, rank=whole(rank))
 
-    if repeats_a_repeat(entry["pattern"]):
-        raise _Wrong("pattern repeats a repeat, such as (a+)+: matching a single line could take hours")
+    if len(entry["pattern"]) > LONGEST_PATTERN:
+        raise _Wrong(f"pattern is longer than {LONGEST_PATTERN:,} characters")
     try:
-        return signature(entry["pattern"], make, anchors=entry.get("anchors", ()))
-    except re.error as error:
+        return users_signature(signature(entry["pattern"], make, anchors=entry.get("anchors", ())), name, child)
+    except (re.error, RecursionError, OverflowError) as error:
         raise _Wrong(f"pattern is not a valid regular expression: {error}") from error
     except ValueError as error:
         why = 'pattern has no fixed text of 4 or more characters; lengthen it, or give anchors = ["..."]'
@@ -148,7 +154,10 @@ def _rule(entry: dict[str, Any], taken: Collection[str]) -> Rule:
 def _id(entry: dict[str, Any], taken: Collection[str]) -> str:
     given = entry.get("id")
     if given is None:
-        return next(free for n in range(1, 1000) if (free := f"OWN{n:03}") not in taken)
+        free = next((free for n in range(1, 1000) if (free := f"OWN{n:03}") not in taken), None)
+        if free is None:
+            raise _Wrong("you have 999 signatures already")
+        return free
     if not _ID.fullmatch(given):
         raise _Wrong(f"id {given!r} is not three capital letters and three digits")
     return str(given)
@@ -177,49 +186,3 @@ def _fill(text: str, groups: tuple[tuple[str, str], ...], *, quote: bool = False
 def _nearest(word: str, options: Collection[str]) -> str:
     near = get_close_matches(word, options, n=1, cutoff=0.5)
     return f"{word!r}; did you mean {near[0]!r}?" if near else f"{word!r}; the known ones are {', '.join(options)}"
-
-
-# --- Whether a user's pattern could run for ever: a repeat inside a repeat, ``(a+)+``.
-#
-# Python's ``re`` tries every way to divide a text between the two, and there are exponentially many. A running search
-# cannot be interrupted, so such a pattern is refused.
-
-if hasattr(re, "_parser"):  # Python 3.11 and later
-    from re import _constants as constants  # type: ignore[attr-defined]
-    from re import _parser as parser  # type: ignore[attr-defined]
-else:
-    import sre_constants as constants
-    import sre_parse as parser
-
-MANY = 8
-"""A repeat of at most this many times does not matter."""
-
-
-def repeats_a_repeat(pattern: str) -> bool:
-    """Also False for an invalid pattern: compiling it will say so."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _nested(parser.parse(pattern), inside=False)
-    except (re.error, RecursionError, OverflowError):
-        return False
-
-
-def _nested(parsed: Any, *, inside: bool) -> bool:
-    for operation, argument in parsed:
-        if operation in (constants.MAX_REPEAT, constants.MIN_REPEAT):
-            _, most, body = argument
-            many = most is constants.MAXREPEAT or most > MANY
-            if many and inside:
-                return True
-            if _nested(body, inside=inside or many):
-                return True
-        elif operation is constants.BRANCH:
-            if any(_nested(branch, inside=inside) for branch in argument[1]):
-                return True
-        elif operation is constants.SUBPATTERN:
-            if _nested(argument[-1], inside=inside):
-                return True
-        elif operation in (constants.ASSERT, constants.ASSERT_NOT) and _nested(argument[1], inside=inside):
-            return True
-    return False
