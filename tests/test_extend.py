@@ -118,7 +118,7 @@ def test_a_group_called_rank_says_whom_it_is_about(tmp_path: Path) -> None:
         (("quotad: refused job (?P<job>.+)$", "(unclosed"), "not a valid regular expression"),
         (("quotad: refused job (?P<job>.+)$", r"(?P<job>\\d+)"), "no fixed text of 4 or more characters"),
         (("quotad: refused job (?P<job>.+)$", "quotad: refused (?P<job>.+)" + "x" * 4000), "longer than 4,000"),
-        (("quotad: refused job (?P<job>.+)$", "quotad: " + "(" * 1500 + "(?P<job>.+)" + ")" * 1500), "regular expression"),
+        (("quotad: refused job (?P<job>.+)$", "quotad: " + "(" * 1500 + "(?P<job>.+)" + ")" * 1500), "not a valid"),
         (("refused job {job}", "refused job {jobs}"), "no (?P<jobs>...)"),
         (('fix = "ask for more"', "fix = 3"), "fix must be a string"),
         (('fix = "ask for more"', 'severity = "deadly"'), "severity must be one of fatal, warning, note"),

@@ -109,12 +109,12 @@ class PatternApart:
         self._child.end()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UsersSignature(Signature):
     """A signature that a user wrote as TOML."""
 
-    name: str = ""
-    apart: PatternApart = cast(PatternApart, None)
+    name: str
+    apart: PatternApart
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -124,7 +124,7 @@ class UsersSignature(Signature):
 def users_signature(made: Signature, name: str, child: SearchChild) -> UsersSignature:
     """Raises ``re.error`` if its pattern cannot be compiled."""
     apart = PatternApart(made.expression, child)
-    return UsersSignature(made.expression, made.make, made.anchors, made.folds_case, made.where, name, apart)
+    return UsersSignature(made.expression, made.make, made.anchors, made.folds_case, name=name, apart=apart)
 
 
 def users_signatures(rows: tuple[tuple[Signature, ...], ...]) -> Iterator[UsersSignature]:
