@@ -152,7 +152,7 @@ def test_a_file_that_unpacks_to_too_much_is_left_there_and_said(
     monkeypatch.setattr(unpack, "ALWAYS", 4 << 20)
     path = tmp_path / f"rank0.log.{how}"
     path.write_bytes(packed(how, b"step 1\n" + bytes(400 << 20) if how == "zst" else b"step 1\n" + b"a" * (64 << 20)))
-    left = LeftFile(path, path.name, FileKind.LOG, path.stat().st_size)
+    left = LeftFile(path, path.name, FileKind.LOG, path.stat().st_size, stored=path.stat().st_size)
     before = most_megabytes()
     chunks = Chunks(left)
     read = sum(map(len, chunks))

@@ -16,6 +16,7 @@ from keepstep.base.safe_files import NOT_REGULAR
 from keepstep.cli.parser import run
 from keepstep.guard.box_writer import Box
 from keepstep.model.evidence import CoverageState
+from keepstep.signals import box_files
 from keepstep.sources.files import inside_given
 from keepstep.sources.files.file_search import FoundFiles, find_files
 from keepstep.sources.files.left_files import Chunks, FileKind
@@ -111,7 +112,10 @@ def test_a_pipe_that_was_named_is_read(tmp_path: Path, given: str) -> None:
     assert json.loads(done.stdout)["findings"]
 
 
-def test_our_own_links_to_boxes_and_cores_are_followed_if_they_are_what_they_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ours", [True, False])
+def test_links_to_boxes_and_cores_are_followed_if_we_made_them_and_they_are_what_they_say(
+    tmp_path: Path, ours: bool
+) -> None:
     away, folder = tmp_path / "away", tmp_path / "run"
     for each in (away, folder / "guard", folder / "cores"):
         each.mkdir(parents=True)
@@ -123,12 +127,44 @@ def test_our_own_links_to_boxes_and_cores_are_followed_if_they_are_what_they_say
     (folder / "cores" / "rank0.core").symlink_to(away / "core.1")
     (folder / "cores" / "rank1.core").symlink_to(away / "secret")
     (folder / "core.1").symlink_to(away / "core.1")
-    found = find_files([folder])
-    assert {(left.name, left.kind) for left in found.files} == {
-        ("guard/rank0-1-0.box", FileKind.BLACK_BOX),
-        ("cores/rank0.core", FileKind.CORE),
-    }
-    assert "3 links out of the folder" in left_out(found)
+    found = find_files([folder], own_links=ours)
+    expected = {("guard/rank0-1-0.box", FileKind.BLACK_BOX), ("cores/rank0.core", FileKind.CORE)}
+    assert {(left.name, left.kind) for left in found.files} == (expected if ours else set())
+    assert f"{3 if ours else 5} links out of the folder" in left_out(found)
+    assert CoverageState.PARTLY in {each.state for each in found.coverage}
+
+
+def test_a_link_to_a_box_in_our_own_memory_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box_files, "MEMORY", tmp_path / "memory")
+    box_files.own_memory().mkdir(parents=True)
+    Box(box_files.own_memory() / "1-2.box", {"rank": 0, "pid": 1}, capacity=8)
+    (box_files.own_memory() / "private.log").write_text("password=hunter2\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rank0-1-0.box").symlink_to(box_files.own_memory() / "1-2.box")
+    (tmp_path / "run" / "rank1-1-0.box").symlink_to(box_files.own_memory() / "private.log")
+    assert names(find_files([tmp_path / "run"])) == ["rank0-1-0.box"]
+
+
+def test_why_shows_nothing_of_a_core_or_box_that_a_stranger_linked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away, folder = tmp_path / "away", tmp_path / "given"
+    away.mkdir()
+    (folder / "cores").mkdir(parents=True)
+    Box(away / "memory", {"rank": 7, "pid": 1, "host": "private-host"}, capacity=8)
+    (folder / "rank0-1-0.box").symlink_to(away / "memory")
+    (away / "core.1").write_bytes(CORE)
+    (folder / "cores" / "core.1").symlink_to(away / "core.1")
+    (folder / "rank0.log").write_text("step 1\ntraining finished\n")
+    bundle = tmp_path / "all.tar.gz"
+    assert run(["why", "--no-kernel-log", "--bundle", str(bundle), str(folder)]) == 3
+    told = capsys.readouterr().out
+    assert "private-host" not in told and "2 links out of the folder" in told
+    with tarfile.open(bundle) as archive:
+        manifest = archive.extractfile("keepstep-bundle/manifest.json")
+        assert manifest is not None and [each["name"] for each in json.load(manifest)["sources"]] == ["rank0.log"]
+    run(["why", "--no-kernel-log", "--follow", str(folder)])
+    assert "2 links out of the folder" not in capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

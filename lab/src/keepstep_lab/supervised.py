@@ -118,7 +118,7 @@ def folder_of(run: Run) -> Path:
 def explain(run: Run) -> tuple[Explained, float | None]:
     """What `keepstep why RUN` says, and when the supervisor had said it."""
     attempt = run_folders.attempt_to_explain(folder_of(run))
-    explained = explain_paths([attempt], kernel_log=True)
+    explained = explain_paths([attempt], kernel_log=True, own_links=True)
     told, root = told_at(run), explained.report.root
     named = named_at(attempt, root.ranks) if root is not None else None
     return explained, min((at for at in (told, named) if at is not None), default=None)

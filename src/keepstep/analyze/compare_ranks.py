@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from keepstep.model.evidence import Evidence, EvidenceSet
@@ -30,11 +31,14 @@ LINES_OF_A_STEP = 20
 def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
     """Facts about ranks that differ from the others, none of them proven to matter."""
     ranks = {(e.origin.source, e.origin.stream): e.who for e in seen.all(StreamEnded)}
+    of_logs: defaultdict[str, set[int | None]] = defaultdict(set)
+    for (source, _), who in ranks.items():
+        of_logs[source].add(who)
     streams: dict[int, StreamTold] = {}
     names: dict[int, str] = {}
     unknown: dict[str, StreamTold] = {}
     for log in list(logs)[:MOST_LOGS]:
-        of_log = {rank for (source, _), rank in ranks.items() if source == log.name}
+        of_log = of_logs[log.name]
         for number, stream, text, at in _lines(log):
             rank = next(iter(of_log)) if len(of_log) == 1 else ranks.get((log.name, stream))
             if rank is None:

@@ -16,6 +16,7 @@ from keepstep.analyze.filled_commands import with_places
 from keepstep.analyze.report_by_life import by_lives
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.analyze.started_again import started_again
+from keepstep.base.time_budget import TimeBudget
 from keepstep.base.wording import count, size
 from keepstep.errors import UserError
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
@@ -61,6 +62,10 @@ class Gathered:
     """How long one log may take, plus one second per megabyte."""
     follow: bool = False
     """Also follow links that lead out of the paths."""
+    own_links: bool = False
+    """Also those to boxes and cores, which we made ourselves just now."""
+    budget: TimeBudget = field(default_factory=TimeBudget)
+    """How long all of it may take."""
 
     found: FoundFiles | None = None
     files: tuple[LeftFile, ...] = ()
@@ -102,8 +107,9 @@ def _no_collecting() -> Iterator[None]:
 
 
 def _find_files(now: Gathered) -> Gathered:
-    found = find_files(list(now.paths), follow=now.follow)
+    found = find_files(list(now.paths), follow=now.follow, own_links=now.own_links)
     files = (*now.more, *with_nodes(found.files))
+    now.budget.allow_for(sum(len(left.data) if left.data is not None else left.stored for left in files))
     if found.missing and not files:
         raise UserError(
             f"no such file or folder: {found.missing[0]}",
@@ -115,7 +121,7 @@ def _find_files(now: Gathered) -> Gathered:
 @_no_collecting()
 def _read_logs(now: Gathered) -> Gathered:
     logs = now.of_kind(FileKind.LOG)
-    total = sum(left.size for left in logs)
+    total = sum(left.stored or left.size for left in logs)
     read = 0
 
     def tell(more: int) -> None:
@@ -123,7 +129,9 @@ def _read_logs(now: Gathered) -> Gathered:
         read += more
         now.progress(read, total)
 
-    scanned, problems = scan_logs(logs, now.knowledge, tell, meanwhile=builtin_rules, patience_s=now.patience_s)
+    scanned, problems = scan_logs(
+        logs, now.knowledge, tell, meanwhile=builtin_rules, patience_s=now.patience_s, until=now.budget.until
+    )
     found = attribute(scanned)
     coverage = []
     if logs:
@@ -140,9 +148,13 @@ def _time_lines(now: Gathered) -> Gathered:
 
 
 def _read_dumps(now: Gathered) -> Gathered:
-    for left in now.of_kind(FileKind.CORE, FileKind.FLIGHT_RECORDER):
-        if left.path is None:
-            continue
+    dumps = [left for left in now.of_kind(FileKind.CORE, FileKind.FLIGHT_RECORDER) if left.path is not None]
+    for number, left in enumerate(dumps):
+        assert left.path is not None
+        if now.budget.is_out:
+            what = f"{len(dumps) - number:,} of {count(len(dumps), 'core file or dump', 'core files and dumps')}"
+            why = "the time was over; --seconds allows more"
+            return now.adding([], [Coverage(what=what, state=CoverageState.PARTLY, why=why)])
         named = identify(left.name.lower())
         rank = Rank(index=named.rank, role=named.role) if named.rank is not None else None
         if left.kind is FileKind.CORE:
@@ -186,7 +198,7 @@ def _name_blind_spots(now: Gathered) -> Gathered:
     assert now.found is not None
     spots = list(now.found.coverage)
     for path in now.found.missing:
-        spots.append(Coverage(what=path, state=CoverageState.UNAVAILABLE, why="no such file or folder"))
+        spots.append(Coverage(what=path, state=CoverageState.PARTLY, why="no such file or folder"))
     if not accelerated():
         why = "the package hyperscan is not installed; the answers are the same, but slower"
         spots.append(Coverage(what="fast log search", state=CoverageState.UNAVAILABLE, why=why))
@@ -231,7 +243,7 @@ def _compare_ranks(now: Gathered) -> Gathered:
     """
     assert now.report is not None and now.seen is not None
     ends = now.report.ended
-    if now.report.findings or not ends:
+    if now.report.findings or not ends or now.budget.is_out:
         return now
     from keepstep.analyze.compare_ranks import compare_ranks, slower_since
 

@@ -15,6 +15,7 @@ from keepstep.analyze.report_on_attempts import of_all_attempts
 from keepstep.analyze.several_runs import compared, runs_in
 from keepstep.analyze.why import Explained, explain_live, explain_paths
 from keepstep.base.redact import redact
+from keepstep.base.time_budget import TimeBudget
 from keepstep.errors import UserError
 from keepstep.extend import Extensions, load_extensions
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
@@ -44,6 +45,7 @@ class Question:
     kernel_log: bool = True
     patience_s: float = PER_FILE_S
     follow: bool = False
+    budget: TimeBudget = field(default_factory=TimeBudget)
     exit_statuses: Mapping[int, int] = field(default_factory=dict)
     """By rank, as the user knows them."""
 
@@ -77,7 +79,7 @@ def _explain_words(question: Question, own: Extensions, progress: Progress) -> E
         return _explain(meant, question, own, progress)
     latest = latest_failure(listed)
     explained = _explain(_Meant([latest.path]), question, own, progress)
-    return compared(explained, latest, listed, follow=question.follow)
+    return compared(explained, latest, listed, follow=question.follow, budget=question.budget)
 
 
 def _meaning(words: Sequence[str]) -> _Meant:
@@ -129,10 +131,11 @@ def _explain(meant: _Meant, question: Question, own: Extensions, progress: Progr
         progress=progress,
         patience_s=question.patience_s,
         follow=question.follow,
+        budget=question.budget,
     )
     if len(meant.places) != 1 or meant.jobs or meant.texts:
         return explained
-    return replace(explained, report=_with_earlier_attempts(explained.report, meant.places[0], question.follow))
+    return replace(explained, report=_with_earlier_attempts(explained.report, meant.places[0], question))
 
 
 def _as_the_user_says(question: Question) -> Iterator[Evidence[Fact]]:
@@ -148,14 +151,16 @@ def _damaged_manifests(places: Sequence[Path]) -> Iterator[Coverage]:
             yield Coverage(what=str(place / run_folders.MANIFEST), state=CoverageState.UNAVAILABLE, why=why)
 
 
-def _with_earlier_attempts(report: Report, run: Path, follow: bool) -> Report:
+def _with_earlier_attempts(report: Report, run: Path, question: Question) -> Report:
     """The report on a run's last attempt becomes one on all of its attempts."""
     manifest, folders = run_folders.read_manifest(run), run_folders.attempts_to_explain(run)
     if manifest is None or not folders:
         return report
     last = max(folders)
     reports = {
-        number: explain_paths([folder], follow=follow).report for number, folder in folders.items() if number != last
+        number: explain_paths([folder], follow=question.follow, budget=question.budget).report
+        for number, folder in folders.items()
+        if number != last
     }
     attempts = [each for each in manifest.attempts if each.number <= last]
     return of_all_attempts({**reports, last: report}, attempts)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from keepstep.parse.scan.log_end import WHOLE
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.patience import PER_FILE_S, LogPatience
 from keepstep.parse.scan.sighting import Scanned, Sighting
+from keepstep.sources.files.file_search import promise, some
 from keepstep.sources.files.left_files import Chunks, LeftFile
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class _Part:
     end: int | None
     patience_s: float
     whole: int
+    until: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ class _Done:
     introduced: int | None = None
     given_up: tuple[tuple[str, str], ...] = ()
     """The user's signatures that took too long by then, and why."""
+    all_over: bool = False
+    """Not read to its end, because the time for all logs was over."""
+    holes: int = 0
 
 
 _knowledge: Knowledge | None = None
@@ -75,17 +81,20 @@ def scan_logs(
     tell: Tell = lambda n: None,
     meanwhile: Callable[[], object] = lambda: None,
     patience_s: float = PER_FILE_S,
+    until: float = math.inf,
 ) -> tuple[list[Scanned], list[Coverage]]:
     """Every log's sightings, in the order of the files, and what went wrong while reading.
 
     ``meanwhile`` runs while other processes read, if they do. Reading a log stops after ``patience_s`` plus one second
-    per megabyte.
+    per megabyte, reading all of them at ``until``, by ``time.monotonic``.
     """
     global _knowledge, _users
     _knowledge = knowledge or known()
     _users = _users_in(knowledge) if knowledge is not None else ()
     whole = min(WHOLE, FOR_PROGRESS // max(len(files), 1))
-    parts = [part for index, left in enumerate(files) for part in _split(index, left, patience_s, whole)]
+    parts = [part for index, left in enumerate(files) for part in _split(index, left, patience_s, whole, until)]
+    if sum(left.stored for left in files) > WORTH_A_PROCESS:
+        parts.sort(key=lambda part: promise(part.left))  # the time may be over before all are read
     done: list[list[_Done]] = [[] for _ in files]
     for part in _run(parts, tell, meanwhile):
         done[part.index].append(part)
@@ -102,14 +111,27 @@ def scan_logs(
         )
         results.append(Scanned(left.name, tuple(_joined(mine, dates)), mine[0].introduced if mine else None))
         for problem in {d.problem: None for d in mine if d.problem}:
-            state = CoverageState.PARTLY if any(d.size for d in mine) else CoverageState.UNAVAILABLE
-            coverage.append(Coverage(what=left.name, state=state, why=problem))
+            coverage.append(Coverage(what=left.name, state=CoverageState.PARTLY, why=problem))
         coverage += [Coverage(what=left.name, state=CoverageState.PARTLY, why=why) for why in _not_read(mine)]
+    coverage += _about_all(files, done)
     for name, why in dict(sorted(each for mine in done for d in mine for each in d.given_up)).items():
         coverage.append(Coverage(what=f"your signature {name}", state=CoverageState.PARTLY, why=why))
     for each in _users:
         each.apart.end()
     return results, coverage
+
+
+def _about_all(files: list[LeftFile], done: list[list[_Done]]) -> Iterator[Coverage]:
+    late = [left.name for left, mine in zip(files, done, strict=True) if any(d.all_over for d in mine)]
+    if late:
+        what = f"{len(late):,} of {count(len(files), 'log')} ({some(late)})"
+        why = "not read to the end: the time for all of them was over; --seconds allows more"
+        yield Coverage(what=what, state=CoverageState.PARTLY, why=why)
+    holes = {left.name: sum(d.holes for d in mine) for left, mine in zip(files, done, strict=True)}
+    skipped = [name for name, number in holes.items() if number]
+    if skipped:
+        what = f"{size(sum(holes.values()))} of holes in {some(skipped)}, skipped"
+        yield Coverage(what=what, state=CoverageState.CHECKED, why="nothing was ever written there")
 
 
 def _users_in(knowledge: Knowledge) -> tuple[UsersSignature, ...]:
@@ -121,7 +143,7 @@ def _users_in(knowledge: Knowledge) -> tuple[UsersSignature, ...]:
 def _not_read(parts: list[_Done]) -> Iterator[str]:
     """What was left out of a log because it took too long or was too much."""
     yield from {part.stopped: None for part in parts if part.stopped}
-    gave_up = [part for part in parts if part.gave_up_after_s is not None]
+    gave_up = [part for part in parts if part.gave_up_after_s is not None and not part.all_over]
     if gave_up:
         took = sum(part.gave_up_after_s or 0 for part in gave_up)
         read = sum(part.size for part in parts)
@@ -142,7 +164,7 @@ def _joined(parts: list[_Done], dates: Dates) -> Iterator[Sighting]:
 
 
 def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Iterator[_Done]:
-    total = sum((p.end or p.left.size) - p.begin for p in parts)
+    total = sum(_amount(part) for part in parts)
     if total > LARGE:
         count_fast()
     (_knowledge or known()).finder.expect(total)
@@ -180,17 +202,23 @@ def _grouped(parts: list[_Part]) -> list[list[_Part]]:
             groups.append([])
             size = 0
         groups[-1].append(part)
-        size += (part.end or part.left.size) - part.begin
+        size += _amount(part)
     return groups
 
 
+def _amount(part: _Part) -> int:
+    """How many bytes it has to read; holes cost nothing."""
+    whole = len(part.left.data) if part.left.data is not None else part.left.stored
+    return whole if part.end is None else min(part.end - part.begin, whole)
+
+
 def _scan(part: _Part) -> _Done:
-    scan = LogScan(
-        _knowledge or known(), year=UNDATED, day=(1, 1), patience=LogPatience(part.patience_s), whole=part.whole
-    )
+    if time.monotonic() > part.until:
+        return _Done(part.index, part.begin, (), 0, 0, None, 0, None, None, None, None, all_over=True)
+    patience = LogPatience(part.patience_s, until=part.until)
+    scan = LogScan(_knowledge or known(), year=UNDATED, day=(1, 1), patience=patience, whole=part.whole)
     chunks = Chunks(part.left, part.begin, part.end)
     sightings = tuple(scan.scan(chunks))
-    patience = scan.patience
     return _Done(
         part.index,
         part.begin,
@@ -204,13 +232,15 @@ def _scan(part: _Part) -> _Done:
         *scan.date_read,
         scan.introduced if part.begin == 0 else None,
         tuple((each.name, each.apart.given_up) for each in _users if each.apart.given_up),
+        patience.all_over,
+        chunks.holes,
     )
 
 
-def _split(index: int, left: LeftFile, patience_s: float, whole: int) -> list[_Part]:
+def _split(index: int, left: LeftFile, patience_s: float, whole: int, until: float) -> list[_Part]:
     """A large plain file in parts, split at line ends; everything else whole."""
-    alone = [_Part(index, left, 0, None, patience_s, whole)]
-    if left.path is None or left.size < 2 * PART:
+    alone = [_Part(index, left, 0, None, patience_s, whole, until)]
+    if left.path is None or left.stored < 2 * PART:
         return alone
     cuts = [0]
     part = max(PART, left.size // _cores() + 1)
@@ -226,4 +256,4 @@ def _split(index: int, left: LeftFile, patience_s: float, whole: int) -> list[_P
     except OSError:
         return alone
     ends = [*cuts[1:], left.size]
-    return [_Part(index, left, begin, end, patience_s, whole) for begin, end in zip(cuts, ends, strict=True)]
+    return [_Part(index, left, begin, end, patience_s, whole, until) for begin, end in zip(cuts, ends, strict=True)]

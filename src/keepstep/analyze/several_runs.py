@@ -9,6 +9,7 @@ from pathlib import Path
 
 from keepstep.analyze.earlier_runs import Ran, to_compare, told
 from keepstep.analyze.why import Explained, explain_paths
+from keepstep.base.time_budget import TimeBudget
 from keepstep.base.wording import count
 from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.store import run_folders
@@ -24,11 +25,16 @@ def runs_in(paths: Sequence[Path]) -> list[run_folders.Listed]:
 
 
 def compared(
-    latest: Explained, run: run_folders.Listed, listed: Sequence[run_folders.Listed], *, follow: bool
+    latest: Explained,
+    run: run_folders.Listed,
+    listed: Sequence[run_folders.Listed],
+    *,
+    follow: bool,
+    budget: TimeBudget | None = None,
 ) -> Explained:
     """The report on the latest failure, ``run``, with what the earlier runs say about it."""
     before = [
-        Ran(each, explain_paths([run_folders.attempt_to_explain(each.path)], follow=follow).report)
+        Ran(each, explain_paths([run_folders.attempt_to_explain(each.path)], follow=follow, budget=budget).report)
         for each in to_compare(listed, run)
     ]
     if not before:

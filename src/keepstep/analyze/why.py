@@ -9,6 +9,7 @@ from pathlib import Path
 
 from keepstep.analyze.filled_commands import with_places
 from keepstep.analyze.passes import PASSES, Gathered, Progress
+from keepstep.base.time_budget import TimeBudget
 from keepstep.model.evidence import Coverage, Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, RankDoing
@@ -44,6 +45,8 @@ def explain_paths(
     progress: Progress = lambda done, total: None,
     patience_s: float = PER_FILE_S,
     follow: bool = False,
+    own_links: bool = False,
+    budget: TimeBudget | None = None,
 ) -> Explained:
     """Read everything in the paths (and ``more``, which was read already) and diagnose it: see :class:`Gathered`."""
     now = Gathered(
@@ -57,6 +60,8 @@ def explain_paths(
         progress=progress,
         patience_s=patience_s,
         follow=follow,
+        own_links=own_links,
+        budget=budget or TimeBudget(),
     )
     for each in PASSES:
         now = each.do(now)

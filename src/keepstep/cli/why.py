@@ -12,6 +12,7 @@ from typing import Any
 
 from keepstep.analyze.question import STANDARD_INPUT, Question, answer
 from keepstep.base.redact import redacted
+from keepstep.base.time_budget import TimeBudget
 from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError
 
@@ -37,6 +38,7 @@ def why(asked: argparse.Namespace) -> int:
         kernel_log=not asked.no_kernel_log,
         patience_s=asked.seconds_per_file,
         follow=asked.follow,
+        budget=TimeBudget(asked.seconds),
         exit_statuses=dict(map(_rank_and_status, asked.exit_status)),
     )
     with _Bar() as progress:
@@ -51,8 +53,11 @@ def why(asked: argparse.Namespace) -> int:
     if asked.bundle:
         from keepstep.render.bundle import write_bundle
 
-        write_bundle(report, explained.seen, explained.files, Path(asked.bundle), force=asked.force)
-        say(f"wrote {asked.bundle}")
+        write_bundle(
+            report, explained.seen, explained.files, Path(asked.bundle), force=asked.force, budget=question.budget
+        )
+        late = "; not all of it fits into --seconds, its report lists the rest" if question.budget.is_out else ""
+        say(f"wrote {asked.bundle}{late}")
     return report.exit_status
 
 

@@ -44,7 +44,7 @@ def surroundings(report: Report, files: Sequence[LeftFile]) -> Surroundings:
             if number > last:
                 break
             if number in near:
-                kept[number] = line
+                kept[number] = shown(line)
         kept = _redacted_together(kept)
         for place in places:
             above = tuple(kept[n] for n in range(place - AROUND, place) if n in kept)
@@ -67,7 +67,7 @@ def _redacted_together(lines: Mapping[int, str]) -> dict[int, str]:
 
 
 def text_lines(left: LeftFile) -> Iterator[str]:
-    """The lines of a log as text, without private keys."""
+    """The lines of a log as text, without private keys. Long ones are for ``shown``."""
     return _without_keys(_lines(Chunks(left)))
 
 
@@ -91,7 +91,11 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _text(raw: bytes) -> str:
-    text = raw[: LONGEST_LINE * 4].decode("utf-8", "replace").rstrip("\r").replace("\x00", "")
+    return raw[: LONGEST_LINE * 4].decode("utf-8", "replace").rstrip("\r").replace("\x00", "")
+
+
+def shown(text: str) -> str:
+    """As it is shown: cut, once no secret can be cut in two. That takes long, so only lines that are shown get it."""
     return text if len(text) <= LONGEST_LINE else f"{redact(text)[:LONGEST_LINE]} ... (cut)"
 
 

@@ -18,7 +18,11 @@ MEMORY = Path("/dev/shm")
 
 def own_memory() -> Path:
     """This user's folder in this host's memory."""
-    return MEMORY / f"keepstep-{os.geteuid()}"
+    return memory_of(os.geteuid())
+
+
+def memory_of(user: int) -> Path:
+    return MEMORY / f"keepstep-{user}"
 
 
 def open_box(path: Path) -> BinaryIO:

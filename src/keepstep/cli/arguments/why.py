@@ -58,6 +58,14 @@ def add(verbs: Verbs) -> None:
     why.add_argument("--follow", action="store_true", help="follow links in PATH that lead outside it")
     why.add_argument("--no-kernel-log", action="store_true", help="do not read this host's kernel log")
     why.add_argument(
+        "--seconds",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="stop after S seconds plus one per megabyte on the disk, for all of it: reading, matching and redacting;"
+        " the report lists what was left out (default: 120)",
+    )
+    why.add_argument(
         "--seconds-per-file",
         type=float,
         default=20.0,

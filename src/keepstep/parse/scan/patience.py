@@ -7,6 +7,7 @@ for read.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,7 +42,9 @@ def reading_time() -> float:
 class LogPatience:
     """Of one log."""
 
-    def __init__(self, per_file_s: float = PER_FILE_S, clock: Clock = reading_time) -> None:
+    def __init__(self, per_file_s: float = PER_FILE_S, clock: Clock = reading_time, until: float = math.inf) -> None:
+        """``until``: when the time for all logs together is over, as ``time.monotonic`` tells it."""
+        self._until = until
         self._clock = clock
         self._per_file_s = per_file_s
         self._began = clock()
@@ -50,12 +53,16 @@ class LogPatience:
         self.cut_lines: set[int] = set()
         """Offsets of lines of which not all was read."""
         self.gave_up_after_s: float | None = None
+        self.all_over = False
+        """Whether it was given up because the time for all logs was over."""
 
     def is_out(self, size: int) -> bool:
         """Whether the log took too long for what was read of it, in bytes."""
         spent = self._clock() - self._began
         if spent > self._per_file_s + PER_MEGABYTE_S * size / 1e6:
             self.gave_up_after_s = spent
+        elif time.monotonic() > self._until:
+            self.gave_up_after_s, self.all_over = spent, True
         return self.gave_up_after_s is not None
 
     def begin(self, line: int) -> None:

@@ -2,7 +2,8 @@
 """Find the files worth reading in what was given, without ever leaving it.
 
 Links that lead out are not followed, pipes and devices in a folder are not opened, and the kernel's own files are not
-logs. What was named on the command line is always read. What is left out is listed as coverage.
+logs. What was named on the command line is always read. What is left out is listed as coverage; where it may hold a
+log, as partly checked: then nothing is called healthy.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
+from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.safe_files import open_regular
-from keepstep.base.wording import count
+from keepstep.base.wording import count, size
 from keepstep.model.evidence import Coverage, CoverageState
+from keepstep.parse.scan.lines.writer import identify
+from keepstep.signals.box_files import memory_of
 from keepstep.sources.files import inside_given
+from keepstep.sources.files.holes import data_in, stored
 from keepstep.sources.files.left_files import GAPS, SNIFF, FileKind, LeftFile, kind_of
 
 MOST_FILES = 20_000
+"""Of those that folders hold. Files that look like logs of ranks are taken first."""
+MOST_LISTED = 500_000
+MOST_PIPED = 256 << 20
 MOST_NAMED = 5
 """How many of the files left out are named."""
 
@@ -32,6 +41,8 @@ _NOT_LOGS = frozenset(
     .webp .mp4 .wav .whl .tar .zip .jar .sqlite .db .lock .toml .cfg .ini
     """.split()
 )
+_ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".zip", ".7z", ".rar")
+_OF_LOGS = lazy_pattern(r"(?i)logs?(?![a-z])|rank|worker|stdout|stderr|(?<![a-z])(?:out|err)(?![a-z])")
 _NOT_FOLDERS = frozenset(
     {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", "site-packages"}
 )
@@ -46,13 +57,14 @@ class FoundFiles:
     missing: list[str] = field(default_factory=list)
 
 
-def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
+def find_files(paths: list[Path], *, follow: bool = False, own_links: bool = False) -> FoundFiles:
     """Every file worth reading in the given paths, in a stable order.
 
-    ``follow``: also what links lead to outside the paths.
+    ``follow``: also what links lead to outside the paths. ``own_links``: also boxes and cores that links lead to, where
+    this user made the links just now.
     """
     found = FoundFiles()
-    search = _FileSearch(found, [os.path.realpath(path) for path in paths], follow)
+    search = _FileSearch(found, [os.path.realpath(path) for path in paths], follow, own_links)
     for path in paths:
         try:
             info = path.stat()
@@ -60,7 +72,7 @@ def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
             if isinstance(error, FileNotFoundError) or not os.path.lexists(path):
                 found.missing.append(str(path))
             else:
-                found.coverage.append(_unavailable(str(path), error))
+                found.coverage.append(_unread(str(path), error))
             continue
         if stat.S_ISDIR(info.st_mode):
             search.walk(path)
@@ -68,6 +80,7 @@ def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
             _add_pipe(path, found)
         else:
             search.add_asked(path)
+    search.choose()
     found.coverage += search.left_out()
     _unique_names(found)
     return found
@@ -76,18 +89,22 @@ def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
 def _add_pipe(path: Path, found: FoundFiles) -> None:
     try:
         with path.open("rb") as stream:
-            data = stream.read(256 << 20)
+            data = stream.read(MOST_PIPED)
+            more = stream.read(1)
     except OSError as error:
-        found.coverage.append(_unavailable(path.name, error))
+        found.coverage.append(_unread(path.name, error))
         return
-    found.files.append(LeftFile(None, path.name, FileKind.LOG, len(data), None, data))
+    cut = f"only the first {size(MOST_PIPED)} of a pipe are read" if more else None
+    found.files.append(LeftFile(None, path.name, FileKind.LOG, len(data), None, data, cut=cut))
 
 
 class _FileSearch:
     """One walk through everything that was given. It stays inside, and records what it left out."""
 
-    def __init__(self, found: FoundFiles, roots: list[str], follow: bool) -> None:
-        self._found, self._roots, self._follow = found, roots, follow
+    def __init__(self, found: FoundFiles, roots: list[str], follow: bool, own_links: bool) -> None:
+        self._found, self._roots, self._follow, self._own_links = found, roots, follow, own_links
+        self._walked: list[LeftFile] = []
+        self._archives: list[str] = []
         self._seen: set[tuple[int, int]] = set()
         self._links: list[str] = []
         self._logs_behind_links = False
@@ -97,7 +114,15 @@ class _FileSearch:
     def left_out(self) -> list[Coverage]:
         """What was found and, because of its kind or place, not read."""
         state = CoverageState.PARTLY if self._logs_behind_links else CoverageState.NOT_CHECKED
+        of_logs = any(_OF_LOGS.search(os.path.basename(name)) for name in self._archives)
         told = (
+            (
+                self._archives,
+                "archive",
+                "archives",
+                "not opened; unpack what holds logs",
+                CoverageState.PARTLY if of_logs else CoverageState.NOT_CHECKED,
+            ),
             (self._links, "link out of the folder", "links out of the folder", "not followed; --follow does", state),
             (
                 self._special,
@@ -115,7 +140,7 @@ class _FileSearch:
             ),
         )
         return [
-            Coverage(what=f"{count(len(names), one, many)} ({_some(names)})", state=state, why=why)
+            Coverage(what=f"{count(len(names), one, many)} ({some(names)})", state=state, why=why)
             for names, one, many, why, state in told
             if names
         ]
@@ -127,18 +152,28 @@ class _FileSearch:
             path = next(ahead[-1], None)
             if path is None:
                 ahead.pop()
-            elif len(self._found.files) >= MOST_FILES:
-                why = f"more than {MOST_FILES:,} files"
-                self._found.coverage.append(Coverage(what=str(path.parent), state=CoverageState.NOT_CHECKED, why=why))
+            elif len(self._walked) >= MOST_LISTED:
+                why = f"more than {MOST_LISTED:,} files; the rest was not listed"
+                self._found.coverage.append(Coverage(what=str(path.parent), state=CoverageState.PARTLY, why=why))
                 return
             elif self._enter(root, path):
                 ahead.append(self._entries(path))
+
+    def choose(self) -> None:
+        """Of too many files in folders, the most promising."""
+        if len(self._walked) <= MOST_FILES:
+            return
+        out = {id(left) for left in sorted(self._walked, key=promise)[MOST_FILES:]}
+        self._found.files = [left for left in self._found.files if id(left) not in out]
+        what = f"{len(out):,} of {len(self._walked):,} files"
+        why = f"more than {MOST_FILES:,}; those that look like logs of ranks were read first"
+        self._found.coverage.append(Coverage(what=what, state=CoverageState.PARTLY, why=why))
 
     def _entries(self, folder: Path) -> Iterator[Path]:
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            self._found.coverage.append(_unavailable(str(folder), error))
+            self._found.coverage.append(_unread(str(folder), error))
             return
         try:
             info, place = os.fstat(handle), inside_given.place_of(handle, folder)
@@ -149,7 +184,7 @@ class _FileSearch:
             with os.scandir(handle) as listed:
                 entries = sorted((entry.name for entry in listed), key=_natural)
         except OSError as error:
-            self._found.coverage.append(_unavailable(str(folder), error))
+            self._found.coverage.append(_unread(str(folder), error))
             return
         finally:
             os.close(handle)
@@ -169,7 +204,7 @@ class _FileSearch:
             if is_link:
                 info = path.stat()
         except OSError as error:
-            self._found.coverage.append(_unavailable(name, error))
+            self._found.coverage.append(_unread(name, error))
             return False
         if stat.S_ISDIR(info.st_mode):
             return path.name not in _NOT_FOLDERS
@@ -179,7 +214,8 @@ class _FileSearch:
             why = "the disk was full; some of the ranks' output and keepstep's notes is missing"
             self._found.coverage.append(Coverage(what="part of the recording", state=CoverageState.PARTLY, why=why))
         elif stat.S_ISREG(info.st_mode):
-            self._add(path, name, asked=False)
+            if not self._add(path, name, asked=False) and path.name.lower().endswith(_ARCHIVES):
+                self._archives.append(name)
         else:
             self._special.append(name)
         return False
@@ -188,15 +224,20 @@ class _FileSearch:
         return self._follow or inside_given.is_inside(place, self._roots)
 
     def _leave_or_take_own(self, path: Path, name: str, owner: int) -> None:
-        """A link that leads out: followed to a box or core if keepstep itself made it, else left alone."""
+        """A link that leads out: only followed to a box in keepstep's memory, or where we made the link ourselves."""
         try:
             info = path.stat()
         except OSError as error:
-            self._found.coverage.append(_unavailable(name, error))
+            self._found.coverage.append(_unread(name, error))
             return
         wanted = FileKind.BLACK_BOX if path.suffix == ".box" else FileKind.CORE if path.parent.name == "cores" else None
-        own = _Own(wanted, frozenset((owner, os.geteuid()))) if wanted is not None else None
-        if own is not None and stat.S_ISREG(info.st_mode) and self._add(path, name, asked=False, own=own):
+        owners = frozenset((owner, os.geteuid()))
+        memory = [str(memory_of(user)) for user in owners]
+        if wanted is FileKind.BLACK_BOX and inside_given.is_inside(os.path.realpath(path), memory):
+            made_by_us = True
+        else:
+            made_by_us = self._own_links and wanted is not None
+        if made_by_us and stat.S_ISREG(info.st_mode) and self._add(path, name, asked=False, own=_Own(wanted, owners)):
             return
         self._links.append(name)
         self._logs_behind_links |= stat.S_ISREG(info.st_mode) and path.suffix.lower() not in _NOT_LOGS
@@ -218,9 +259,9 @@ class _FileSearch:
                     return False
                 if not asked and own is None and not self._may_read(place, info.st_dev, name):
                     return False
-                head = stream.read(SNIFF)
+                head = _head(stream, info)
         except OSError as error:
-            found.coverage.append(_unavailable(name, error))
+            found.coverage.append(_unread(name, error))
             return False
         kind = kind_of(path, head)
         if own is not None and kind is not own.kind:
@@ -239,7 +280,10 @@ class _FileSearch:
         same = (
             key if kind is not FileKind.BLACK_BOX else None
         )  # a copy may replace the link; its reader checks the format
-        found.files.append(LeftFile(path, name, kind, info.st_size, info.st_mtime, same=same))
+        left = LeftFile(path, name, kind, info.st_size, info.st_mtime, same=same, stored=stored(info))
+        found.files.append(left)
+        if not asked:
+            self._walked.append(left)
         return True
 
     def _may_read(self, place: str, device: int, name: str) -> bool:
@@ -257,17 +301,39 @@ class _FileSearch:
 class _Own:
     """What one of keepstep's own links leads to: which kind, and whose."""
 
-    kind: FileKind
+    kind: FileKind | None
     owners: frozenset[int]
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first of them, and how many more there are."""
     more = len(names) - MOST_NAMED
     return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _unavailable(what: str, error: OSError) -> Coverage:
-    return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or str(error))
+def _unread(what: str, error: OSError) -> Coverage:
+    """What is there and may hold a log, but cannot be read. A link that leads nowhere hides none."""
+    gone = isinstance(error, FileNotFoundError) or os.path.splitext(what)[1].lower() in _NOT_LOGS
+    state = CoverageState.UNAVAILABLE if gone else CoverageState.PARTLY
+    return Coverage(what=what, state=state, why=error.strerror or str(error))
+
+
+def _head(stream: BinaryIO, info: os.stat_result) -> bytes:
+    """How it begins; where that was never written, as after a log was emptied while a process wrote, what follows."""
+    head = stream.read(SNIFF)
+    if len(head) == SNIFF and stored(info) < info.st_size and not head.strip(b"\0"):
+        first = next(data_in(stream.fileno(), 0, info.st_size), None)
+        if first is not None:
+            stream.seek(first[0])
+            head = stream.read(SNIFF).lstrip(b"\0")
+    return head
+
+
+def promise(left: LeftFile) -> int:
+    """How likely it tells what happened to a rank; less is likelier."""
+    if left.kind is not FileKind.LOG or identify(left.name.lower()).rank is not None:
+        return 0
+    return 1 if _OF_LOGS.search(left.name) else 2
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a run left behind: each one's kind, and its bytes in bounded chunks. ``search.py`` finds them."""
+"""The files that a run left behind: each one's kind, and its bytes in bounded chunks. ``file_search.py`` finds them."""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,14 +14,18 @@ from typing import BinaryIO
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.safe_files import open_regular
+from keepstep.base.wording import size
 from keepstep.parse.formats.flight_recorder import looks_like_dump
 from keepstep.parse.formats.json_document import is_document
 from keepstep.signals.blackbox import is_box
+from keepstep.sources.files.holes import data_in
 from keepstep.sources.files.unpack import CHUNK, Damaged, TooMuch, packing, unpacked
 
 GAPS = "recording-has-gaps"
 """A file with this name marks an attempt whose disk was full."""
 SNIFF = 64 << 10
+HOLE = 64
+MOST_STANDARD_INPUT = 2 << 30
 
 
 class FileKind(Enum):
@@ -73,6 +78,10 @@ class LeftFile:
     """Device and inode: a file that has replaced it since it was found is not read."""
     node: RunNode | None = None
     """The host that it is from, in a run on several."""
+    stored: int = 0
+    """How much of it is on the disk: less than ``size`` if it has holes."""
+    cut: str | None = None
+    """Why ``data`` is not all of it."""
 
     def open(self) -> BinaryIO:
         """Its bytes as they are on disk. Raises ``OSError``."""
@@ -120,7 +129,8 @@ def _share_of_control(head: bytes) -> float:
 class Chunks:
     """The bytes of one file, unpacked, in chunks.
 
-    ``problem`` is set when it ended too soon, ``stopped`` when it unpacks to more than is read of one file.
+    ``problem`` is set when it ended too soon, ``stopped`` when it unpacks to more than is read of one file. ``holes``:
+    how many bytes were skipped because they were never written; a few zeros stand for them.
     """
 
     def __init__(self, left: LeftFile, begin: int = 0, end: int | None = None) -> None:
@@ -129,24 +139,42 @@ class Chunks:
         self._end = end
         self.problem: str | None = None
         self.stopped: str | None = None
+        self.holes = 0
 
     def __iter__(self) -> Iterator[bytes]:
         if self._left.data is not None:
-            data = self._left.data
-            yield from _sliced(data)
+            self.stopped = self._left.cut
+            yield from _sliced(self._left.data)
             return
         try:
             with self._left.open() as stream:
                 head = stream.read(SNIFF)
                 stream.seek(self._begin)
                 how = packing(head) if self._begin == 0 else None
-                yield from _plain(stream, self._end) if how is None else self._unpacked(stream, how)
+                if how is not None:
+                    yield from self._unpacked(stream, how)
+                elif self._left.stored < self._left.size:
+                    yield from self._written(stream)
+                else:
+                    yield from _plain(stream, self._end)
         except OSError as error:
             self.problem = error.strerror or str(error)
 
+    def _written(self, stream: BinaryIO) -> Iterator[bytes]:
+        """What is on the disk. Holes have no line ends, so the numbers of lines stay."""
+        place, end = self._begin, self._end if self._end is not None else os.fstat(stream.fileno()).st_size
+        for begin, last in [*data_in(stream.fileno(), place, end), (end, end)]:
+            if begin - place > HOLE:
+                self.holes += begin - place
+                yield bytes(HOLE)
+                place = begin
+            stream.seek(place)
+            yield from _plain(stream, last)
+            place = last
+
     def _unpacked(self, stream: BinaryIO, how: str) -> Iterator[bytes]:
         try:
-            yield from unpacked(stream, how, self._left.size)
+            yield from unpacked(stream, how, self._left.stored)
         except TooMuch as error:
             self.stopped = str(error)
         except Damaged as error:
@@ -171,5 +199,7 @@ def _sliced(data: bytes) -> Iterator[bytes]:
 
 def read_standard_input() -> LeftFile:
     """All of standard input, bounded."""
-    data = sys.stdin.buffer.read(2 << 30)
-    return LeftFile(None, "stdin", FileKind.LOG, len(data), None, data)
+    data = sys.stdin.buffer.read(MOST_STANDARD_INPUT)
+    more = bool(sys.stdin.buffer.read(1)) if len(data) == MOST_STANDARD_INPUT else False
+    cut = f"only the first {size(MOST_STANDARD_INPUT)} of standard input are read" if more else None
+    return LeftFile(None, "stdin", FileKind.LOG, len(data), None, data, cut=cut)

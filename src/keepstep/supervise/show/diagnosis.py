@@ -20,5 +20,5 @@ _one = threading.Lock()
 def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, AttemptProgress]:
     """The report, and how far the attempt came. ``unwritten``: evidence that found no room on the disk."""
     with _one:
-        explained = explain_paths([folder, *more], evidence=unwritten, kernel_log=True)
+        explained = explain_paths([folder, *more], evidence=unwritten, kernel_log=True, own_links=True)
     return explained.report, progress_of(explained.seen)
