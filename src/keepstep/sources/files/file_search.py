@@ -259,11 +259,10 @@ class _FileSearch:
                     return False
                 if not asked and own is None and not self._may_read(place, info.st_dev, name):
                     return False
-                head = _head(stream, info)
+                kind = kind_of(path, stream.read(SNIFF)) or _log_with_holes(path, stream, info)
         except OSError as error:
             found.coverage.append(_unread(name, error))
             return False
-        kind = kind_of(path, head)
         if own is not None and kind is not own.kind:
             return False
         self._seen.add(key)
@@ -318,15 +317,14 @@ def _unread(what: str, error: OSError) -> Coverage:
     return Coverage(what=what, state=state, why=error.strerror or str(error))
 
 
-def _head(stream: BinaryIO, info: os.stat_result) -> bytes:
-    """How it begins; where that was never written, as after a log was emptied while a process wrote, what follows."""
-    head = stream.read(SNIFF)
-    if len(head) == SNIFF and stored(info) < info.st_size and not head.strip(b"\0"):
-        first = next(data_in(stream.fileno(), 0, info.st_size), None)
-        if first is not None:
-            stream.seek(first[0])
-            head = stream.read(SNIFF).lstrip(b"\0")
-    return head
+def _log_with_holes(path: Path, stream: BinaryIO, info: os.stat_result) -> FileKind | None:
+    """A log of which a part was never written: it was emptied while a process wrote, or made longer than it is."""
+    first = next(data_in(stream.fileno(), 0, info.st_size), None) if stored(info) < info.st_size else None
+    if first is None:
+        return None
+    stream.seek(first[0])
+    kind = kind_of(path, stream.read(min(SNIFF, first[1] - first[0])).replace(b"\0", b""))
+    return kind if kind is FileKind.LOG else None
 
 
 def promise(left: LeftFile) -> int:
