@@ -35,6 +35,8 @@ def check_code_verb(asked: argparse.Namespace) -> int:
         ignore=(*_ids(asked.ignore), *settings.ignore),
         exclude=settings.exclude,
         preview=asked.preview or settings.preview,
+        follow=asked.follow,
+        skipped=settings.skipped,
     )
     checked = check_code(request, _progress if sys.stderr.isatty() else lambda done, of: None)
     _print(checked, "json" if asked.json else asked.format)

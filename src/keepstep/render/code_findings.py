@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.base.visible import visible
 from keepstep.base.wording import count
-from keepstep.model.evidence import CoverageState
+from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.model.finding import Finding, Severity
 from keepstep.model.report import Report
 
@@ -27,8 +27,9 @@ def render_code(report: Report, *, files: int, ignored: int = 0, colour: bool = 
 
 
 def render_github(report: Report) -> str:
-    """One workflow command for each finding: GitHub shows it at the line."""
-    return "".join(
+    """One workflow command for each finding: GitHub shows it at the line. And one for what was not read."""
+    unread = "".join(f"::warning title=not read::{_message(f'{each.what}: {each.why}')}\n" for each in _missing(report))
+    return unread + "".join(
         f"::{_LEVELS[each.severity]} file={_property(each.evidence[0].origin.source)},"
         f"line={each.evidence[0].origin.line or 1},title={_property(f'{each.rule} {each.title}')}"
         f"::{_message('; fix: '.join((each.because, *(fix.do for fix in each.fixes))))}\n"
@@ -61,8 +62,12 @@ def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(visible(text), width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
 
 
+def _missing(report: Report) -> list[Coverage]:
+    return [each for each in report.coverage if each.state is not CoverageState.CHECKED]
+
+
 def _not_read(report: Report, width: int) -> Iterator[str]:
-    missing = [each for each in report.coverage if each.state is CoverageState.UNAVAILABLE]
+    missing = _missing(report)
     for each in missing[:MOST_NOT_READ]:
         yield from textwrap.wrap(visible(f"not read: {each.what}: {each.why}"), width, subsequent_indent="  ")
     if len(missing) > MOST_NOT_READ:
@@ -75,6 +80,8 @@ def _sum(report: Report, files: int, ignored: int) -> str:
         return "nothing was read: there is no Python file or notebook, or none that could be read"
     what = count(len(found), "problem") if found else "no problems found"
     told = f"{what} in {count(files, 'file')}"
+    if any(each.state is CoverageState.PARTLY for each in report.coverage):
+        told += "; not everything was read"
     if ignored:
         told += f"; {ignored} switched off by comments"
     return told + ("; `keepstep rules show ID` explains a rule" if found else "")

@@ -83,7 +83,7 @@ def _location(each: Evidence[Fact]) -> dict[str, Any]:
 
 
 def _invocation(report: Report) -> dict[str, Any]:
-    missing = [each for each in report.coverage if each.state is CoverageState.UNAVAILABLE]
+    missing = [each for each in report.coverage if each.state is not CoverageState.CHECKED]
     told = [{"level": "warning", "message": {"text": f"not read: {each.what}: {each.why}"}} for each in missing]
     told += [{"level": "error", "message": {"text": f"{each.rule} broke: {each.error}"}} for each in report.crashed]
     found: dict[str, Any] = {"executionSuccessful": not report.crashed}

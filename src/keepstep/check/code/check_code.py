@@ -42,6 +42,10 @@ class CodeRequest:
     preview: bool = False
     whole: bool = False
     """Report on the files that a script imports, too."""
+    follow: bool = False
+    """Also read what links lead to outside the paths."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Settings that could not be used, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +78,10 @@ def _without_collector() -> Iterator[None]:
 
 
 def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChecked:
-    found = find(asked.paths, asked.exclude)
-    units, not_read = _read(found, tell)
+    found = find(asked.paths, asked.exclude, follow=asked.follow)
+    units, not_read = _read(found, tell, asked.follow)
     wanted = {each.shown for each in found.files if each.asked or asked.whole}
-    seen = evidence_of(Project(units), _coverage(found, units, not_read))
+    seen = evidence_of(Project(units), _coverage(asked, found, units, not_read))
     rules = answered(_rules(asked), seen, len(units))
     report = diagnose(seen, rules, lambda _, findings: in_order(findings))
     kept = [each for each in report.findings if each.evidence[0].origin.source in wanted]
@@ -95,7 +99,9 @@ def _rules(asked: CodeRequest) -> list[Rule]:
     return [each for each in chosen if not (asked.ignore and each.id.startswith(asked.ignore))]
 
 
-def _read(found: FoundPrograms, tell: Callable[[int, int], None]) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
+def _read(
+    found: FoundPrograms, tell: Callable[[int, int], None], follow: bool
+) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
     """All files, and those that scripts among them import from beside them."""
     cache = Cache(found.files)
     kept = cache.known()
@@ -110,11 +116,13 @@ def _read(found: FoundPrograms, tell: Callable[[int, int], None]) -> tuple[dict[
     alone = len(found.files) <= 20
     fresh = list(found.files) if alone else []
     while fresh and len(found.files) < MOST_NEIGHBOURS:
-        fresh = _imported(fresh, units, {each.path.resolve() for each in found.files})
+        fresh = _imported(fresh, units, {each.path.resolve() for each in found.files}, follow)
         found.files += fresh
         more, not_read_either = _unpacked(read_all(fresh))
         units |= more
         not_read += not_read_either
+    if fresh and _imported(fresh, units, {each.path.resolve() for each in found.files}, follow):
+        found.left_out.append(("more of what is imported", f"more than {MOST_NEIGHBOURS} files"))
     shown = {each.shown: number for number, each in enumerate(found.files)}
     return units, sorted(not_read, key=lambda each: shown[each[0]])
 
@@ -134,23 +142,30 @@ def _unpacked(results: Mapping[str, bytes | str]) -> tuple[dict[str, Unit], list
     return units, not_read
 
 
-def _imported(files: Iterable[ProgramFile], units: dict[str, Unit], known: set[Path]) -> list[ProgramFile]:
+def _imported(
+    files: Iterable[ProgramFile], units: dict[str, Unit], known: set[Path], follow: bool
+) -> list[ProgramFile]:
     found: dict[Path, ProgramFile] = {}
     for file in files:
         unit = units.get(file.shown)
         for name in set(unit.imports.values()) if unit is not None else ():
             for module in (name, name.rpartition(".")[0]):
-                there = neighbour(module, file) if module else None
+                there = neighbour(module, file, follow=follow) if module else None
                 if there is not None and there.path.resolve() not in known:
                     found.setdefault(there.path.resolve(), there)
     return list(found.values())
 
 
-def _coverage(found: FoundPrograms, units: dict[str, Unit], not_read: list[tuple[str, str]]) -> Iterable[Coverage]:
+def _coverage(
+    asked: CodeRequest, found: FoundPrograms, units: dict[str, Unit], not_read: list[tuple[str, str]]
+) -> Iterable[Coverage]:
+    """What was not read may hold anything, so nothing is called healthy then."""
     if units:
         yield Coverage(what="code", state=CoverageState.CHECKED)
     for what, why in (*found.left_out, *not_read):
-        yield Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why)
+        yield Coverage(what=what, state=CoverageState.PARTLY if units else CoverageState.UNAVAILABLE, why=why)
+    for what, why in asked.skipped:
+        yield Coverage(what=what, state=CoverageState.NOT_CHECKED, why=why)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

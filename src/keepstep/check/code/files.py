@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.sources.files.inside_given import is_inside
+
 LARGEST = 2 << 20
 MOST_FILES = 50_000
+LINK = "a link out of the folder; --follow reads it"
 SUFFIXES = (".py", ".ipynb")
 _TEST = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
 """Tests do on purpose what programs must not. They are read only if they are named."""
@@ -37,14 +40,19 @@ class FoundPrograms:
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
-def find(paths: Iterable[Path], exclude: tuple[str, ...] = ()) -> FoundPrograms:
-    """All files below the paths, less the excluded names."""
+def find(paths: Iterable[Path], exclude: tuple[str, ...] = (), *, follow: bool = False) -> FoundPrograms:
+    """All files below the paths, less the excluded names. ``follow``: also what links lead to outside the paths."""
     found, known = FoundPrograms(), set[str]()
+    paths = list(paths)
+    roots = [os.path.realpath(path) for path in paths]
     for path in paths:
         path = Path(os.path.abspath(path))
         if path.is_dir():
             for each in _walk(path, found, frozenset(exclude)):
-                _add(found, known, each, path)
+                if follow or is_inside(os.path.realpath(each), roots):
+                    _add(found, known, each, path)
+                else:
+                    found.left_out.append((_shown_link(each), LINK))
         elif path.exists():
             _add(found, known, path, path.parent)
         else:
@@ -55,13 +63,13 @@ def find(paths: Iterable[Path], exclude: tuple[str, ...] = ()) -> FoundPrograms:
     return found
 
 
-def neighbour(module: str, near: ProgramFile) -> ProgramFile | None:
-    """The file of a module that a script imports from its own folder, or from one above."""
+def neighbour(module: str, near: ProgramFile, *, follow: bool = False) -> ProgramFile | None:
+    """The file of a module that a script imports from its own folder, or from one above; no link that leads out."""
     folder = near.path.parent
     for _ in range(4):
         target = folder.joinpath(*module.split("."))
         for path, is_package in ((target.with_suffix(".py"), False), (target / "__init__.py", True)):
-            if path.is_file():
+            if path.is_file() and (follow or is_inside(os.path.realpath(path), [os.path.realpath(folder)])):
                 return ProgramFile(path, _shown(path), module, is_package, asked=False)
         folder = folder.parent
     return None
@@ -76,7 +84,7 @@ def _walk(root: Path, found: FoundPrograms, exclude: frozenset[str]) -> Iterator
     for folder, folders, names in os.walk(root, onerror=refused):
         folders[:] = sorted(each for each in folders if each not in left_out and not each.startswith("."))
         for name in sorted(names):
-            if name.endswith(SUFFIXES) and name not in exclude and not _TEST.fullmatch(name):
+            if name.endswith(SUFFIXES) and name not in exclude and not _TEST.fullmatch(name) and name[:2] != ".#":
                 yield Path(folder, name)
 
 
@@ -91,6 +99,11 @@ def _add(found: FoundPrograms, known: set[str], path: Path, root: Path) -> None:
     is_package = parts[-1:] == ["__init__"]
     module = ".".join(parts[:-1] if is_package else parts) or "__init__"
     found.files.append(ProgramFile(path, _shown(path), module, is_package))
+
+
+def _shown_link(path: Path) -> str:
+    """Where it is, not where it leads."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _shown(path: Path) -> str:

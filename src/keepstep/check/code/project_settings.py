@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,25 @@ class CodeSettings:
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     preview: bool = False
+    skipped: tuple[tuple[str, str], ...] = ()
+    """What has the name of settings but cannot be opened, and why: a pipe in a folder above must not stop a check."""
 
 
 def settings_near(path: Path) -> CodeSettings:
     """The settings of the project that a path belongs to. Raises ``UserError`` if they cannot be used."""
     start = path.resolve()
+    skipped: list[tuple[str, str]] = []
     for file in found_upwards(start if start.is_dir() else start.parent):
         try:
             section = read_toml(file).get("check", {})
-        except (OSError, Unusable) as error:
+        except OSError as error:
+            skipped.append((str(file), error.strerror or "it cannot be read"))
+            continue
+        except Unusable as error:
             raise UserError(f"{file}: {error}") from error
         if isinstance(section, dict) and isinstance(section.get("code"), dict):
-            return _settings(file, section["code"])
-    return CodeSettings()
+            return replace(_settings(file, section["code"]), skipped=tuple(skipped))
+    return CodeSettings(skipped=tuple(skipped))
 
 
 def _settings(file: Path, section: dict[str, Any]) -> CodeSettings:

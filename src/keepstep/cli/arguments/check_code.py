@@ -45,4 +45,5 @@ def add(verbs: Verbs) -> None:
         "--select", metavar="RULES", action="append", default=[], help="only these, by id or its beginning: COD1,COD201"
     )
     code.add_argument("--ignore", metavar="RULES", action="append", default=[], help="not these")
+    code.add_argument("--follow", action="store_true", help="follow links in PATH that lead outside it")
     code.add_argument("--preview", action="store_true", help="also the rules that are more often wrong")
