@@ -676,3 +676,48 @@ _family(
         "alter role": lambda m: f"ALTER ROLE me PASSWORD '{m.password()}'",
     },
 )
+
+
+# Written after a second hostile trial: all of these leaked.
+_family(
+    "second trial",
+    {
+        "W&B key at its prompt": lambda m: (
+            f"wandb: Paste an API key from your profile and hit enter, or press ctrl+c to quit: {m.hex(40)}"
+        ),
+        "W&B key below its prompt": lambda m: (
+            f"[rank0]: wandb: Paste an API key from your profile and hit enter:\n[rank0]: {m.hex(40)}"
+        ),
+        "URL password with @": lambda m: (
+            f"https://me:{m.secret(m.of(ALNUM, 9) + '@' + m.of(ALNUM, 9))}@git.example.com/x"
+        ),
+        "URL password with /": lambda m: (
+            f"https://me:{m.secret(m.of(LOWER, 9) + '/' + m.of(ALNUM, 9))}@git.example.com/x"
+        ),
+        "URL password with #": lambda m: (
+            f"proxy http://me:{m.secret(m.of(LOWER, 9) + '#' + m.of(ALNUM, 9))}@proxy:3128"
+        ),
+        "URL password with all of them": lambda m: (
+            f"redis://:{m.secret(m.of(LOWER, 9))}@{m.secret(m.of(LOWER, 9))}#{m.secret(m.of(ALNUM, 9))}/"
+            f"{m.secret(m.of(ALNUM, 9))}@cache:6379/0"
+        ),
+        "YAML below secrets": lambda m: f"secrets:\n  db: {m.alnum(20)}\n  nested:\n    mail: '{m.alnum(20)}'\nname: x",
+        "YAML below secrets, with prefixes": lambda m: (
+            f"[rank0]: secrets:\n[rank0]:   db: {m.alnum(20)}\n[rank0]: step 1"
+        ),
+        "JSON below secrets": lambda m: f'{{\n  "secrets": {{\n    "db": "{m.alnum(20)}",\n    "n": 3\n  }}\n}}',
+        "stringData of Kubernetes": lambda m: f"kind: Secret\nstringData:\n  db: {m.alnum(20)}",
+        "joined over two lines": lambda m: f"client = OpenAI(api_key='{m.alnum(16)}'\n                '{m.alnum(16)}')",
+        "joined with + over two lines": lambda m: (
+            f'token = "gh{"p_"}{m.secret(m.of(ALNUM, 8))}" + \\\n    "{m.secret(m.of(ALNUM, 28))}"'
+        ),
+        "+ on the second line": lambda m: (
+            f'key = "s{"k-"}{m.secret(m.of(ALNUM, 9))}"\n  + "{m.secret(m.of(ALNUM, 30))}"'
+        ),
+        "joined on one line": lambda m: f'password = "{m.secret(m.of(LOWER, 9))}" + "{m.secret(m.of(LOWER, 9))}"',
+        "expect": lambda m: f'expect "assword:"\nsend "{m.alnum(20)}\\r"',
+        "expect on one line": lambda m: f'expect "Password: " {{ send -- "{m.alnum(20)}\\r" }}',
+        "send alone": lambda m: f'spawn ssh node\nsend "{m.alnum(20)}\\r"',
+        "pexpect": lambda m: f"child.expect('password:')\nchild.sendline('{m.alnum(20)}')",
+    },
+)

@@ -86,7 +86,7 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
     assert sum(MARK in text for text in members.values()) > 200
     pieces = {piece: kind for kind, secrets in hidden.items() for each in secrets for piece in readable(each)}
     found = {(pieces[piece], name) for name, text in members.items() for piece in readable(text) if piece in pieces}
-    assert not found, found
+    assert not found, sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,19 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
         "monkey: 3, keyboard=de, keys: ['a', 'b'], donkey: x, hotkey=ctrl+c, key: layers.12.self_attn.q_proj.weight",
         "hf_hub_download(repo_id='org/model', revision='9fceb02d0ae598e95dc970b74767f19372d61af8')",
         "W1116 10:00:00.000000 140737353922368 gpu_device.cc:2344] Cannot dlopen some GPU libraries",
+        "wandb: Paste an API key from your profile and hit enter, or press ctrl+c to quit:\nwandb: Run 8xk2f9qz\n"
+        "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+        "wandb: commit 9fceb02d0ae598e95dc970b74767f19372d61af8, seed 0123456789abcdef0123456789abcdef01234567",
+        "https://host.example.com/a@b/c@d http://node-1:8080/a@b@c s3://bucket/x:y/z tcp://10.0.0.1:29500",
+        "secrets:\n- name: regcred\n- name: training-ssh\nimage: repo/image:1",
+        "secrets:\n  db_password:\n    file: ./db.txt\n    external: true\nservices:\n  db:\n    image: postgres:16",
+        "secrets:\n  token:\n    description: the token of the registry\n    required: true\njobs:\n  build: linux",
+        "secrets:\n  db: ${DB_PASSWORD}\n  key: vault:secret/data/app#key\n  old: !vault |\nmodel: llama",
+        "secrets: 3\n  loss: 1.2345\nsecrets\n  found: several words here",
+        'raise ValueError("the key of this layer "\n                 "is not in the checkpoint")',
+        'print("the password" + " is too short")\nname = "layer" + "norm1234567890abcdefgh" + "sk-learn"',
+        'expect "$ "\nsend "ls -la /tmp\\r"\nsend "exit\\r"\nsend "$password\\r"\nsend "yes\\r"',
+        'connection.send("ready1234") and socket.send("batch_17")',
         'etag: "5d41402abc4b2a76b9719d911017c592", md5=5d41402abc4b2a76b9719d911017c592, crc32c: 1a2b3c4d',
     ],
 )

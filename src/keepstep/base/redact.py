@@ -19,7 +19,13 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from keepstep.base.lazy_pattern import lazy_pattern
-from keepstep.base.redaction.multi_line_secrets import SPANNING, unwrapped, without_armour
+from keepstep.base.redaction.multi_line_secrets import (
+    SPANNING,
+    unwrapped,
+    without_armour,
+    without_joined,
+    without_sections,
+)
 from keepstep.base.redaction.named_secrets import NAMES
 from keepstep.base.redaction.placed_secrets import COMMANDS, LINES, SHORTEST_LINE, URLS, without_blocks_of_base64
 from keepstep.base.redaction.secret_row import MARK, SecretRow, vocabulary
@@ -85,11 +91,15 @@ def _redact(text: str, depth: int = 0) -> str:
     words = vocabulary(text)
     if any(len(word) >= SHORTEST_LINE for word in words.split()):
         text = without_blocks_of_base64(text)
+    if any(hint in words for hint in ("secrets", "stringdata", "passwords", "apikeys", "api_keys")):
+        text = without_sections(text)
     numbers = sorted({number for hint, hinted in _HINTED.items() if hint in words for number in hinted})
     for number in numbers:
         if number < len(SPANNING):
             text = _redact_spans(text, SPANNING[number])
     rows = [_ROWS[number] for number in numbers if number >= len(SPANNING)]
+    if rows and ("\n" in text or "+" in text):
+        text = without_joined(text, lambda line: _redact_lines(line, rows, depth))
     if "\n" in text:
         text = unwrapped(text, lambda line: _redact_lines(line, rows, depth))
     return _redact_lines(text, rows, depth)
@@ -108,7 +118,7 @@ def _redact_spans(text: str, row: SecretRow) -> str:
             end = text.find("\n", end) + 1 or len(text)
         match = row.pattern.search(text, max(begin, at), end)
         if match is not None:
-            out += [text[at : match.start()], row.put if isinstance(row.put, str) else row.put(match)]
+            out += [text[at : match.start()], match.expand(row.put) if isinstance(row.put, str) else row.put(match)]
             at = match.end()
     return "".join([*out, text[at:]])
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.redaction.named_secrets import CREDENTIALS, KEYS, PASSWORDS, SECRETS
@@ -61,6 +62,22 @@ def _next_line(match: re.Match[str]) -> str:
 
 
 SPANNING = (
+    # what is pasted at a prompt of W&B, on the same line or on one of the next two
+    after(
+        "paste",
+        rf"(\bpaste an api key\b[^\n]{{0,200}}?(?:{_SEAM}){{0,2}}(?:wandb: ?)?(?:(?<=\s)|(?<=:))){NOT_YET}"
+        rf"(?:local-)?[A-Za-z0-9_]{{40,128}}(?!\w)",
+        re.IGNORECASE,
+        gate="paste an api key",
+    ),
+    # what a script of expect or pexpect types when it is asked for a password
+    after(
+        "assword assphrase asscode",
+        rf"""((?<!\$p)(?<!\$P)(?<!_p)ass(?:word|phrase|code)[^\n]{{0,40}}?(?:{_SEAM}|[^\S\n]{{1,8}}|[;{{])[^\S\n]{{0,8}}(?:[\w.]{{1,20}}\.)?"""
+        rf"""send(?:line)?(?:[^\S\n]{{1,4}}-{{1,2}}\w{{0,8}}){{0,2}}[^\S\n]{{0,4}}\(?["'](?!\$)){NOT_YET}"""
+        rf"""[^"'\n]{{1,200}}?(?=\\[rn]["']|["'])""",
+        gate=r"""ass(?:word|phrase|code)[^\n]{0,40}(?:send|\n|\Z)""",
+    ),
     row(
         "</",
         rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}"
@@ -110,6 +127,78 @@ SPANNING = (
         r"""(?:[:=][^\S\n]{0,4}(?:[|>][-+]?)?|\\)[^\S\n]{0,4}\\?\n""",
     ),
 )
+
+_SECTION = lazy_pattern(
+    rf"""(?im)^{SPEAKER}(?P<indent>[^\S\n]{{0,40}})(?:[^\n]{{0,120}}(?:[^\S\n]|["'{{]))?(?:secrets|stringdata|passwords|api_?keys)"""
+    rf"""["']?[^\S\n]{{0,4}}:[^\S\n]{{0,4}}\{{?[^\S\n]{{0,4}}\r?$"""
+)
+_ITEM = lazy_pattern(
+    rf"""{SPEAKER}(?P<indent>[^\S\n]{{0,80}})["']?(?P<key>[\w.-]{{1,80}})["']?[^\S\n]{{0,4}}:"""
+    rf"""(?:[^\S\n]{{1,4}}(?P<value>\S[^\n]{{0,4000}}?)?(?P<tail>,?[^\S\n]{{0,4}}))?\Z"""
+)
+_ABOUT = frozenset(
+    "description required file external name environment source target uid gid mode driver type path optional key"
+    " secretname secret_name version username user".split()
+)
+"""Keys below ``secrets:`` that describe a secret and do not hold it."""
+_ELSEWHERE = ("!", "op://", "vault:", "arn:", "ref+", "projects/", "|", ">", "{", "[", "&", "*")
+MOST_ITEMS = 200
+
+
+def without_sections(text: str) -> str:
+    """Remove the values of a section ``secrets:`` of YAML, or of JSON over several lines."""
+    lines = text.split("\n")
+    changed = False
+    number = {begin: n for n, begin in enumerate(_begins(lines))}
+    for section in _SECTION.finditer(text):
+        at = number.get(section.start())
+        for n in range(at + 1, min(at + MOST_ITEMS, len(lines))) if at is not None else ():
+            item = _ITEM.match(lines[n].rstrip("\r"))
+            if item is None or len(item["indent"]) <= len(section["indent"]):
+                break
+            if _holds(item):
+                value = item["value"]
+                quote = value[0] if value[0] in "\"'" and value.endswith(value[0]) and len(value) > 1 else ""
+                lines[n] = lines[n][: item.start("value")] + quote + MARK + quote + lines[n][item.end("value") :]
+                changed = True
+    return "\n".join(lines) if changed else text
+
+
+def _begins(lines: list[str]) -> list[int]:
+    return [0, *accumulate(len(line) + 1 for line in lines[:-1])]
+
+
+def _holds(item: re.Match[str]) -> bool:
+    """Whether the value is a secret, not a description of one and not where it is kept."""
+    value = item["value"]
+    if value is None or item["key"].lower() in _ABOUT or value.startswith(_ELSEWHERE) or MARK in value:
+        return False
+    return not is_nothing(value) and len(value.strip("\"'")) >= 4 and not value.isdigit()
+
+
+_STRING = r"""[^"'\\\n]{1,400}"""
+_PLUS = r"[^\S\n]{0,4}\+[^\S\n]{0,4}"
+_JOIN = rf"(?:(?:{_PLUS})?{_SEAM}(?:{_PLUS})?|{_PLUS})[bBrRuUfF]{{0,2}}"
+_JOINED = lazy_pattern(
+    rf"""(?P<quote>["'])(?P<first>{_STRING})(?P=quote)(?P<rest>(?:{_JOIN}(?P=quote){_STRING}(?P=quote)){{1,20}})"""
+)
+_EACH = lazy_pattern(rf"""(["']){_STRING}(?:\1)""")
+
+
+def without_joined(text: str, clean: Callable[[str], str]) -> str:
+    """Remove a secret that a program writes as several strings, one after the other or with ``+`` between them."""
+
+    def put(match: re.Match[str]) -> str:
+        begin = max(match.string.rfind("\n", 0, match.start()) + 1, match.start() - 400)
+        quote = match["quote"]
+        whole = match["first"] + "".join(each[0][1:-1] for each in _EACH.finditer(match["rest"]))
+        if not clean(f"{match.string[begin : match.start()]}{quote}{whole}{quote}").endswith(f"{quote}{MARK}{quote}"):
+            return match[0]
+        mark = f"{quote}{MARK}{quote}"
+        return mark + _EACH.sub(mark, match["rest"])
+
+    return _JOINED.sub(put, text)
+
 
 _WRAP = lazy_pattern(
     rf"""(?P<seam>\n{SPEAKER}[^\S\n]{{0,40}}(?P<quote>[bu]?["'])?)(?P<rest>[\w+/.~%-]{{4,4096}}={{0,2}})"""

@@ -12,6 +12,13 @@ from keepstep.base.redaction.secret_values import is_hash, looks_random
 _WORD = r"""(?:"[^"\n]{1,400}"|'[^'\n]{1,400}'|[^\s"'][^\s"']*)"""
 _ARGUMENTS = r"[^\n|;&]{0,200}?[^\S\n]"
 
+
+def _typed(match: re.Match[str]) -> str:
+    value = match["value"]
+    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return match[0][: match.start("value") - match.start()] + MARK if mixed else match[0]
+
+
 COMMANDS = (
     after("login", r"(\bwandb(?:\.|[^\S\n]{1,4})login\b[^\n]{0,40}?)\b(?:[0-9a-f]{40}|local-[0-9a-f]{40})\b"),
     after(
@@ -62,6 +69,13 @@ COMMANDS = (
         rf"[A-Za-z])[^\s:@/\"'<>()\[\]]{{6,64}}(?=@(?!sha)[\w-]{{1,63}}[.:])",
         gate=r":[^\s:@/]{6,64}@[\w-]{1,63}[.:]",
     ),
+    # expect: `send "...\r"` types it, and what is a mix of letters and digits is no command
+    row(
+        "send",
+        r"""\bsend(?:[^\S\n]{1,4}-{1,2}\w{0,8}){0,2}[^\S\n]{1,4}"(?P<value>[^\s"$\\/]{6,80})(?=\\r")""",
+        _typed,
+        gate=r"""\bsend[^\n"]{0,24}"[^\s"]{6,80}\\r\"""",
+    ),
     after("ssh-keygen", rf"(\bssh-keygen\b{_ARGUMENTS}-[NP][^\S\n]{{0,4}}){NOT_YET}(?!\s|-|\"\"|''){_WORD}"),
     after("openssl", rf"(\bopenssl\b{_ARGUMENTS}-k[^\S\n]{{1,4}}){NOT_YET}(?!-){_WORD}"),
     after("/user:", rf"([^\S\n]/user:\S{{1,64}}[^\S\n]{{1,4}}){NOT_YET}(?![/-]){_WORD}", re.IGNORECASE),
@@ -91,8 +105,21 @@ _DATABASES = (
     r"|ldaps?|nats|kafka|db2)"
 )
 
+_HOST = (
+    r"(?:[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?::\d{1,5})?|[\w-]{1,63}:\d{1,5}|localhost|\[[0-9a-fA-F:]{2,45}\])"
+    r"(?:[/?#,;\s'\"<>]|\Z)"
+)
+"""What surely is one: a password goes on up to the last ``@`` before it."""
+
 URLS = (
     # user and password, where the password may hold a slash; a token as the user; one that a shortened message cut off
+    row(
+        "@",
+        rf"(://)[^\s/:@'\"<>]{{0,128}}:(?!\d{{1,5}}(?:[/?#,;\s]|$))[^\s@'\"<>]{{1,512}}"
+        rf"(?:@(?!{_HOST})[^\s@'\"<>]{{0,256}}){{1,4}}@(?=[\w\[])",
+        rf"\1{MARK}@",
+        gate=r"://[^\s/:@]{0,128}:[^\s@]{1,512}@[^\s@]{0,256}@",
+    ),
     row("://", r"(://)[^\s/:@'\"<>]{0,256}:[^\s/@'\"<>]{0,512}(?:@[^\s/@'\"<>]{0,256}){0,4}@", rf"\1{MARK}@"),
     row(
         "://",

@@ -56,6 +56,8 @@ SHAPES = (
         rf"{_B}(?:hf|api_org)_(?:[A-Za-z0-9]{{28,}}|(?=[a-z]{{0,40}}[A-Z0-9])[A-Za-z0-9]{{6,}}(?=\.\.\.|…|\Z))",
     ),
     row("sk-", rf"{_B}(?:sk-(?:proj|ant|svcacct|admin|or|lf|None)-[\w-]{{8,}}|sk-[A-Za-z0-9]{{20,}})"),
+    # the beginning of one that a program joins from several strings
+    row("sk-", r"""(?<=["'])sk-(?=[a-z]{0,40}[A-Z0-9])[A-Za-z0-9]{6,20}(?=["'])"""),
     row("sk_ rk_ pk_", rf"{_B}(?:[srp]k_(?:live|test|prod)_\w{{8,}}|sk_[A-Za-z0-9]{{24,}})"),
     _prefixed("nvapi- pplx- xai- csk- tvly- pcsk_ tgp_v1_ lsv2_pt_ lsv2_sk_", r"(?=[a-z-]{0,40}[A-Z0-9])[\w-]{20,}"),
     _prefixed("jina_ rpa_ fw_ esecret_ pnu_ pnb_", r"(?=[a-z]{0,40}[A-Z0-9])[A-Za-z0-9]{20,}"),
