@@ -19,6 +19,7 @@ from keepstep.base.launchers import LAUNCHERS
 from keepstep.base.redact import redacted
 from keepstep.base.visible import visible
 from keepstep.cluster.tf_config import read_tf_config
+from keepstep.extend.search_apart import SearchChild
 from keepstep.extend.toml_signatures import read_signatures
 from keepstep.model.report import Report
 from keepstep.parse.scan.lines.rank_variables import member
@@ -206,6 +207,8 @@ ENTRY: Any = {
 
 @target((damaged({"signature": [ENTRY, ENTRY]}) | VALUES).filter(lambda value: isinstance(value, dict)), examples=80)
 def test_signatures_of_users(document: Any) -> None:
-    for each in read_signatures(document, set()):
+    child = SearchChild()
+    for each in read_signatures(document, set(), child):
         if not isinstance(each, str):
-            each.signature.pattern.search("boom 1²3 on rank ² 99999999")
+            each.signature.read("boom 1²3 on rank ² 99999999")
+    child.end()
