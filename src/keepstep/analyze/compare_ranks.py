@@ -49,7 +49,7 @@ def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[
     if not streams:
         streams, names = _by_name(unknown)
     if len(streams) > 1:
-        found = list(missing_and_alone(streams, names))
+        found: list[Evidence[Fact]] = list(missing_and_alone(streams, names))
         return found or [*lagging(streams, names), *unlike_amounts(streams, names)]
     return [each for name, stream in unknown.items() for each in missing_in_one_log(stream, name)]
 

@@ -80,8 +80,8 @@ class LogEnd:
             words = text.strip()[:QUOTE]
             own = next((each for each in reversed(end) if is_own(each[2].strip())), None)
             if own is not None and own is not end[-1]:
-                said = own[2].strip()[:QUOTE]
-                yield Sighting(LastOwnLine(text=said), own[0], own[1], self._clock.read(own[3]), said)
+                last = own[2].strip()[:QUOTE]
+                yield Sighting(LastOwnLine(text=last), own[0], own[1], self._clock.read(own[3]), last)
             lines = [text for _, _, text, _ in end]
             above = tuple(text.strip()[:QUOTE] for text in lines[-1 - ABOVE : -1])
             fact = StreamEnded(last=words, above=above, finished=closing_line(lines))

@@ -34,7 +34,8 @@ def was_done_too(seen: EvidenceSet, rank: int) -> bool:
         return True
     if any(e.who == rank and e.fact.finished for e in seen.all(StreamEnded)):
         return True
-    stacks = [e.fact.frames for kind in (FatalSignal, StackDump) for e in seen.all(kind) if e.who == rank]
+    stacks = [e.fact.frames for e in seen.all(FatalSignal) if e.who == rank]
+    stacks += [e.fact.frames for e in seen.all(StackDump) if e.who == rank]
     return any(
         frame.function in _EXIT_CALLS and _AT_THE_EXIT.search(frame.file or "") for frames in stacks for frame in frames
     )

@@ -90,5 +90,6 @@ def _failed(seen: EvidenceSet, rank: int) -> bool:
         for e in seen.all(ExceptionRaised)
         if not seen.survived(e) and not is_of_peers(e.fact) and not is_wrapper(e.fact)
     ]
-    fatal = [e for e in (*seen.all(FatalSignal), *seen.bad_exits) if e.fact.signal not in (None, "SIGABRT", "SIGTERM")]
-    return any(e.who == rank for e in (*raised, *fatal))
+    signals = {e.fact.signal for e in seen.all(FatalSignal) if e.who == rank}
+    signals |= {e.fact.signal for e in seen.bad_exits if e.who == rank and e.fact.signal}
+    return bool(signals - {"SIGABRT", "SIGTERM"}) or any(e.who == rank for e in raised)
