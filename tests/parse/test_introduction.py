@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.parse.scan.lines.introduction import introduced
+from keepstep.parse.scan.lines.prefix import Prefixes
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from keepstep.parse.scan.lines.introduction import introduced
     ],
 )
 def test_a_process_introduces_itself(line: str) -> None:
-    assert introduced(f"starting\n{line}\nstep 1 of 100\n".encode()) == 1
+    assert introduced(f"starting\n{line}\nstep 1 of 100\n".encode(), Prefixes(())) == (1, 2, line)
 
 
 @pytest.mark.parametrize(
@@ -36,4 +37,4 @@ def test_a_process_introduces_itself(line: str) -> None:
     ],
 )
 def test_what_does_not_say_who_writes(text: str) -> None:
-    assert introduced(text.encode()) is None
+    assert introduced(text.encode(), Prefixes(())) is None

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import PurePath
 
 from keepstep.analyze.process_places import NAMING, SPAWNED, Places
@@ -13,7 +14,7 @@ from keepstep.analyze.task_ranks import How, with_tasks
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.config import WorldSeen
+from keepstep.model.facts.config import DuplicateMember, WorldSeen
 from keepstep.model.facts.guard import RankRaised
 from keepstep.model.facts.network import AddressMap, ServerStarted
 from keepstep.model.facts.process import ExceptionRaised, ProcessExited, TaskNamed
@@ -21,6 +22,7 @@ from keepstep.model.facts.rank_places import MemberPlaced
 from keepstep.model.facts.sync import CommMember
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.identity import Rank
+from keepstep.parse.scan.lines.introduction import Introduction
 from keepstep.parse.scan.lines.writer import NOBODY, Writer, identify
 from keepstep.parse.scan.sighting import Scanned, Sighting
 from keepstep.story.who_is_who import KnownRank
@@ -33,9 +35,9 @@ SAME_WORDS = 200
 
 def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
     """Evidence from all logs, each with the rank that wrote it, if known."""
-    calls = Counter(log.introduced for log in logs if log.introduced is not None)
+    calls = Counter(log.introduced.rank for log in logs if log.introduced is not None)
     apart = len(calls) > 1 and max(calls.values()) == 1
-    owners = {log.name: _owner(log, log.introduced if apart else None) for log in logs}
+    owners = {log.name: _owner(log, log.introduced.rank if log.introduced and apart else None) for log in logs}
     writers = [w for log in logs for w in (owners[log.name], *{id(s.writer): s.writer for s in log.sightings}.values())]
     numbering = _Numbering(writers, _Learned(logs))
     places = Places(logs, owners, numbering.number)
@@ -66,7 +68,22 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
                 fact, found = places.settled(said, writer, log.name, rank.index if rank else None)
             how.note(found, origin)
             evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
-    return in_time_order([*with_tasks(evidence), *how.evidence()])
+    return in_time_order([*with_tasks(evidence), *how.evidence(), *_claimed_twice(logs)])
+
+
+def _claimed_twice(logs: Sequence[Scanned]) -> Iterator[Evidence[Fact]]:
+    """Ranks by which the writers of two logs call themselves while both write."""
+    claims: dict[int, list[tuple[float, float, str, Introduction]]] = {}
+    for log in logs:
+        times = [s.at for s in log.sightings if s.at is not None]
+        if log.introduced is not None and times:
+            claims.setdefault(log.introduced.rank, []).append((min(times), max(times), log.name, log.introduced))
+    for rank, spans in claims.items():
+        spans.sort()
+        fact = DuplicateMember(member=str(rank), certain=False)
+        for one, other in pairwise(spans):
+            for began, _, name, said in (one, other) if other[0] < one[1] else ():
+                yield Evidence(fact=fact, origin=Origin(source=name, line=said.line), at=began, quote=said.text)
 
 
 def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[Fact]]) -> list[Evidence[Fact]]:

@@ -14,6 +14,7 @@ from keepstep.analyze.load_tables import known
 from keepstep.base.wording import count, size
 from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.parse.scan.knowledge import Knowledge
+from keepstep.parse.scan.lines.introduction import Introduction
 from keepstep.parse.scan.lines.line_count import LARGE, count_fast
 from keepstep.parse.scan.lines.line_times import UNDATED, Dates
 from keepstep.parse.scan.log_end import WHOLE
@@ -62,7 +63,7 @@ class _Done:
     year: int | None
     day: tuple[int, int] | None
     """The first that lines state."""
-    introduced: int | None = None
+    introduced: Introduction | None = None
     given_up: tuple[tuple[str, str], ...] = ()
     """The user's signatures that took too long by then, and why."""
     all_over: bool = False

@@ -24,6 +24,14 @@ class WorldSizeConflict(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeVariable(Fact):
+    """A process printed a variable that says how many of something the run has."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpecInvalid(Fact):
     """A cluster description could not be understood or contradicts itself."""
 
@@ -43,6 +51,8 @@ class DuplicateMember(Fact):
     """Two processes announced themselves as the same rank or task."""
 
     member: str | None = None
+    certain: bool = True
+    """False if only the beginnings of their logs say so: they may be of two runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from keepstep.parse.scan.anchors import Hits, in_order
 from keepstep.parse.scan.knowledge import Knowledge
 from keepstep.parse.scan.lines.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
 from keepstep.parse.scan.lines.headings import spawned
-from keepstep.parse.scan.lines.introduction import introduced, introduced_processes
+from keepstep.parse.scan.lines.introduction import Introduction, introduced, introduced_processes
 from keepstep.parse.scan.lines.line_count import newlines
 from keepstep.parse.scan.lines.line_times import Clock
 from keepstep.parse.scan.lines.log_lines import clean, find_headings, head, held, sample
@@ -101,7 +101,7 @@ class LogScan:
         self.lines = 0
         self.bytes = 0
         self._placed: list[Sighting] = []
-        self.introduced: int | None = None
+        self.introduced: Introduction | None = None
         """The rank by which the only writer calls itself in the first lines."""
 
     @property
@@ -179,8 +179,7 @@ class LogScan:
                 Sighting(MemberPlaced(rank=rank, pid=writer.pid, node=writer.node), line, writer, None, f"rank {rank}")
                 for line, writer, rank in introduced_processes(piece, self._prefixes)
             ]
-        else:
-            self.introduced = introduced(piece)
+        self.introduced = introduced(piece, self._prefixes)
         return piece
 
     def _hits(self, here: _Piece, before: _Piece | None, ahead: _Piece | None) -> Iterator[Sighting]:

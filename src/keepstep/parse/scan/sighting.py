@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from keepstep.model.facts.base import Fact
+from keepstep.parse.scan.lines.introduction import Introduction
 from keepstep.parse.scan.lines.writer import Writer
 
 QUOTE = 400
@@ -29,5 +30,5 @@ class Scanned:
 
     name: str
     sightings: tuple[Sighting, ...]
-    introduced: int | None = None
+    introduced: Introduction | None = None
     """The rank by which its only writer calls itself in the first lines."""

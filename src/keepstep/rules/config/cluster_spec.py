@@ -7,6 +7,7 @@ from keepstep.model.facts import ClusterSpecInvalid, DeviceShared, DuplicateMemb
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.fallout import FALLOUT, lasting
+from keepstep.rules.asking.process_endings import ended_badly
 
 A_DEVICE_EACH = (
     Fix(
@@ -80,13 +81,14 @@ def cluster_spec(seen: EvidenceSet) -> Findings:
             ranks=tuple(who),
             fixes=A_DEVICE_EACH,
         )
-    twice = lasting(seen, DuplicateMember)
+    twice = tuple(e for e in lasting(seen, DuplicateMember) if e.fact.certain or ended_badly(seen))
     if twice:
         member = next((e.fact.member for e in twice if e.fact.member), None)
         yield Found(
             title="two processes announced themselves as " + (f"member {member}" if member else "the same member"),
             because="two processes were given the same rank or task index",
             evidence=twice,
+            confidence=None if any(e.fact.certain for e in twice) else Confidence.SUPPORTED,
             fixes=(
                 Fix(do="with PyTorch, give every process its own rank", command="echo $RANK $LOCAL_RANK"),
                 Fix(do="with TensorFlow, give every process its own task index", command="echo $TF_CONFIG"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from keepstep.model.facts import ProcessesStarted, StepSeen, WorldSeen
+from keepstep.model.facts import NodeSeen, ProcessesStarted, StepSeen, WorldSeen
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
 
 NEAR = 400
@@ -35,7 +35,7 @@ def _words(e: Evidence[WorldSeen]) -> str:
 @rule(
     id="CFG005",
     cause=Cause.CONFIG_TRAINS_ALONE,
-    needs=(WorldSeen,),
+    needs=(WorldSeen, NodeSeen),
     confidence=Confidence.SUPPORTED,
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.RESOURCE_GPU_OOM, Cause.NETWORK_PORT_IN_USE),
 )
@@ -66,6 +66,7 @@ def trains_alone(seen: EvidenceSet) -> Findings:
         yield _came_apart(meant)
         return
     if not sized or any((e.fact.size or 0) > 1 for e in sized):
+        yield from _nodes_apart(seen)
         return
     writers = {(*_stream(e), e.fact.pid) for e in sized}
     started = max((e.fact.count for e in seen.all(ProcessesStarted)), default=0)
@@ -89,6 +90,30 @@ def trains_alone(seen: EvidenceSet) -> Findings:
             Fix(do="start all of them through one launcher", command=f"keepstep run -n {count} -- python train.py"),
         ),
     )
+
+
+def _nodes_apart(seen: EvidenceSet) -> Findings:
+    """Logs named after different nodes, each of which says that its run has one node, and takes as many steps."""
+    said = [e for e in seen.all(NodeSeen) if e.fact.count is not None]
+    if len({e.origin.source for e in said}) < 2 or any(e.fact.count != 1 for e in said):
+        return
+    nodes = {e.origin.source: e for e in said}
+    lengths = {e.origin.source: e.fact.of for e in seen.all(StepSeen) if e.fact.of is not None}
+    shapes = {re.sub(r"\d+", "#", source) for source in nodes}
+    if len(shapes) > 1 or not all(_OF_A_NODE.search(source) for source in nodes):
+        return
+    if set(lengths) >= set(nodes) and len({lengths[source] for source in nodes}) == 1:
+        yield Found(
+            title=f"{len(nodes)} nodes each formed a world of their own and trained alone",
+            because="each says that its run has one node, and each takes all steps",
+            confidence=Confidence.HYPOTHESIS,
+            evidence=tuple(nodes.values())[:8],
+            ranks=(),
+            fixes=(Fix(do="name all nodes to the launcher, and give each its own node rank"),),
+        )
+
+
+_OF_A_NODE = lazy_pattern(r"(?i)(?:node|host|machine|worker|server|pod)[-_.]?\d+")
 
 
 def _meant_to_join(sized: tuple[Evidence[WorldSeen], ...]) -> list[Evidence[WorldSeen]]:

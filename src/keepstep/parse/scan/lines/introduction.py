@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.lines.log_lines import clean, held
@@ -13,9 +14,19 @@ from keepstep.parse.scan.lines.writer import Writer
 HEAD = 16 << 10
 FIRST_LINES = 80
 LONGEST = 400
+
+
+class Introduction(NamedTuple):
+    """The rank by which the writer of a log calls itself, and the line in which it first does."""
+
+    rank: int
+    line: int
+    text: str
+
+
 _WHO = r"(?:rank|process|worker|host|task|trainer|replica)"
 _VARIABLE = lazy_pattern(
-    r"(?<![A-Z_])(?:GLOBAL_|WORLD_|PMI_|OMPI_COMM_WORLD_|SLURM_)?(?:RANK|PROCID|PROCESS_ID|PROCESS_INDEX)"
+    r"(?<![A-Z_])(?:GLOBAL_|WORLD_|PMI_|OMPI_COMM_WORLD_|SLURM_|JAX_)?(?:RANK|PROCID|PROCESS_ID|PROCESS_INDEX)"
     r"['\"]?\s?[=:]\s?['\"]?(\d{1,5})\b",
     most=LONGEST,
 )
@@ -37,15 +48,19 @@ _OF_OTHERS = lazy_pattern(
 """Workers of a loader, printed arguments, and words about other processes."""
 
 
-def introduced(head: bytes) -> int | None:
-    """The rank by which the writer of a log calls itself at its beginning, if it is always the same."""
-    found: set[int] = set()
-    for raw in head[:HEAD].split(b"\n")[:FIRST_LINES]:
-        if not raw[:1].isspace():  # a line of a traceback, or of a printed structure
-            found |= _ranks_in(clean(raw[:LONGEST]))
-        if len(found) > 1:
+def introduced(head: bytes, prefixes: Prefixes) -> Introduction | None:
+    """The rank by which the only writer of a log calls itself at its beginning, if it is always the same."""
+    found: dict[int, Introduction] = {}
+    writers: set[str] = set()
+    for number, raw in enumerate(head[:HEAD].split(b"\n")[:FIRST_LINES], 1):
+        writer, text = prefixes.split(held(clean(raw[:LONGEST])))
+        writers.add(writer.key)
+        if not (raw[:1].isspace() or text[:1].isspace()):  # a line of a traceback, or of a printed structure
+            for rank in _ranks_in(text):
+                found.setdefault(rank, Introduction(rank, number, text.strip()))
+        if len(found) > 1 or len(writers - {""}) > 1:
             return None
-    return next(iter(found), None)
+    return next(iter(found.values()), None)
 
 
 def introduced_processes(head: bytes, prefixes: Prefixes) -> Iterator[tuple[int, Writer, int]]:
