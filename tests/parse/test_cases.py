@@ -8,7 +8,7 @@ import pytest
 from keepstep.parse.scan.bounded import narrowed
 from tests.parse.table_cases import agrees, cases, facts_in, without_a_case
 
-OF_ANY_TEXT = {"StreamEnded", "ErrorSaid", "ExceptionRaised"}
+OF_ANY_TEXT = {"StreamEnded", "LastOwnLine", "ErrorSaid", "ExceptionRaised"}
 """Facts that no table states: they hold of whatever ends a log or looks like an exception."""
 
 

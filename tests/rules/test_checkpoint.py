@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.rules.explained import causes, findings
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
@@ -203,3 +205,18 @@ def test_a_rank_that_is_missing_and_does_something_else_is_not_slow_to_read(tmp_
     text += "".join(THERE.format(rank=rank) for rank in range(8) if rank != 5) + MISSED * 3
     root = findings(tmp_path, log=text)[0]
     assert (root.cause.value, root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (5,))
+
+
+def test_an_optimizer_state_of_another_shape_comes_from_a_checkpoint(tmp_path: Path) -> None:
+    log = """Restoring states from the checkpoint path at /ckpt/step=24720.ckpt
+Traceback (most recent call last):
+  File "/job/main.py", line 151, in main
+    trainer.fit(model)
+  File "/venv/lib/python3.10/site-packages/torch/optim/adamw.py", line 273, in _single_tensor_adamw
+    exp_avg.mul_(beta1).add_(grad, alpha=1 - beta1)
+RuntimeError: The size of tensor a (56124554) must match the size of tensor b (14031139) at non-singleton dimension 0
+"""
+    found = findings(tmp_path, log=log)
+    assert found[0].cause.value == "checkpoint.mismatch_keys_shapes"
+    without = findings(tmp_path, log=log.partition("\n")[2])
+    assert without[0].cause.value == "data.shape_mismatch"

@@ -3,8 +3,20 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import CheckpointMismatch, CheckpointUnreadable, ExceptionRaised, Fact
-from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, rule, shorten
+from keepstep.model.facts import CheckpointMismatch, CheckpointUnreadable, ExceptionRaised, Fact, Phase, PhaseSeen
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    lazy_pattern,
+    rule,
+    shorten,
+)
 from keepstep.rules.asking.exceptions import lacks_a_name, ranks_told
 from keepstep.rules.last_resort.words import ErrorSubject, in_words
 from keepstep.rules.last_resort.words import said as said_in_words
@@ -52,6 +64,17 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Findings:
     lacking = tuple(e for e in seen.all(ExceptionRaised) if lacks_a_name(e.fact) and not seen.survived(e))
     differ: tuple[Evidence[Fact], ...] = said or tuple(e for e in lacking if not seen.merely_logged(e))
     if not differ:
+        state = tuple(e for e in seen.all(ExceptionRaised) if _is_of_optimizer_state(e.fact) and not seen.survived(e))
+        if state and _was_resumed(seen):
+            yield Found(
+                title="the optimizer's state from a checkpoint does not fit the parameters",
+                because="a step of the optimizer found a state of another shape than its gradient; only a checkpoint "
+                "that was saved with another model or number of ranks brings that about",
+                evidence=state[:4],
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do="resume with as many ranks as saved it, or convert the state"), *_FIXES[:1]),
+            )
+            return
         for raised in said_in_words(seen, ErrorSubject.CHECKPOINT)[:1]:
             yield in_words(seen, raised, "a checkpoint that does not match", _FIXES)
         return
@@ -77,3 +100,17 @@ _FIXES = (
         safety=Safety.CHANGES_RESULTS,
     ),
 )
+
+
+_OF_AN_OPTIMIZER = lazy_pattern(r"/(?:torch/optim|keras/src/optimizers|optax|apex/optimizers|deepspeed/ops)/")
+_SHAPES_DIFFER = lazy_pattern(r"(?i)size of tensor a|shapes?\b[^\n]{0,60}\b(?:mismatch|match|incompatible|broadcast)")
+
+
+def _is_of_optimizer_state(fact: ExceptionRaised) -> bool:
+    """Whether shapes differ inside an optimizer's step: its state has the parameters' shapes unless it was loaded."""
+    within = any(_OF_AN_OPTIMIZER.search(frame.file or "") for frame in fact.frames)
+    return within and _SHAPES_DIFFER.search(fact.message) is not None
+
+
+def _was_resumed(seen: EvidenceSet) -> bool:
+    return any(e.fact.phase is Phase.RESTORING for e in seen.all(PhaseSeen))

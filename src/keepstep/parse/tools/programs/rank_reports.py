@@ -27,6 +27,10 @@ def _by_name(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(r"\(first noticed rank (?P<rank>\d+)\) terminated with signal (?P<number>\d+)", _by_number),
+    signature(
+        r"^Application \d{1,12} exit signals: (?P<how>[A-Z][a-z]+(?: [a-z]+){0,2})",
+        lambda m: ProcessExited(reporter="aprun", signal=SIGNALS.get(m["how"]), code=1),
+    ),
     signature(r"PE RANK (?P<rank>\d+) exit signal (?P<how>[A-Z][a-z]+(?: [a-z]+){0,2})", _by_name),
     # Sample Factory's runner, on a part of it that no longer answers
     signature(
