@@ -54,7 +54,7 @@ class StreamEnded(Fact):
 
     last: str
     above: tuple[str, ...] = ()
-    """The few lines above the last one, in order."""
+    """The few lines above the last one that its program wrote, in order."""
     lines: int | None = None
     finished: str | None = None
     """The line near the end in which the program says that it has finished."""

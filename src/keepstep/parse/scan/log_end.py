@@ -25,7 +25,7 @@ TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write to it."""
 ABOVE = 16
-"""How many lines above the last one of a stream are kept: launchers and fatal errors write below a program's own words."""
+"""How many of a program's own lines above the last one of a stream are kept: launchers write below them."""
 LONGEST_TOLD = 4 << 10
 """How much is read of a line that may report progress or be the last one."""
 
@@ -78,12 +78,12 @@ class LogEnd:
                 yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
-            own = next((each for each in reversed(end) if is_own(each[2].strip())), None)
-            if own is not None and own is not end[-1]:
-                last = own[2].strip()[:QUOTE]
-                yield Sighting(LastOwnLine(text=last), own[0], own[1], self._clock.read(own[3]), last)
+            own = [each for each in list(end)[:-1] if is_own(each[2].strip())][-ABOVE:]
+            above = tuple(text.strip()[:QUOTE] for _, _, text, _ in own)
+            if own and not is_own(words):
+                number, its, _, when = own[-1]
+                yield Sighting(LastOwnLine(text=above[-1]), number, its, self._clock.read(when), above[-1])
             lines = [text for _, _, text, _ in end]
-            above = tuple(text.strip()[:QUOTE] for text in lines[-1 - ABOVE : -1])
             fact = StreamEnded(last=words, above=above, finished=closing_line(lines))
             yield Sighting(fact, shown, writer, self._clock.read(timed), words)
 

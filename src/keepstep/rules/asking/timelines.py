@@ -214,8 +214,8 @@ def what_it_did(seen: EvidenceSet, end: Evidence[StreamEnded]) -> str | None:
     if said is not None:
         return said
     if _CONTINUES.search(words[0]):
-        below = 1 + len(end.fact.above) - len(words)
-        phases = seen.near(end, PhaseSeen, before=NEAR_THE_END + below)
+        below = (end.origin.line or 0) - (own_end(seen, end).origin.line or 0)
+        phases = seen.near(end, PhaseSeen, before=NEAR_THE_END + max(0, below))
         if phases:
             return phases[-1].fact.phase.value
         for line in words[1:NEAR_THE_END]:
