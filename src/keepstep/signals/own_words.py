@@ -11,7 +11,7 @@ _OF_A_LAUNCHER = lazy_pattern(
     r"|^(?:srun|slurmstepd|prterun|mpirun|mpiexec|orterun): "
     r"|\b(?:Sending|Received|Got) (?:signal )?(?:SIG[A-Z]+|\d+|process)"
     r"|^\W*(?:Terminated|Killed|Aborted)\b|\bcore dumped\b"
-    r"|\[launcher\]|Killing subprocess|\*{3,} (?:JOB|STEP) "
+    r"|\[launcher\]|\blaunch\.py:\d+:sigkill_handler|Killing subprocess|\*{3,} (?:JOB|STEP) "
 )
 _OF_A_CRASH = lazy_pattern(
     r"^(?:Fatal Python error|(?:Current )?[Tt]hread 0x|File \"|frame #\d|<no Python frame>|Extension modules:"

@@ -62,6 +62,8 @@ _DIED_WORDS = lazy_pattern(
     r"|^-- Process \d+ terminated with the following error"
     r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited"
     r"|^Spark job has failed, see"
+    r"|^(?:Suffered a failure during|(?:Distributed )?[Tt]raining (?:job |run |process )?(?:has )?failed)\b"
+    r"|^(?:Some|One or more|All) (?:rank|process|worker|task|node)(?:s|es)? (?:have )?(?:failed|exited)\b"
     r"|^Job has been shutdown, see above|^Command failed, making Spark task fail|^Exception in worker:"
     r"|\bAlgorithmError: (?:Exit ?Code|ExecuteUserScriptError)"
 )

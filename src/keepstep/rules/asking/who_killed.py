@@ -24,9 +24,12 @@ from keepstep.model.facts import (
     RanksMissing,
     RendezvousTimeout,
     StepSeen,
+    StreamEnded,
 )
 from keepstep.rules.api import Evidence, EvidenceSet, Fix, ranks, ranks_of
 from keepstep.rules.asking.process_endings import ended_by, once_a_line
+from keepstep.rules.asking.timelines import LOADING, work_in
+from keepstep.signals.own_words import own_words
 from keepstep.story.first_rank import first_exits
 from keepstep.story.rank_endings import given_up_before, is_supervised, stopped_before
 from keepstep.story.who_is_who import rank_of_exit
@@ -90,7 +93,12 @@ def memory_around(seen: EvidenceSet) -> tuple[tuple[Evidence[Fact], ...], str] |
     readings = tuple(e for kind in _READINGS for e in seen.all(kind))
     if readings:
         return readings[-2:], "the memory readings of the run point to a shortage"
-    if is_supervised(seen) or any(seen.all(kind) for kind in _TRAINED):
+    if is_supervised(seen):
+        return None
+    last = [word for end in seen.all(StreamEnded) for word in own_words(end.fact)[:1]]
+    if last and all(work_in(word) == LOADING for word in last):
+        return (), "it was loading a model or checkpoint, when memory usually runs out"
+    if any(seen.all(kind) for kind in _TRAINED):
         return None
     return (), "it was still loading models and data before the first step, when memory usually runs out"
 

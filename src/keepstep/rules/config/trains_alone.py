@@ -151,5 +151,5 @@ def _came_apart(meant: list[Evidence[WorldSeen]]) -> Found:
     )
 
 
-_COUNTED = lazy_pattern(r"process_count|hvd\.size|get_world_size")
+_COUNTED = lazy_pattern(r"process_count|hvd\.size|get_world_size|\b(?:process|rank) 0 ?(?:of|/) ?1\b")
 """Counts of the framework itself, not of the program's settings."""

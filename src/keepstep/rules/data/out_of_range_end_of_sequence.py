@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import EndOfData, ExceptionRaised, StepSeen
+from keepstep.model.facts import EndOfData, ExceptionRaised, StepSeen, StreamEnded
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting, others_stopped, who
 
@@ -34,6 +34,7 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Findings:
     """
     found = tuple(e for e in lasting(seen, EndOfData) if e.fact.what != "logged")
     if not found:
+        yield from _only_some(seen)
         return
     short = tuple(e for e in found if e.fact.what == "ran out of data")
     hard = tuple(e for e in found if e not in short)
@@ -81,3 +82,24 @@ _FIXES = (
     ),
     Fix(do="check how many files and samples each rank reads"),
 )
+
+
+def _only_some(seen: EvidenceSet) -> Findings:
+    """Ranks whose output ends with the end of their data, before any step, while others print no step either."""
+    ends = {e.who: e for e in seen.all(StreamEnded) if e.who is not None}
+    logged = [e for e in lasting(seen, EndOfData) if e.who in ends and _is_last(e, ends[e.who])]
+    out = tuple(sorted({e.who for e in logged if e.who is not None}))
+    if not out or len(out) >= len(ends) or any(e.fact.step for e in seen.all(StepSeen)):
+        return
+    yield Found(
+        title=f"{who(tuple(logged))} had no data from the start, and the others wait",
+        because="its output ends with the end of its data, and no rank printed a step",
+        evidence=tuple(logged[:4]),
+        ranks=out,
+        confidence=Confidence.HYPOTHESIS,
+        fixes=_FIXES,
+    )
+
+
+def _is_last(said: Evidence[EndOfData], end: Evidence[StreamEnded]) -> bool:
+    return said.origin.source == end.origin.source and (end.origin.line or 0) - (said.origin.line or 0) <= LINES_BELOW

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import Fact, Preempted, StepSeen
+from keepstep.model.facts import Fact, Preempted, StepSeen, TerminationRequested
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, duration, rule
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.asking.timelines import AT_ONCE_S, STILL_S, behind, elsewhere, late, stood_still, waits_in_words
 
+Ended = Evidence[Preempted] | Evidence[TerminationRequested]
 MOST = 2
 """Of more busy ranks than this none keeps the others waiting."""
 
@@ -15,7 +16,7 @@ MOST = 2
 @rule(
     id="SYN211",
     cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    needs=(Preempted,),
+    needs=(Preempted, TerminationRequested),
     confidence=Confidence.SUPPORTED,
     standing=Standing.EXCEPTION,
     explains=(Cause.PREEMPTION_SIGTERM,),
@@ -41,7 +42,8 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
     ## When this is wrong
     The output was buffered, or the program prints no steps in its last phase.
     """
-    for ended in seen.all(Preempted):
+    ends: list[Ended] = [*seen.all(Preempted), *(e for e in seen.all(TerminationRequested) if e.fact.by == "scheduler")]
+    for ended in ends:
         kept = _kept_waiting(seen, ended) if not seen.survived(ended) else None
         if kept is not None:
             yield kept
@@ -56,7 +58,7 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
         how = "got less far than the others" if slow else "printed something that no other rank did"
         what = "step" if isinstance(last.fact, StepSeen) else "line of output"
         yield Found(
-            title=f"no {what} came for {duration(still)} before {ended.fact.by} ended the run",
+            title=f"no {what} came for {duration(still)} before {_by(ended)} ended the run",
             because=f"the last {what} came {duration(still)} before that; all earlier ones followed each other quickly"
             + (f", and {say_ranks(ranks)} {how}" if ranks else ""),
             evidence=(last, *few[:2], ended),
@@ -76,7 +78,11 @@ _FIXES = (
 )
 
 
-def _kept_waiting(seen: EvidenceSet, ended: Evidence[Preempted]) -> Found | None:
+def _by(ended: Ended) -> str:
+    return ended.fact.by if isinstance(ended.fact, Preempted) else "Slurm"
+
+
+def _kept_waiting(seen: EvidenceSet, ended: Ended) -> Found | None:
     """All ranks but one or two ended with words about a wait, and these were still busy, long before the end."""
     waiting = waits_in_words(seen)
     busy = late(seen, set(waiting))
@@ -90,7 +96,7 @@ def _kept_waiting(seen: EvidenceSet, ended: Evidence[Preempted]) -> Found | None
         return None
     return Found(
         title=f"{say_ranks(waiting)} waited for {say_ranks(ranks)}, still {busy[0].doing}, "
-        f"until {ended.fact.by} ended the run",
+        f"until {_by(ended)} ended the run",
         because=f"the last words of {say_ranks(waiting)} are about a wait; the last time that "
         f"{say_ranks(ranks)} noted is {duration(ended.at - last.at)} before the end",
         evidence=(*(each.evidence for each in busy), last, *list(waiting.values())[:2], ended),

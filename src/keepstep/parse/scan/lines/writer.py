@@ -44,6 +44,8 @@ _NAMED = (
     lazy_pattern(r"rank[._\-]?0*(?P<rank>\d+)(?!\d)", re.I),
     lazy_pattern(r"(?<![a-z])" + _ROLE_WORDS + r"[._\-]?0*(?P<rank>\d+)(?![\d.]*\d)", re.I),
     lazy_pattern(r"(?<![a-z])(?P<role>chief|master|evaluator)(?![a-z])", re.I),
+    # a TPU's machines: t1v-n-6c21d0ab-w-3
+    lazy_pattern(r"-n-[0-9a-f]{6,}-w-(?P<rank>\d+)(?!\d)"),
 )
 
 

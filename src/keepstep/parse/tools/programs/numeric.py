@@ -10,7 +10,7 @@ from keepstep.parse.scan.signature import by_hand, signature
 
 _LOSS_ANCHORS = tuple(
     f"{name}{glue}{value}"
-    for name in ("oss", "OSS")
+    for name in ("oss", "OSS", ")")
     for glue in (": ", "=", " = ", " ", ":", "': ", '": ', '": "')
     for value in ("nan", "NaN")
 )
@@ -24,7 +24,7 @@ def _printed(match: re.Match[str]) -> NonFinite | None:
 SIGNATURES = (
     # printed, and training may go on
     signature(
-        r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
+        r"(?i:loss)\b(?: \([\w -]{1,30}\))?[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
         _printed,
         anchors=by_hand("nan is too short, and every step prints a loss", *_LOSS_ANCHORS),
     ),

@@ -48,6 +48,7 @@ SIGNATURES = (
         r"\b(?:JAX |jax )(?:process|host)(?: index)?:? (?P<index>\d{1,5}) ?(?:/|of) ?(?P<size>\d{1,5})\b", _world
     ),
     signature(rf"\b(?:jax\.)?process_count(?:\(\))?{_IS}(?P<size>\d{{1,5}})\b", _world),
+    signature(r"\bnum_processes[=:] ?(?P<size>\d{1,5}),? (?:and )?process_id[=:] ?(?P<index>\d{1,5})\b", _world),
     signature(r"\b\d{1,6} devices, (?P<size>\d{1,5}) hosts?\b", _world),
     signature(
         r"\b(?:[Pp]rocess|[Rr]ank)(?: index| id)?:? (?P<index>0) ?(?:of|/|out of) ?(?P<size>\d{1,4})(?![\d/:.%])",
