@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
-from keepstep.model.evidence import Evidence, EvidenceSet
+from keepstep.base.wording import size
+from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.compared import PaceChanged
 from keepstep.model.facts.training import StreamEnded
@@ -19,16 +20,30 @@ from keepstep.signals.ranks_in_time import lagging, unlike_amounts
 from keepstep.signals.templates import StreamTold, template_of
 from keepstep.sources.files.left_files import Chunks, LeftFile
 
-WHOLE = 64 << 20
-"""A log of at most this size is read whole."""
-PIECE = 8 << 20
-"""Of a larger one, this much of its beginning and of its end."""
+ALL_LOGS = 6 << 20
+"""How much is read of all logs together, in seconds rather than minutes."""
+LEAST = 2 << 10
+"""Of each log at least this much of its beginning and as much of its end."""
 MOST_LOGS = 4_096
 LINES_OF_A_STEP = 20
 """What is printed this many lines above a slow step may belong to it."""
 
 
-def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
+def piece_of(logs: Sequence[LeftFile]) -> int:
+    """How much of the beginning and of the end of each log is read."""
+    return max(LEAST, ALL_LOGS // (2 * max(1, len(logs))))
+
+
+def not_compared(logs: Sequence[LeftFile]) -> Iterator[Coverage]:
+    """What lies between the beginning and the end of large logs."""
+    piece = piece_of(logs)
+    for log in logs:
+        if log.size > 2 * piece:
+            why = f"its first and last {size(piece)} were compared with those of other ranks, not what lies between"
+            yield Coverage(what=log.name, state=CoverageState.PARTLY, why=why)
+
+
+def compare_ranks(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
     """Facts about ranks that differ from the others, none of them proven to matter."""
     ranks = {(e.origin.source, e.origin.stream): e.who for e in seen.all(StreamEnded)}
     of_logs: defaultdict[str, set[int | None]] = defaultdict(set)
@@ -37,9 +52,10 @@ def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[
     streams: dict[int, StreamTold] = {}
     names: dict[int, str] = {}
     unknown: dict[str, StreamTold] = {}
-    for log in list(logs)[:MOST_LOGS]:
+    piece = piece_of(logs)
+    for log in logs[:MOST_LOGS]:
         of_log = of_logs[log.name]
-        for number, stream, text, at in _lines(log):
+        for number, stream, text, at in _lines(log, piece):
             rank = next(iter(of_log)) if len(of_log) == 1 else ranks.get((log.name, stream))
             if rank is None:
                 unknown.setdefault(log.name, StreamTold()).add(number, text, at)
@@ -54,14 +70,14 @@ def compare_ranks(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[
     return [each for name, stream in unknown.items() for each in missing_in_one_log(stream, name)]
 
 
-def slower_since(logs: Iterable[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
+def slower_since(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
     """Where steps became slower and stayed so, with the message that came most often since and never before."""
     found: list[Evidence[Fact]] = []
     by_name = {log.name: log for log in logs}
     for step, before, since in changes_of_pace(seen):
         log, place = by_name.get(step.origin.source), step.origin.line or 0
         earlier, later = StreamTold(), StreamTold()
-        for number, _, text, _ in _lines(log) if log is not None else ():
+        for number, _, text, _ in _lines(log, ALL_LOGS // 2) if log is not None else ():
             (earlier if number < place - LINES_OF_A_STEP else later).add(number, text)
         new = [each for template, each in later.told.items() if template not in earlier.told]
         text = max(new, key=lambda each: each.count).text.strip() if new else ""
@@ -83,10 +99,10 @@ def _by_name(unknown: dict[str, StreamTold]) -> tuple[dict[int, StreamTold], dic
     return {rank: unknown[name] for rank, name in names.items()}, names
 
 
-def _lines(log: LeftFile) -> Iterator[tuple[int, str, str, float | None]]:
+def _lines(log: LeftFile, piece: int) -> Iterator[tuple[int, str, str, float | None]]:
     """Number, stream, text and time of each line. The numbers of a large log's end are counted from the cut."""
     clock = Clock(UNDATED, (1, 1))
-    parts = [(0, None)] if log.size <= WHOLE else [(0, PIECE), (log.size - PIECE, None)]
+    parts = [(0, None)] if log.size <= 2 * piece else [(0, piece), (log.size - piece, None)]
     number = 0
     for begin, end in parts:
         text = b"".join(Chunks(log, begin, end))

@@ -245,15 +245,20 @@ def _compare_ranks(now: Gathered) -> Gathered:
     ends = now.report.ended
     if now.report.findings or not ends or now.budget.is_out:
         return now
-    from keepstep.analyze.compare_ranks import compare_ranks, slower_since
+    from keepstep.analyze.compare_ranks import compare_ranks, not_compared, slower_since
 
     logs = now.of_kind(FileKind.LOG)
-    found = slower_since(logs, now.seen)
-    if not (found or now.report.alive or any(each.proof for each in ends)):
-        found = compare_ranks(logs, now.seen)
-    if not found:
-        return now
-    return _diagnose(replace(now, seen=EvidenceSet(items=(*now.seen.items, *found), coverage=now.seen.coverage)))
+    seen, report = now.seen, now.report
+    found = slower_since(logs, seen)
+    if not (found or report.alive or any(each.proof for each in ends)):
+        found = compare_ranks(logs, seen)
+        sampled = list(not_compared(logs))
+        seen = EvidenceSet(items=(*seen.items, *found), coverage=(*seen.coverage, *sampled))
+        report = replace(report, coverage=(*report.coverage, *sampled))
+    elif found:
+        seen = EvidenceSet(items=(*seen.items, *found), coverage=seen.coverage)
+    now = replace(now, seen=seen, report=report)
+    return _diagnose(now) if found else now
 
 
 def _fill_in_commands(now: Gathered) -> Gathered:

@@ -45,17 +45,17 @@ def lagging(streams: Mapping[int, StreamTold], names: Mapping[int, str]) -> Iter
         return
     lags: dict[int, list[float]] = defaultdict(list)
     for times in rounds.values():
+        usual = median(times.values())
         for rank, at in times.items():
-            lags[rank].append(at - median(other for each, other in times.items() if each != rank))
+            lags[rank].append(at - usual)
     skew = {rank: max(0.0, min(values)) for rank, values in lags.items()}
     late: dict[Round, tuple[int, float]] = {}
     for key, times in rounds.items():
-        rank = max(times, key=lambda each: times[each] - skew[each])
-        others = sorted(times[each] - skew[each] for each in times if each != rank)
-        late[key] = (rank, times[rank] - skew[rank] - others[-1])
+        (second, _), (latest, rank) = sorted((at - skew[each], each) for each, at in times.items())[-2:]
+        late[key] = (rank, latest - second)
     worst, (rank, by) = max(late.items(), key=lambda item: item[1][1])
-    usual = [lag for key, (_, lag) in late.items() if key != worst]
-    if usual and by > max(ONCE_S, ONCE_TIMES * max(median(usual), 1.0)):
+    rest = [lag for key, (_, lag) in late.items() if key != worst]
+    if rest and by > max(ONCE_S, ONCE_TIMES * max(median(rest), 1.0)):
         yield _evidence(streams, names, worst[0], rank, by, 1, 1)
         return
     yield from _each_time(streams, names, rounds, late)

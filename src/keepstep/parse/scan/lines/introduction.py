@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ class Introduction(NamedTuple):
     text: str
 
 
+_MAY_SAY = re.compile(rb"(?i)rank|process|proc_?id|worker|host|task|trainer|replica")
 _WHO = r"(?:rank|process|worker|host|task|trainer|replica)"
 _VARIABLE = lazy_pattern(
     r"(?<![A-Z_])(?:GLOBAL_|WORLD_|PMI_|OMPI_COMM_WORLD_|SLURM_|JAX_)?(?:RANK|PROCID|PROCESS_ID|PROCESS_INDEX)"
@@ -53,9 +55,12 @@ def introduced(head: bytes, prefixes: Prefixes) -> Introduction | None:
     found: dict[int, Introduction] = {}
     writers: set[str] = set()
     for number, raw in enumerate(head[:HEAD].split(b"\n")[:FIRST_LINES], 1):
+        said = _MAY_SAY.search(raw) is not None
+        if not (said or prefixes.in_use):
+            continue
         writer, text = prefixes.split(held(clean(raw[:LONGEST])))
         writers.add(writer.key)
-        if not (raw[:1].isspace() or text[:1].isspace()):  # a line of a traceback, or of a printed structure
+        if said and not (raw[:1].isspace() or text[:1].isspace()):  # of a traceback, or of a printed structure
             for rank in _ranks_in(text):
                 found.setdefault(rank, Introduction(rank, number, text.strip()))
         if len(found) > 1 or len(writers - {""}) > 1:
@@ -67,6 +72,8 @@ def introduced_processes(head: bytes, prefixes: Prefixes) -> Iterator[tuple[int,
     """Line, writer and rank of each process that calls itself by a rank, if only its process id is known by its prefix."""
     found: dict[str, tuple[int, Writer, set[int]]] = {}
     for number, raw in enumerate(head[:HEAD].split(b"\n"), 1):
+        if _MAY_SAY.search(raw) is None:
+            continue
         writer, text = prefixes.split(held(clean(raw[:LONGEST])))
         if writer.pid is None or writer.rank is not None or text[:1].isspace():
             continue
