@@ -21,8 +21,8 @@ import json, os, pathlib, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 task = config["task"]
 me = f"{task['type']}{task['index']}"
+print(f"{me} has pid {os.getpid()}", flush=True)
 pathlib.Path(f"{me}-{time.time_ns()}.start").write_text(f"{os.getpid()}\\n{json.dumps(config['cluster'])}")
-print(me, "has pid", os.getpid(), flush=True)
 if os.path.exists(f"broken-{me}"):
     sys.exit(3)
 until = time.time() + 90

@@ -53,7 +53,8 @@ def held(text: str) -> str:
         said = json.loads(f'"{match["said"]}"', strict=False)
     except ValueError:
         return text
-    return str(said).rstrip("\r\n")
+    plain = _ANSI.sub("", said).replace("\x1b", "") if "\x1b" in said else str(said)
+    return plain.rstrip("\r\n")
 
 
 def head(raw: bytes) -> str:
