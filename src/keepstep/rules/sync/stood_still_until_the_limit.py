@@ -42,7 +42,7 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
     ## When this is wrong
     The output was buffered, or the program prints no steps in its last phase.
     """
-    ends: list[Ended] = [*seen.all(Preempted), *(e for e in seen.all(TerminationRequested) if e.fact.by == "scheduler")]
+    ends: list[Ended] = [*seen.all(Preempted), *(e for e in seen.all(TerminationRequested) if _from_outside(e.fact))]
     for ended in ends:
         kept = _kept_waiting(seen, ended) if not seen.survived(ended) else None
         if kept is not None:
@@ -78,8 +78,14 @@ _FIXES = (
 )
 
 
+def _from_outside(fact: TerminationRequested) -> bool:
+    return fact.by == "scheduler" or (fact.signal == "SIGINT" and fact.by in (None, "user"))
+
+
 def _by(ended: Ended) -> str:
-    return ended.fact.by if isinstance(ended.fact, Preempted) else "Slurm"
+    if isinstance(ended.fact, Preempted):
+        return ended.fact.by
+    return "the scheduler" if ended.fact.by == "scheduler" else "somebody"
 
 
 def _kept_waiting(seen: EvidenceSet, ended: Ended) -> Found | None:
