@@ -87,3 +87,19 @@ def test_steps_that_became_slower_and_stayed_so(tmp_path: Path) -> None:
 def test_one_slow_step_is_no_change(tmp_path: Path) -> None:
     steps = "".join(f"step {n} loss 0.5 step time: {31.4 if n == 12 else 1.1} s\n" for n in range(24))
     assert found(tmp_path, {"train.log": steps + "training finished\n"}) == []
+
+
+def test_single_steps_that_are_slow_again_and_again_and_what_comes_with_them(tmp_path: Path) -> None:
+    def step(n: int) -> str:
+        slow = n % 5 == 0
+        return (
+            "tracing the step anew\n" if slow else ""
+        ) + f"step {n} loss {5 - n / 9:.2f} step time: {40.2 if slow else 0.4} s\n"
+
+    findings = found(tmp_path, {"train.log": "".join(map(step, range(31))) + "training finished\n"})
+    assert [(each.rule, each.cause) for each in findings] == [("SLO010", Cause.SLOW_RECOMPILATION)]
+
+
+def test_slow_steps_without_a_message_of_their_own_say_nothing(tmp_path: Path) -> None:
+    steps = "".join(f"step {n} loss {5 - n / 9:.2f} step time: {40.2 if n % 5 == 0 else 0.4} s\n" for n in range(31))
+    assert found(tmp_path, {"train.log": steps + "training finished\n"}) == []

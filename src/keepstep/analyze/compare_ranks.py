@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from keepstep.base.wording import size
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.compared import PaceChanged
-from keepstep.model.facts.training import StreamEnded
+from keepstep.model.facts.training import StepSeen, StreamEnded
 from keepstep.parse.scan.lines.line_times import UNDATED, Clock
 from keepstep.parse.scan.lines.log_lines import clean, held, sample
 from keepstep.parse.scan.lines.prefix import Prefixes
-from keepstep.signals.pace_change import changes_of_pace
+from keepstep.signals.pace_change import changes_of_pace, slow_again
 from keepstep.signals.ranks_compared import missing_and_alone, missing_in_one_log
 from keepstep.signals.ranks_in_time import lagging, unlike_amounts
 from keepstep.signals.templates import StreamTold, template_of
@@ -83,7 +84,31 @@ def slower_since(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[F
         text = max(new, key=lambda each: each.count).text.strip() if new else ""
         fact = PaceChanged(before_s=before, after_s=since, step=step.fact.step, new=text[:200])
         found.append(Evidence(fact=fact, origin=step.origin, rank=step.rank, at=step.at, quote=step.quote))
-    return found
+    return found or [each for each in _slow_again(by_name, seen)]
+
+
+def _slow_again(logs: Mapping[str, LeftFile], seen: EvidenceSet) -> Iterator[Evidence[Fact]]:
+    """Slow steps among fast ones, if one message comes right above each of them and above no other."""
+    for slow, fast, usual, took in slow_again(seen):
+        first = slow[0]
+        log = logs.get(first.origin.source)
+        at = {e.origin.line or 0 for e in slow}
+        judged = at | {e.origin.line or 0 for e in fast}
+        steps = sorted(e.origin.line or 0 for e in seen.all(StepSeen) if e.origin.source == first.origin.source)
+        above: dict[str, set[int]] = defaultdict(set)
+        texts: dict[str, str] = {}
+        for number, _, text, _ in _lines(log, ALL_LOGS // 2) if log is not None else ():
+            place = bisect_left(steps, number)
+            template, _ = template_of(text)
+            if place < len(steps) and steps[place] in judged and 0 < steps[place] - number <= LINES_OF_A_STEP:
+                above[template].add(steps[place])
+                texts[template] = text.strip()
+        telling = [template for template, places in above.items() if places == at]
+        if telling:
+            fact = PaceChanged(
+                before_s=usual, after_s=took, step=first.fact.step, new=texts[telling[0]][:200], times=len(slow)
+            )
+            yield Evidence(fact=fact, origin=first.origin, rank=first.rank, at=first.at, quote=first.quote)
 
 
 def _by_name(unknown: dict[str, StreamTold]) -> tuple[dict[int, StreamTold], dict[int, str]]:

@@ -16,6 +16,9 @@ SLOWER, EACH_SLOWER = 5.0, 3.0
 """All steps since together, and each of them, in times of what was usual before."""
 LEAST_S = 1.0
 
+OFTEN, SPIKE = 3, 20.0
+"""How many single steps must be this many times as slow as usual; saves and evaluations are announced and known."""
+LEAST_SPIKE_S = 5.0
 Change = tuple[Evidence[StepSeen], float, float]
 
 
@@ -54,3 +57,19 @@ def _change(timed: list[tuple[Evidence[StepSeen], float]]) -> Change | None:
         return None
     before, since = median(s for _, s in timed[:cut]), median(s for _, s in timed[cut:])
     return (timed[cut][0], before, since) if since >= max(SLOWER * before, LEAST_S) else None
+
+
+def slow_again(seen: EvidenceSet) -> Iterator[tuple[list[Evidence[StepSeen]], list[Evidence[StepSeen]], float, float]]:
+    """For each stream: slow steps that come again and again among fast ones, the fast ones, and both usual times."""
+    streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = defaultdict(list)
+    for each in seen.all(StepSeen):
+        streams[each.origin.source, each.origin.stream].append(each)
+    for steps in streams.values():
+        timed = [(e, s) for e, s in _timed(steps) if e.fact.seconds is not None][1:]  # the first one is always slow
+        if len(timed) < FEWEST_BEFORE:
+            continue
+        usual = median(s for _, s in timed)
+        slow = [(e, s) for e, s in timed if s >= max(SPIKE * usual, LEAST_SPIKE_S)]
+        if OFTEN <= len(slow) <= len(timed) / 2:
+            fast = [e for e, s in timed if s < SPIKE * usual]
+            yield [e for e, _ in slow], fast, usual, median(s for _, s in slow)

@@ -45,9 +45,13 @@ class AmountsDiffer(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaceChanged(Fact):
-    """Steps became much slower in the middle of a stream, and stayed so. ``new``: a message that came only since."""
+    """Steps became much slower in the middle of a stream and stayed so, or again and again.
+
+    ``new``: a message that came only with the slow steps. ``times``: how many slow steps there were among fast ones.
+    """
 
     before_s: float
     after_s: float
     step: int | None = None
     new: str = ""
+    times: int | None = None

@@ -21,7 +21,10 @@ from keepstep.rules.api import (
 
 _KINDS = (
     (
-        lazy_pattern(r"(?i)compil|retrac|\btrac(?:e|ing)\b|lowering|graph (?:hash|break|capture)|cache miss"),
+        lazy_pattern(
+            r"(?i)compil|retrac|\btrac(?:e|ing)\b|lowering|graph (?:hash|break|capture)|cache miss"
+            r"|collective (?:batch_)?all_?reduce"
+        ),
         Cause.SLOW_RECOMPILATION,
     ),
     (
@@ -65,10 +68,12 @@ def became_slower(seen: EvidenceSet) -> Findings:
     fact = changed[0].fact
     cause = next((cause for pattern, cause in _KINDS if pattern.search(fact.new)), None)
     where = f" from step {fact.step} on" if fact.step is not None else ""
+    many = f"{fact.times} single steps" if fact.times is not None else "steps"
+    when = "right above each of them, and of no other, the log says" if fact.times else "only since then the log says"
     yield Found(
-        title=f"steps took {fact.after_s / fact.before_s:.0f} times as long{where}: {duration(fact.after_s)} "
-        f"instead of {duration(fact.before_s)}",
-        because=f"only since then the log says: {shorten(fact.new, 80)}" if fact.new else "the log does not say why",
+        title=f"{many} took {fact.after_s / fact.before_s:.0f} times as long{'' if fact.times else where}: "
+        f"{duration(fact.after_s)} instead of {duration(fact.before_s)}",
+        because=f"{when}: {shorten(fact.new, 80)}" if fact.new else "the log does not say why",
         evidence=changed[:4],
         cause=cause,
         confidence=Confidence.HYPOTHESIS,
