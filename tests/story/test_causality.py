@@ -147,3 +147,31 @@ def test_what_may_have_been_later_is_not_clearly_earlier():
     taken = replace(TAKEN, evidence=(seen_at(PortTaken(), 9, 2, at=104.0),))
     assert order(raised(1.0), taken)[0].cause is RAISED.cause
     assert order(raised(3.0), taken)[0].cause is TAKEN.cause
+
+
+def test_two_ranks_that_stopped_at_the_same_time_stand_side_by_side():
+    def stuck(rank: int, at: float) -> Finding:
+        wait = seen_at(CollectiveTimeout(), rank + 1, rank, at)
+        cause = Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK
+        return finding(cause, wait, Standing.SYMPTOM, title=f"rank {rank} did not join", ranks=(rank,))
+
+    one, other, later = stuck(2, 10.0), stuck(5, 10.5), stuck(7, 900.0)
+    seen = EvidenceSet(items=tuple(e for each in (one, other, later) for e in each.evidence))
+    first, *rest = in_causal_order(seen, [one, other, later])
+    assert (first.ranks, first.title) == ((2, 5), "rank 2 did not join; and rank 5 did not join")
+    assert [each.ranks for each in rest] == [(7,)]
+
+
+def test_a_guess_about_what_came_before_explains_a_lost_peer_and_nothing_else():
+    wait = finding(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        seen_at(CollectiveTimeout(), 0, 1),
+        Standing.SYMPTOM,
+        explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.NETWORK_PORT_IN_USE),
+        confidence=Confidence.HYPOTHESIS,
+    )
+    seen = EvidenceSet(items=(*wait.evidence, *LOST.evidence, *TAKEN.evidence))
+    assert in_causal_order(seen, [LOST, wait])[0].cause is wait.cause
+    assert in_causal_order(seen, [TAKEN, wait])[0].cause is TAKEN.cause
+    late = EvidenceSet(items=(*LOST.evidence, *wait.evidence))
+    assert in_causal_order(late, [LOST, wait])[0].cause is LOST.cause

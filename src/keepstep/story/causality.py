@@ -25,13 +25,31 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
     if not fatal:
         return tuple(replace(f, role=Role.INITIATING if n == 0 else Role.CONTRIBUTING) for n, f in enumerate(others))
     root = _root(seen, fatal)
-    named = replace(root, ranks=first_rank(seen, root))
+    beside = [f for f in fatal if _is_independent(f, root)]
+    named = _side_by_side(root, beside) if beside else replace(root, ranks=first_rank(seen, root))
     named = replace(named, placed=how_known(seen, named))
-    rest = sorted((f for f in fatal if f is not root), key=lambda f: _key(seen, f))
+    rest = sorted((f for f in fatal if f is not root and f not in beside), key=lambda f: _key(seen, f))
     return (
         replace(named, role=Role.INITIATING),
         *(replace(f, role=Role.CASCADE) for f in rest),
         *(replace(f, role=Role.CONTRIBUTING) for f in others),
+    )
+
+
+def _is_independent(one: Finding, root: Finding) -> bool:
+    """Whether a rule found that other ranks stopped at another place at the same time: no consequence of the root."""
+    if one is root or one.rule != root.rule or one.cause is not Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK:
+        return False
+    apart = bool(one.ranks) and bool(root.ranks) and set(one.ranks).isdisjoint(root.ranks)
+    return apart and one.confidence is root.confidence and not (_precedes(one, root) or _precedes(root, one))
+
+
+def _side_by_side(root: Finding, beside: list[Finding]) -> Finding:
+    return replace(
+        root,
+        title="; and ".join((root.title, *(each.title for each in beside))),
+        ranks=tuple(dict.fromkeys(rank for each in (root, *beside) for rank in each.ranks)),
+        evidence=tuple(e for each in (root, *beside) for e in each.evidence),
     )
 
 
