@@ -38,7 +38,9 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
 
 def _is_independent(one: Finding, root: Finding) -> bool:
     """Whether a rule found that other ranks stopped at another place at the same time: no consequence of the root."""
-    if one is root or one.rule != root.rule or one.cause is not Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK:
+    if one is root or one.rule != root.rule or one.confidence is Confidence.HYPOTHESIS:
+        return False
+    if one.cause is not Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK:
         return False
     apart = bool(one.ranks) and bool(root.ranks) and set(one.ranks).isdisjoint(root.ranks)
     return apart and one.confidence is root.confidence and not (_precedes(one, root) or _precedes(root, one))
