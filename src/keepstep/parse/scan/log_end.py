@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from keepstep.model.facts.training import LastOwnLine, StreamEnded
 from keepstep.parse.scan.closing_words import closing_line
@@ -24,7 +25,7 @@ WHOLE = 128 << 10
 TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write to it."""
-ABOVE = 16
+ABOVE = 8
 """How many of a program's own lines above the last one of a stream are kept: launchers write below them."""
 LONGEST_TOLD = 4 << 10
 """How much is read of a line that may report progress or be the last one."""
@@ -78,7 +79,9 @@ class LogEnd:
                 yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
-            own = [each for each in list(end)[:-1] if is_own(each[2].strip())][-ABOVE:]
+            own = list(islice((each for each in islice(reversed(end), 1, None) if is_own(each[2].strip())), ABOVE))[
+                ::-1
+            ]
             above = tuple(text.strip()[:QUOTE] for _, _, text, _ in own)
             if own and not is_own(words):
                 number, its, _, when = own[-1]

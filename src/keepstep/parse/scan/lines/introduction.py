@@ -25,8 +25,12 @@ class Introduction(NamedTuple):
     text: str
 
 
-_MAY_SAY = re.compile(rb"(?i)rank|process|proc_?id|worker|host|task|trainer|replica")
-_WHO = r"(?:rank|process|worker|host|task|trainer|replica)"
+_NOUNS = (b"rank", b"process", b"procid", b"worker", b"host", b"task")
+_MAY_SAY = re.compile(
+    rb"(?i)(?:rank|process|procid|worker|host|task)(?:[ _](?:index|id))?(?:\(\))?[\"']?[ =:#]{0,3}[\"']?\d"
+)
+"""Asked of every first line, before anything dearer."""
+_WHO = r"(?:rank|process|worker|host|task)"
 _VARIABLE = lazy_pattern(
     r"(?<![A-Z_])(?:GLOBAL_|WORLD_|PMI_|OMPI_COMM_WORLD_|SLURM_|JAX_)?(?:RANK|PROCID|PROCESS_ID|PROCESS_INDEX)"
     r"['\"]?\s?[=:]\s?['\"]?(\d{1,5})\b",
@@ -54,6 +58,9 @@ def introduced(head: bytes, prefixes: Prefixes) -> Introduction | None:
     """The rank by which the only writer of a log calls itself at its beginning, if it is always the same."""
     found: dict[int, Introduction] = {}
     writers: set[str] = set()
+    small = head[:HEAD].lower()
+    if not any(noun in small for noun in _NOUNS):
+        return None
     for number, raw in enumerate(head[:HEAD].split(b"\n")[:FIRST_LINES], 1):
         said = _MAY_SAY.search(raw) is not None
         if not (said or prefixes.in_use):
