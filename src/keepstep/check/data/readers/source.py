@@ -13,8 +13,9 @@ from typing import Any, BinaryIO
 
 from keepstep.base.wording import size
 from keepstep.check.data.inside import open_inside
-from keepstep.check.data.readers.holes import BLOCK, holes_of
+from keepstep.check.data.readers.holes import holes_of
 from keepstep.check.data.units import DataUnit
+from keepstep.sources.files.holes import BLOCK
 from keepstep.sources.files.unpack import ALWAYS, CHUNK, MOST_BYTES, MOST_TIMES, Damaged, TooMuch, packing, unpacked
 
 PIECE = 1 << 20
