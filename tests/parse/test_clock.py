@@ -34,3 +34,9 @@ def test_a_full_date_completes_later_lines():
     clock = Clock(1999)
     clock.read("2024-11-28 01:00:00 start")
     assert clock.read("02:00:00 later") == pytest.approx(DAY + 7200)
+
+
+def test_a_day_that_no_calendar_has_dates_no_other_line() -> None:
+    clock = Clock(1972, (1, 1))
+    assert clock.read("2026-13-45 10:00:00 step 1") is None
+    assert clock.day_read is None and clock.read("10:00:01 step 2") is not None

@@ -67,9 +67,12 @@ class Clock:
             return None
         match = _FULL.search(head)
         if match:
-            self._year, self._day = int(match["y"]), (int(match["mo"]), int(match["d"]))
-            self.year_read, self.day_read = self.year_read or self._year, self.day_read or self._day
-            return self._seconds(match, self._year, *self._day, zone=match["z"])
+            year, day = int(match["y"]), (int(match["mo"]), int(match["d"]))
+            at = self._seconds(match, year, *day, zone=match["z"])
+            if at is not None:
+                self._year, self._day = year, day
+                self.year_read, self.day_read = self.year_read or year, self.day_read or day
+            return at
         match = _EPOCH.search(head)
         if match:
             at = float(match["epoch"])
