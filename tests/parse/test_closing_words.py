@@ -22,6 +22,7 @@ Final test accuracy: 0.93
 all 8 workers have finished
 Saved final model to out/model.pt
 Script finished successfully
+process 3: done on gpu-node-3
 """.strip().splitlines()
 
 GOING_ON = """
@@ -37,6 +38,11 @@ Evaluation done, resuming training
 training will be complete after 10 epochs
 shard 3 of 8 completed
 exited with code 1
+exiting on error
+rank 0: exiting on SIGTERM
+[rank 1] finished on step 3
+done on epoch-4
+finished on demand
 """.strip().splitlines()
 
 

@@ -21,7 +21,10 @@ _PATTERNS = tuple(
         (
             # "process 1: done", "[rank 0] Finished.", "All done!", "done in 31.2 s"
             r"(?i)(?:^|[:\]|>)-] {0,3}|\ball )(?:all )?(?:done|finished|completed?|success|bye|goodbye|exiting)"
-            r"(?: (?:in|after) [\d.:,]+ ?[a-z]{0,12}| successfully| normally| cleanly| on [\w.-]{1,60})?\W{0,3}$",
+            r"(?: (?:in|after) [\d.:,]+ ?[a-z]{0,12}| successfully| normally| cleanly)?\W{0,3}$",
+            # "done on gpu-3", which names who finished; "exiting on signal 15" and "finished on step 3" say something else
+            r"(?i)(?:^|[:\]|>)-] {0,3})(?:all )?(?:done|finished|completed) on"
+            r" (?!(?:step|epoch|batch|iter\w*|shard|signal|sig\w*|error)\b)(?=\S{0,59}\d)[\w.-]{1,60}\W{0,3}$",
             # "training has finished", "Job 17 completed", "main() is over"
             rf"(?i)\b(?:{_WHOLE})\b(?:\(\))?[^.\n]{{0,30}}?\b(?:is |has |was |have |are )?(?:{_OVER})\b(?! (?:iteration|step|epoch|batch|shard)s?\b)",
             r"(?i)\b(?:done|finished|completed|exiting) (?:the |with |all |whole )?(?:training|run|job|script|program|experiment"
