@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.parse.scan.lines.introduction import introduced
+from keepstep.parse.scan.lines.introduction import introduced, introduced_processes
 from keepstep.parse.scan.lines.prefix import Prefixes
 
 
@@ -38,3 +38,9 @@ def test_a_process_introduces_itself(line: str) -> None:
 )
 def test_what_does_not_say_who_writes(text: str) -> None:
     assert introduced(text.encode(), Prefixes(())) is None
+
+
+def test_a_process_that_calls_itself_by_two_ranks_has_none() -> None:
+    lines = ["(worker pid=11) rank 0 of 4 is ready", "(worker pid=12) rank 1 of 4, then rank=2, world_size=4"]
+    found = introduced_processes("\n".join(lines).encode(), Prefixes(lines * 4))
+    assert [(writer.pid, rank) for _, writer, rank in found] == [(11, 0)]

@@ -89,7 +89,7 @@ def introduced_processes(head: bytes, prefixes: Prefixes) -> Iterator[tuple[int,
             found.setdefault(writer.key, (number, writer, set()))[2].update(ranks)
     said = [rank for _, _, ranks in found.values() for rank in ranks]
     if len(set(said)) == len(said):
-        yield from ((number, writer, next(iter(ranks))) for number, writer, ranks in found.values())
+        yield from ((number, writer, next(iter(ranks))) for number, writer, ranks in found.values() if len(ranks) == 1)
 
 
 def _ranks_in(line: str) -> set[int]:
