@@ -84,6 +84,11 @@ def test_ctrl_c_is_told_as_that() -> None:
     assert report.root is not None and report.root.title == "the user ended the run (Ctrl-C)"
 
 
+def test_sigint_of_which_nobody_says_who_sent_it_is_told_as_that_and_no_more() -> None:
+    report = judged(of(TerminationRequested(signal="SIGINT"), 0, 120.0))
+    assert report.root is not None and report.root.title == "the run was ended from outside (SIGINT)"
+
+
 def test_a_hang_that_somebody_ends_by_ctrl_c_stays_the_cause() -> None:
     waits = of(
         PeersWait(waiting=(0,), late=(1,), seconds=0.8, where="elsewhere, at train.py:18, in load()", steps=19),

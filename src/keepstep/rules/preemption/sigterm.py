@@ -120,7 +120,8 @@ def sigterm(seen: EvidenceSet) -> Findings:
     if asked and not _failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
         by = asked[0].fact.by
-        ctrl_c = signal == "SIGINT" and by in (None, "user")  # somebody had a reason: what else was seen says more
+        interrupted = signal == "SIGINT" and by in (None, "user")  # somebody had a reason: what else was seen says more
+        ctrl_c = interrupted and by == "user"
         yield Found(
             title=_BY_CTRL_C
             if ctrl_c
@@ -129,7 +130,7 @@ def sigterm(seen: EvidenceSet) -> Findings:
             evidence=once_a_line(asked),
             ranks=ranks_of(tuple(asked)),
             confidence=Confidence.SUPPORTED,
-            standing=Standing.SYMPTOM if ctrl_c else Standing.EXCEPTION,
+            standing=Standing.SYMPTOM if interrupted else Standing.EXCEPTION,
             fixes=_BY_HAND if ctrl_c else _FIXES,
         )
         return
