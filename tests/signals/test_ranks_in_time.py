@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from keepstep.analyze.why import explain_paths
 from keepstep.model.cause import Cause
 from keepstep.model.finding import Finding
@@ -80,6 +82,16 @@ def test_numbers_that_are_no_amounts_say_nothing(tmp_path: Path) -> None:
 def test_steps_that_became_slower_and_stayed_so(tmp_path: Path) -> None:
     fast = "".join(f"step {n} loss 0.5 step time: 1.10 s\n" for n in range(20))
     slow = "".join(f"lowering graph {n} anew\nstep {n} loss 0.5 step time: 31.40 s\n" for n in range(20, 28))
+    findings = found(tmp_path, {"train.log": fast + slow + "training finished\n"})
+    assert [(each.rule, each.cause) for each in findings] == [("SLO010", Cause.SLOW_RECOMPILATION)]
+
+
+def test_the_end_of_a_large_log_has_its_true_line_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise what is printed above the slow steps seems to be printed above earlier ones."""
+    monkeypatch.setattr("keepstep.analyze.compare_ranks.ALL_LOGS", 8 << 10)
+    step = "step {0} loss {1:.3f} step time: {2} s\n"
+    fast = "".join(step.format(n, 9 - n / 300, 1.1) for n in range(2000))
+    slow = "".join(f"lowering graph {n} anew\n" + step.format(n, 9 - n / 300, 31.4) for n in range(2000, 2060))
     findings = found(tmp_path, {"train.log": fast + slow + "training finished\n"})
     assert [(each.rule, each.cause) for each in findings] == [("SLO010", Cause.SLOW_RECOMPILATION)]
 

@@ -53,10 +53,10 @@ def compare_ranks(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[
     streams: dict[int, StreamTold] = {}
     names: dict[int, str] = {}
     unknown: dict[str, StreamTold] = {}
-    piece = piece_of(logs)
+    piece, last = piece_of(logs), _last_lines(seen)
     for log in logs[:MOST_LOGS]:
         of_log = of_logs[log.name]
-        for number, stream, text, at in _lines(log, piece):
+        for number, stream, text, at in _lines(log, piece, last.get(log.name, 0)):
             rank = next(iter(of_log)) if len(of_log) == 1 else ranks.get((log.name, stream))
             if rank is None:
                 unknown.setdefault(log.name, StreamTold()).add(number, text, at)
@@ -74,20 +74,20 @@ def compare_ranks(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[
 def slower_since(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
     """Where steps became slower and stayed so, with the message that came most often since and never before."""
     found: list[Evidence[Fact]] = []
-    by_name = {log.name: log for log in logs}
+    by_name, last = {log.name: log for log in logs}, _last_lines(seen)
     for step, before, since in changes_of_pace(seen):
         log, place = by_name.get(step.origin.source), step.origin.line or 0
         earlier, later = StreamTold(), StreamTold()
-        for number, _, text, _ in _lines(log, ALL_LOGS // 2) if log is not None else ():
+        for number, _, text, _ in _lines(log, ALL_LOGS // 2, last.get(log.name, 0)) if log is not None else ():
             (earlier if number < place - LINES_OF_A_STEP else later).add(number, text)
         new = [each for template, each in later.told.items() if template not in earlier.told]
         text = max(new, key=lambda each: each.count).text.strip() if new else ""
         fact = PaceChanged(before_s=before, after_s=since, step=step.fact.step, new=text[:200])
         found.append(Evidence(fact=fact, origin=step.origin, rank=step.rank, at=step.at, quote=step.quote))
-    return found or [each for each in _slow_again(by_name, seen)]
+    return found or list(_slow_again(by_name, seen, last))
 
 
-def _slow_again(logs: Mapping[str, LeftFile], seen: EvidenceSet) -> Iterator[Evidence[Fact]]:
+def _slow_again(logs: Mapping[str, LeftFile], seen: EvidenceSet, last: Mapping[str, int]) -> Iterator[Evidence[Fact]]:
     """Slow steps among fast ones, if one message comes right above each of them and above no other."""
     for slow, fast, usual, took in slow_again(seen):
         first = slow[0]
@@ -97,7 +97,7 @@ def _slow_again(logs: Mapping[str, LeftFile], seen: EvidenceSet) -> Iterator[Evi
         steps = sorted(e.origin.line or 0 for e in seen.all(StepSeen) if e.origin.source == first.origin.source)
         above: dict[str, set[int]] = defaultdict(set)
         texts: dict[str, str] = {}
-        for number, _, text, _ in _lines(log, ALL_LOGS // 2) if log is not None else ():
+        for number, _, text, _ in _lines(log, ALL_LOGS // 2, last.get(log.name, 0)) if log is not None else ():
             place = bisect_left(steps, number)
             template, _ = template_of(text)
             if place < len(steps) and steps[place] in judged and 0 < steps[place] - number <= LINES_OF_A_STEP:
@@ -124,16 +124,25 @@ def _by_name(unknown: dict[str, StreamTold]) -> tuple[dict[int, StreamTold], dic
     return {rank: unknown[name] for rank, name in names.items()}, names
 
 
-def _lines(log: LeftFile, piece: int) -> Iterator[tuple[int, str, str, float | None]]:
-    """Number, stream, text and time of each line. The numbers of a large log's end are counted from the cut."""
+def _last_lines(seen: EvidenceSet) -> dict[str, int]:
+    """The number of each log's last line that says something."""
+    last: defaultdict[str, int] = defaultdict(int)
+    for each in seen.all(StreamEnded):
+        last[each.origin.source] = max(last[each.origin.source], each.origin.line or 0)
+    return last
+
+
+def _lines(log: LeftFile, piece: int, last: int) -> Iterator[tuple[int, str, str, float | None]]:
+    """Number, stream, text and time of each line. ``last`` is the number of the log's last line."""
     clock = Clock(UNDATED, (1, 1))
     parts = [(0, None)] if log.size <= 2 * piece else [(0, piece), (log.size - piece, None)]
-    number = 0
     for begin, end in parts:
         text = b"".join(Chunks(log, begin, end))
+        if begin:
+            text = text.partition(b"\n")[2]  # the first line is torn by the cut
         prefixes = Prefixes(sample(text))
-        for raw in text.split(b"\n"):
-            number += 1
+        first = max(1, last - text.rstrip().count(b"\n")) if begin else 1
+        for number, raw in enumerate(text.split(b"\n"), first):
             if raw and not raw.isspace():
                 line = clean(raw.rstrip(b"\r").rsplit(b"\r", 1)[-1][:4096])
                 writer, said = prefixes.split(held(line))
