@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from keepstep.supervise.nodes.connection.queue import Inbox, QueueSource
@@ -67,7 +68,7 @@ class TurnedAway:
 Event = Opened | Got | Lost | TurnedAway
 
 
-class Connection:
+class Connection(ABC):
     """An agent's side of a connection. Messages keep their order, except that evidence lets all others pass."""
 
     def __init__(self, peer: str) -> None:
@@ -77,22 +78,22 @@ class Connection:
         self._closed = False
 
     @property
+    @abstractmethod
     def queued(self) -> int:
         """Bytes that wait to be sent. Senders of much evidence look at it, and wait while it is large."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def stuck(self) -> bool:
         """Whether bytes that were sent may not have reached the other machine, as far as the kernel knows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def send(self, message: Message) -> None:
         """Queue a message; never waits. Raises :class:`ConnectionLost` if the connection is gone, or lost by this."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self, flush_s: float = 1.0) -> None:
         """End it. What was sent before still leaves, if the other side takes it within ``flush_s``."""
-        raise NotImplementedError
 
     def receive(self, timeout_s: float) -> Message | None:
         """The next message; None if none came in time. Raises :class:`ConnectionLost` once all that came was taken."""
