@@ -116,7 +116,7 @@ def test_a_healthy_guest_is_left_alone(name: str, way: str) -> None:
     command = [sys.executable, "-m", "keepstep", "lab", "guests", "run", name, "--way", way, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     results = json.loads(done.stdout)["results"]
-    assert [each["way"] for each in results] == ["plain", way]
     assert not [each["wrong"] for each in results if each["wrong"]]
+    assert [each["way"] for each in results] == ["plain", way]
     assert done.returncode == 0
     assert all(rank["steps"] > 50 and rank["model"] for rank in results[-1]["seen"])
