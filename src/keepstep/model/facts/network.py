@@ -126,6 +126,21 @@ class TransportUsed(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkChosen(Fact):
+    """A communication library says which network it uses between hosts (``IB``, ``Socket``, ``AWS Libfabric``)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FastNetworkSeen(Fact):
+    """A communication library found a faster network than sockets on this host, or failed to start it."""
+
+    name: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddressMisled(Fact):
     """An address that a peer gave as its own led nowhere, or to another process."""
 
