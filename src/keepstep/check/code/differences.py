@@ -119,17 +119,32 @@ def foremost(trace: Trace) -> Issued | None:
 
 
 def _differences(first: Trace, another: Trace, function: str) -> Iterator[Divergence]:
+    """By the names of collectives, which is all that counts; where that does not say which one is too many, by place."""
     mine, theirs = _parts(first), _parts(another)
-    matcher = SequenceMatcher(None, [key for key, _ in mine], [key for key, _ in theirs], autojunk=False)
-    for how, start, end, other_start, other_end in matcher.get_opcodes():
-        if how == "equal":
-            continue
-        ours = [each for _, item in mine[start:end] for each in issued_in((item,))]
-        others = [each for _, item in theirs[other_start:other_end] for each in issued_in((item,))]
-        found = _explained(ours, others, (first, another), function)
-        if found is not None:
-            yield found
+    for key in (_by_name, _by_place):
+        matcher = SequenceMatcher(None, [key(each) for each in mine], [key(each) for each in theirs], autojunk=False)
+        parted = [each[1:] for each in matcher.get_opcodes() if each[0] != "equal"]
+        for start, end, other_start, other_end in parted:
+            ours = [each for _, item in mine[start:end] for each in issued_in((item,))]
+            others = [each for _, item in theirs[other_start:other_end] for each in issued_in((item,))]
+            found = _explained(ours, others, (first, another), function)
+            if found is not None:
+                yield found
+                return
+        if not parted:
             return
+
+
+def _by_name(part: tuple[Any, Item]) -> Any:
+    return part[0]
+
+
+def _by_place(part: tuple[Any, Item]) -> Any:
+    """Both sides of one branch are one place."""
+    key, item = part
+    if not isinstance(item, Issued):
+        return key
+    return key, item.line if item.under is None else item.under
 
 
 def _explained(
