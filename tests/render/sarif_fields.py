@@ -36,6 +36,7 @@ RULE = fields(
     id=TEXT,
     name=TEXT,
     shortDescription=MESSAGE,
+    help=MESSAGE,
     defaultConfiguration=fields(level=LEVEL),
     properties={"type": "object"},
 )
@@ -46,6 +47,7 @@ RESULT = fields(
     level=LEVEL,
     message=MESSAGE,
     locations=several(LOCATION),
+    partialFingerprints={"type": "object", "additionalProperties": TEXT},
     relatedLocations={**several(LOCATION), "uniqueItems": True},
 )
 INVOCATION = fields(

@@ -36,11 +36,16 @@ def check_code_verb(asked: argparse.Namespace) -> int:
         exclude=settings.exclude,
         preview=asked.preview or settings.preview,
         follow=asked.follow,
+        per_file=settings.per_file,
+        baseline=Path(asked.baseline) if asked.baseline else None,
+        write_baseline=Path(asked.write_baseline) if asked.write_baseline else None,
+        changed_since=asked.diff,
         skipped=settings.skipped,
     )
     checked = check_code(request, _progress if sys.stderr.isatty() else lambda done, of: None)
-    _print(checked, "json" if asked.json else asked.format)
-    return checked.report.exit_status
+    _print(checked, "json" if asked.json else asked.format, statistics=asked.statistics)
+    status = checked.report.exit_status
+    return 0 if asked.exit_zero and status == 1 else status
 
 
 def _ids(given: Sequence[str]) -> tuple[str, ...]:
@@ -52,7 +57,7 @@ def _ids(given: Sequence[str]) -> tuple[str, ...]:
     return ids
 
 
-def _print(checked: CodeChecked, form: str) -> None:
+def _print(checked: CodeChecked, form: str, *, statistics: bool) -> None:
     if form == "json":
         from keepstep.render.json import render_json
 
@@ -70,7 +75,7 @@ def _print(checked: CodeChecked, form: str) -> None:
             return
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size().columns
-        print(render_code(report, files=checked.files, ignored=checked.ignored, colour=colour, width=width), end="")
+        print(render_code(report, checked, colour=colour, width=width, statistics=statistics), end="")
 
 
 def _progress(done: int, of: int) -> None:

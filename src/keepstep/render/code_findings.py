@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from keepstep.base.visible import visible
 from keepstep.base.wording import count
@@ -17,12 +19,34 @@ _LEVELS = {Severity.FATAL: "error", Severity.WARNING: "warning", Severity.NOTE: 
 _TINTS = {Severity.FATAL: "31;1", Severity.WARNING: "33;1", Severity.NOTE: "36;1"}
 
 
-def render_code(report: Report, *, files: int, ignored: int = 0, colour: bool = False, width: int = 80) -> str:
+class CheckedCode(Protocol):
+    """What was read, and what is not reported."""
+
+    @property
+    def files(self) -> int: ...
+    @property
+    def ignored(self) -> int: ...
+    @property
+    def known(self) -> int: ...
+    @property
+    def gone(self) -> int: ...
+    @property
+    def useless(self) -> Sequence[tuple[str, str]]: ...
+
+
+def render_code(
+    report: Report, checked: CheckedCode, *, colour: bool = False, width: int = 80, statistics: bool = False
+) -> str:
     """One paragraph for each finding, and a last line with the sum."""
     lines = [line for finding in report.findings for line in _finding(finding, colour, width)]
     lines += _not_read(report, width)
     lines += [f"keepstep: rule {each.rule} broke: {visible(each.error)}" for each in report.crashed]
-    lines.append(_sum(report, files, ignored))
+    for place, why in checked.useless:
+        lines += textwrap.wrap(visible(f"{place}: {why}"), width, subsequent_indent="  ")
+    if statistics and report.findings:
+        counts = Counter((each.rule, each.severity.value) for each in report.findings)
+        lines += [*(f"{times:6}  {rule} {severity}" for (rule, severity), times in counts.most_common()), ""]
+    lines.append(_sum(report, checked))
     return "\n".join(lines) + "\n"
 
 
@@ -30,11 +54,17 @@ def render_github(report: Report) -> str:
     """One workflow command for each finding: GitHub shows it at the line. And one for what was not read."""
     unread = "".join(f"::warning title=not read::{_message(f'{each.what}: {each.why}')}\n" for each in _missing(report))
     return unread + "".join(
-        f"::{_LEVELS[each.severity]} file={_property(each.evidence[0].origin.source)},"
+        f"::{_LEVELS[each.severity]} file={_property(file_of(each.evidence[0].origin.source))},"
         f"line={each.evidence[0].origin.line or 1},title={_property(f'{each.rule} {each.title}')}"
         f"::{_message('; fix: '.join((each.because, *(fix.do for fix in each.fixes))))}\n"
         for each in report.findings
     )
+
+
+def file_of(source: str) -> str:
+    """The file of a place; in a notebook, places name the cell, too."""
+    file, mark, _ = source.partition(".ipynb:cell ")
+    return f"{file}.ipynb" if mark else source
 
 
 def _finding(finding: Finding, colour: bool, width: int) -> Iterator[str]:
@@ -74,16 +104,20 @@ def _not_read(report: Report, width: int) -> Iterator[str]:
         yield f"not read: {len(missing) - MOST_NOT_READ} more"
 
 
-def _sum(report: Report, files: int, ignored: int) -> str:
-    found = report.findings
+def _sum(report: Report, checked: CheckedCode) -> str:
+    found, files = report.findings, checked.files
     if not files:
         return "nothing was read: there is no Python file or notebook, or none that could be read"
     what = count(len(found), "problem") if found else "no problems found"
     told = f"{what} in {count(files, 'file')}"
     if any(each.state is CoverageState.PARTLY for each in report.coverage):
         told += "; not everything was read"
-    if ignored:
-        told += f"; {ignored} switched off by comments"
+    if checked.ignored:
+        told += f"; {checked.ignored} switched off by comments or settings"
+    if checked.known:
+        told += f"; {checked.known} in the baseline"
+    if checked.gone:
+        told += f"; {count(checked.gone, 'entry', 'entries')} of the baseline can go"
     return told + ("; `keepstep rules show ID` explains a rule" if found else "")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from keepstep.model.facts.base import Fact
 from keepstep.model.finding import Finding, Severity
 from keepstep.model.report import Report
 from keepstep.model.rule import Rule
+from keepstep.render.code_findings import file_of
 from keepstep.render.json import dumps
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -50,6 +52,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
+        "help": {
+            "text": f"`keepstep rules show {rule.id}` explains the rule: what it looks like, why, and what to do."
+        },
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"cause": rule.cause.value, "preview": rule.preview},
     }
@@ -64,10 +69,17 @@ def _result(finding: Finding, used: list[str]) -> dict[str, Any]:
         "level": _LEVELS[finding.severity],
         "message": {"text": text},
         "locations": [_location(first)],
+        "partialFingerprints": {"ruleFileLine/v1": _fingerprint(finding)},
     }
     if others:
         result["relatedLocations"] = [_location(each) for each in others]
     return result
+
+
+def _fingerprint(finding: Finding) -> str:
+    """The same for as long as the rule, the file and the text of the line are, wherever the line moves."""
+    first = finding.evidence[0]
+    return hashlib.sha256("\0".join((finding.rule, first.origin.source, first.quote)).encode()).hexdigest()[:32]
 
 
 def _location(each: Evidence[Fact]) -> dict[str, Any]:
@@ -76,7 +88,7 @@ def _location(each: Evidence[Fact]) -> dict[str, Any]:
         region["snippet"] = {"text": each.quote}
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(each.origin.source.replace("\\", "/"))},
+            "artifactLocation": {"uri": quote(file_of(each.origin.source).replace("\\", "/"))},
             "region": region,
         }
     }

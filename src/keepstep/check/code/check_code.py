@@ -7,20 +7,24 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 from keepstep.check.code.ask_rules import answered
+from keepstep.check.code.baseline import new_findings, write_baseline
 from keepstep.check.code.cache import Cache
+from keepstep.check.code.changed_lines import changed_since, on_changed_lines
 from keepstep.check.code.facts import evidence_of
 from keepstep.check.code.files import FoundPrograms, ProgramFile, find, neighbour
 from keepstep.check.code.project import Project
-from keepstep.check.code.read_program import NotRead, bytes_of, text_of
+from keepstep.check.code.read_program import NotRead, bytes_of, cell_of, left_out_cells, text_of
 from keepstep.check.code.reader_pool import read_all
+from keepstep.check.code.suppressions import is_switched_off, without_use
 from keepstep.check.code.unit_bytes import BROKEN, unpacked
 from keepstep.model.evidence import Coverage, CoverageState, Evidence
 from keepstep.model.facts.base import Fact
-from keepstep.model.finding import Finding
-from keepstep.model.report import Report
+from keepstep.model.finding import Finding, Severity
+from keepstep.model.report import Report, Verdict
 from keepstep.model.rule import Rule
 from keepstep.parse.code.unit import Unit
 from keepstep.rules import code_rules
@@ -44,6 +48,13 @@ class CodeRequest:
     """Report on the files that a script imports, too."""
     follow: bool = False
     """Also read what links lead to outside the paths."""
+    per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Patterns of paths, and the rules that are not asked about such files."""
+    baseline: Path | None = None
+    """What the project knows already is not reported again."""
+    write_baseline: Path | None = None
+    changed_since: str | None = None
+    """Only what stands on lines that changed since this commit."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Settings that could not be used, and why."""
 
@@ -56,7 +67,13 @@ class CodeChecked:
     files: int
     lines: int
     ignored: int
-    """Findings that a comment switched off."""
+    """Findings that a comment or a pattern of paths switched off."""
+    known: int = 0
+    """Findings that the baseline has."""
+    gone: int = 0
+    """Entries of the baseline that nothing matches any more."""
+    useless: tuple[tuple[str, str], ...] = ()
+    """Comments that name no rule or hide nothing, with the words for it."""
 
 
 def check_code(asked: CodeRequest, tell: Callable[[int, int], None] = lambda done, of: None) -> CodeChecked:
@@ -78,18 +95,56 @@ def _without_collector() -> Iterator[None]:
 
 
 def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChecked:
+    changed = changed_since(asked.changed_since, asked.paths[0]) if asked.changed_since is not None else None
     found = find(asked.paths, asked.exclude, follow=asked.follow)
     units, not_read = _read(found, tell, asked.follow)
     wanted = {each.shown for each in found.files if each.asked or asked.whole}
     seen = evidence_of(Project(units), _coverage(asked, found, units, not_read))
-    rules = answered(_rules(asked), seen, len(units))
+    chosen = _rules(asked)
+    rules = answered(chosen, seen, len(units))
     report = diagnose(seen, rules, lambda _, findings: in_order(findings))
     kept = [each for each in report.findings if each.evidence[0].origin.source in wanted]
-    heard = [each for each in kept if not _is_ignored(each, units)]
+    hidden = [each for each in kept if is_switched_off(each, units)]
+    off = {id(each) for each in kept if is_switched_off(each, units) or _is_ignored_there(each, asked.per_file)}
+    every = code_rules()
+    useless = without_use(
+        {path: unit for path, unit in units.items() if path in wanted},
+        hidden,
+        [each.id for each in chosen],
+        [each.id for each in every],
+        all_asked=len(chosen) >= len([each for each in every if not each.preview]),
+    )
     paths = {each.shown: each.path for each in found.files}
-    report = replace(report, findings=tuple(quoted(heard, paths)))
+    heard = list(quoted([each for each in kept if id(each) not in off], paths))
+    if changed is not None:
+        heard = on_changed_lines(heard, changed)
+    known = gone = 0
+    if asked.baseline is not None:
+        fresh, gone = new_findings(heard, asked.baseline)
+        known, heard = len(heard) - len(fresh), fresh
+    if asked.write_baseline is not None:
+        known, heard = write_baseline(heard, asked.write_baseline), []
+    report = replace(report, findings=tuple(_by_cell(heard, units)), verdict=_verdict(heard, report))
     lines = sum(unit.functions[0].end for unit in units.values())
-    return CodeChecked(report=report, files=len(units), lines=lines, ignored=len(kept) - len(heard))
+    return CodeChecked(
+        report=report,
+        files=len(units),
+        lines=lines,
+        ignored=len(off),
+        known=known,
+        gone=gone if changed is None else 0,
+        useless=tuple(useless),
+    )
+
+
+def _verdict(findings: Iterable[Finding], report: Report) -> Verdict:
+    """By what is reported: what was switched off is known to the user, and a note is a finding, too."""
+    severities = {each.severity for each in findings}
+    if severities:
+        return Verdict.FAILED if Severity.FATAL in severities else Verdict.DEGRADED
+    states = {each.state for each in report.coverage}
+    missing = {CoverageState.PARTLY, CoverageState.UNAVAILABLE} & states or report.crashed
+    return Verdict.UNKNOWN if missing or CoverageState.CHECKED not in states else Verdict.HEALTHY
 
 
 def _rules(asked: CodeRequest) -> list[Rule]:
@@ -164,6 +219,9 @@ def _coverage(
         yield Coverage(what="code", state=CoverageState.CHECKED)
     for what, why in (*found.left_out, *not_read):
         yield Coverage(what=what, state=CoverageState.PARTLY if units else CoverageState.UNAVAILABLE, why=why)
+    for what, unit in units.items():
+        if what.endswith(".ipynb") and (cells := left_out_cells(unit.source)):
+            yield Coverage(what=what, state=CoverageState.PARTLY, why=cells)
     for what, why in asked.skipped:
         yield Coverage(what=what, state=CoverageState.NOT_CHECKED, why=why)
 
@@ -173,11 +231,27 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda f: (f.evidence[0].origin.source, f.evidence[0].origin.line or 0, f.rule)))
 
 
-def _is_ignored(finding: Finding, units: dict[str, Unit]) -> bool:
-    origin = finding.evidence[0].origin
-    unit = units.get(origin.source)
-    ignored = unit.ignored.get(origin.line or 0) if unit is not None else None
-    return ignored is not None and (not ignored or finding.rule in ignored)
+def _is_ignored_there(finding: Finding, per_file: Iterable[tuple[str, tuple[str, ...]]]) -> bool:
+    path = finding.evidence[0].origin.source
+    return any(finding.rule.startswith(rules) and fnmatch(path, pattern) for pattern, rules in per_file)
+
+
+def _by_cell(findings: Iterable[Finding], units: Mapping[str, Unit]) -> Iterator[Finding]:
+    """In a notebook, people look for a cell and a line in it."""
+    texts: dict[str, list[str]] = {}
+
+    def placed(each: Evidence[Fact]) -> Evidence[Fact]:
+        source = each.origin.source
+        if not source.endswith(".ipynb") or source not in units:
+            return each
+        lines = texts.setdefault(source, units[source].source.decode("utf-8", "replace").split("\n"))
+        cell = cell_of(lines, each.origin.line or 0)
+        if cell is None:
+            return each
+        return replace(each, origin=replace(each.origin, source=f"{source}:cell {cell[0]}", line=cell[1]))
+
+    for finding in findings:
+        yield replace(finding, evidence=tuple(placed(each) for each in finding.evidence))
 
 
 def quoted(findings: Iterable[Finding], paths: dict[str, Path]) -> Iterable[Finding]:

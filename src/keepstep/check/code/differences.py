@@ -119,7 +119,7 @@ def foremost(trace: Trace) -> Issued | None:
 
 
 def _differences(first: Trace, another: Trace, function: str) -> Iterator[Divergence]:
-    """By the names of collectives, which is all that counts; where that does not say which one is too many, by place."""
+    """By the names of collectives, which is all that counts; where they do not say which is too many, by place."""
     mine, theirs = _parts(first), _parts(another)
     for key in (_by_name, _by_place):
         matcher = SequenceMatcher(None, [key(each) for each in mine], [key(each) for each in theirs], autojunk=False)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+import re
 import tokenize
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from keepstep.base.safe_files import open_regular
@@ -14,7 +17,9 @@ from keepstep.check.code.files import LARGEST
 from keepstep.parse.code.read import read_program
 from keepstep.parse.code.unit import Unit
 
-DEEPEST = 2000
+CELL, NO_PYTHON = "# keepstep: cell ", ": no Python"
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|[\w.]{1,200}\?{1,2}[ \t]*)$")
+_FROM_SHELL = re.compile(r"^([ \t]*[\w, \t]{1,200}=[ \t]*)[!%][^=].*$")
 
 
 class NotRead(Exception):
@@ -60,23 +65,38 @@ def read(data: bytes, path: Path, module: str, is_package: bool) -> Unit:
 
 
 def _cells(data: bytes) -> str:
-    """The code cells of a notebook, one after the other; magics and shell lines are left out."""
+    """The code cells of a notebook, one after the other. A cell that is no Python is left out, and said."""
     try:
         cells = json.loads(data.decode("utf-8"))["cells"]
         sources = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NotRead(f"no notebook: {type(error).__name__}") from error
-    lines: list[str] = []
-    for number, source in enumerate(sources, 1):
-        lines.append(f"# cell {number}")
-        is_magic = source.lstrip().startswith("%%")
-        for line in source.split("\n"):
-            left_out = is_magic or line.lstrip().startswith(("%", "!", "?"))
-            lines.append(
-                f"{line[: len(line) - len(line.lstrip())]}pass"
-                if left_out and not is_magic
-                else ""
-                if is_magic
-                else line
-            )
-    return "\n".join(lines) + "\n"
+    return "".join(_cell(number, source) for number, source in enumerate(sources, 1))
+
+
+def _cell(number: int, source: str) -> str:
+    """A line with its number, and its code; magics and shell lines do nothing here."""
+    lines = [] if source.lstrip().startswith("%%") else [_MAGIC.sub(r"\1pass", each) for each in source.split("\n")]
+    text = "\n".join(_FROM_SHELL.sub(r"\1None", each) for each in lines)
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        return f"{CELL}{number}{NO_PYTHON}{f', line {line}' if line else ''}\n"
+    return f"{CELL}{number}\n{text}\n"
+
+
+def left_out_cells(text: bytes) -> str:
+    """Which cells of a notebook were left out, in words; none: nothing."""
+    lines = [
+        each.decode() for each in text.split(b"\n") if each.startswith(CELL.encode()) and NO_PYTHON.encode() in each
+    ]
+    return "; ".join(f"cell {each.removeprefix(CELL).replace(NO_PYTHON, ' is no Python')}" for each in lines)
+
+
+def cell_of(lines: Sequence[str], line: int) -> tuple[str, int] | None:
+    """The cell of a notebook in which a line of its text stands, and the line in the cell."""
+    for above in range(line - 1, 0, -1):
+        if lines[above - 1].startswith(CELL):
+            return lines[above - 1].removeprefix(CELL), line - above
+    return None

@@ -17,10 +17,17 @@ or a folder; notebooks are read too.
 
 Switch a finding off on its line, with the reason:
   dist.barrier()  # keepstep: ignore[COD001] only rank 0 gets here by design
-or in keepstep.toml:
+from a line `# keepstep: off[COD001]` until a line `# keepstep: on`, or in
+keepstep.toml (in pyproject.toml the section is [tool.keepstep.check.code]):
   [check.code]
   ignore = ["COD105"]
   exclude = ["third_party"]
+  per-file-ignores = { "examples/*" = ["COD1"] }
+
+Begin with old code: keep what it has today, and see only what is new.
+  keepstep check code . --write-baseline keepstep-baseline.json
+  keepstep check code . --baseline keepstep-baseline.json
+  keepstep check code . --diff origin/main
 """
 
 
@@ -47,3 +54,14 @@ def add(verbs: Verbs) -> None:
     code.add_argument("--ignore", metavar="RULES", action="append", default=[], help="not these")
     code.add_argument("--follow", action="store_true", help="follow links in PATH that lead outside it")
     code.add_argument("--preview", action="store_true", help="also the rules that are more often wrong")
+    code.add_argument(
+        "--baseline", metavar="FILE", help="do not report what this file knows: by rule, file and text of the line"
+    )
+    code.add_argument(
+        "--write-baseline", metavar="FILE", help="write what is found to this file, and report nothing of it"
+    )
+    code.add_argument(
+        "--diff", metavar="COMMIT", help="only what stands on lines that changed since this commit or branch"
+    )
+    code.add_argument("--statistics", action="store_true", help="also how often each rule was found")
+    code.add_argument("--exit-zero", action="store_true", help="end with status 0 though problems were found")

@@ -15,7 +15,8 @@ from keepstep.parse.code.syntax import statements
 from keepstep.parse.code.unit import FunctionSeen, Test, Unit
 from keepstep.parse.code.values import bound_literal
 
-_IGNORED = re.compile(r"#\s*keepstep:\s*ignore(?:\[([A-Z0-9, ]*)\])?")
+_IGNORED = re.compile(r"#\s*keepstep:\s*(ignore|off)(?:\[([A-Z0-9, ]*)\])?")
+_ON_AGAIN = re.compile(r"#\s*keepstep:\s*on\b")
 
 
 def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
@@ -62,11 +63,19 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import,
 
 
 def _ignored(text: str) -> dict[int, tuple[str, ...]]:
-    found = {}
+    """By line: ``ignore`` is for its own line, ``off`` for all from there until ``on``."""
+    found: dict[int, tuple[str, ...]] = {}
+    off: tuple[str, ...] | None = None
     for number, line in enumerate(text.split("\n"), 1):
-        comment = _IGNORED.search(line)
-        if comment:
-            found[number] = tuple(re.findall(r"[A-Z]{3}\d{3}", comment[1] or ""))
+        comment = _IGNORED.search(line) if "keepstep:" in line else None
+        rules = tuple(re.findall(r"[A-Z]{3}\d{3}", comment[2] or "")) if comment else ()
+        if comment and comment[1] == "off":
+            off = rules
+        elif "keepstep:" in line and _ON_AGAIN.search(line):
+            off = None
+        if comment or off is not None:
+            both = (off, rules) if off is not None and comment and comment[1] == "ignore" else (off or rules,)
+            found[number] = () if () in both else tuple(dict.fromkeys(each for part in both for each in part or ()))
     return found
 
 
