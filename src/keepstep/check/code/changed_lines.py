@@ -21,7 +21,7 @@ def changed_since(base: str, path: Path) -> dict[str, set[int]]:
     """By file, the lines that the working tree has and the commit has not. Raises ``UserError``."""
     folder = path if path.is_dir() else path.parent
     if base.startswith("-"):
-        raise UserError(f"{base}: no commit is called so")
+        raise UserError(f"{base} is no name of a commit")
     top = _git(folder, "rev-parse", "--show-toplevel").strip()
     text = _git(
         folder, "diff", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", base, "--"
