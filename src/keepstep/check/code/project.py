@@ -11,7 +11,7 @@ from typing import Any
 from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
-from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test, Unit
+from keepstep.parse.code.unit import UNKNOWN, FunctionSeen, Skeleton, Test, Unit
 from keepstep.parse.code.vocabulary import COMPILERS, SHARDING
 
 MOST_HOPS = 6
@@ -237,10 +237,12 @@ def of_its_name(parameter: int | str, parameters: tuple[str, ...]) -> Test | Non
     return ("rank",) if is_rank_name(name) else FIRST_ONLY if name in MAIN_NAMES else None
 
 
-def compared(value: Test, comparison: str, number: int | tuple[int, ...]) -> Test:
+def compared(value: Test, comparison: str, number: int | str | tuple[int, ...]) -> Test:
     """A value of which ``("rank",)``, a number or a test is known, compared, or taken as a condition."""
     if value[0] == "number":
         return number_compared(comparison, value[1], number)
+    if isinstance(number, str):
+        return UNKNOWN
     if value[0] != "rank":
         return value if not comparison else ("some",)
     if isinstance(number, tuple):

@@ -24,9 +24,10 @@ from keepstep.check.code.differences import (
     differences,
     foremost,
     optional,
+    signature,
 )
 from keepstep.check.code.project import Project, calls_in, compared, of_its_name
-from keepstep.parse.code.conditions import is_ranked
+from keepstep.parse.code.conditions import is_ranked, is_word, parts_of
 from keepstep.parse.code.ranks import MAIN_DECORATORS
 from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
 from keepstep.parse.code.vocabulary import COLLECTIVES
@@ -49,6 +50,7 @@ class Tracer:
     _open: set[str] = field(default_factory=set)
     _given: dict[str, set[Bound]] = field(default_factory=dict)
     """By function: what its callers give it, where that says something."""
+    _by_words: dict[str, bool] = field(default_factory=dict)
 
     def divergences(self) -> Iterator[tuple[FunctionSeen, Divergence]]:
         """All differences, each in the function in which it begins."""
@@ -88,9 +90,25 @@ class Tracer:
             self._local[function.name] = []
             first = self.trace(function, FIRST, bound)
             another = self.trace(function, ANOTHER, bound)
-            found += [*self._local.pop(function.name), *differences(first, another, function.name)]
+            found += self._local.pop(function.name)
+            if not self._is_made_up_for(function):
+                found += differences(first, another, function.name)
             found += self._all_of_it(function, first)
         return list({(each.issued.line, each.how, each.condition.line): each for each in found}.values())
+
+    def _is_made_up_for(self, function: FunctionSeen) -> bool:
+        """Whether ranks differ on entering a context, and are even again when they leave it."""
+        owner, _, name = function.name.rpartition(".")
+        if name not in ("__enter__", "__exit__", "__aenter__", "__aexit__"):
+            return False
+        a = "a" if name.startswith("__a") else ""
+        both = [self.project.functions.get(f"{owner}.__{a}{each}__") for each in ("enter", "exit")]
+        enter, leave = both
+        if enter is None or leave is None:
+            return False
+        ways = [(*self.trace(enter, world, ()), *self.trace(leave, world, ())) for world in (FIRST, ANOTHER)]
+        one, other = ([each for each in way if not isinstance(each, Left)] for way in ways)
+        return signature(tuple(one)) == signature(tuple(other))
 
     def _all_of_it(self, function: FunctionSeen, trace: Trace) -> list[Divergence]:
         """Where a decorator lets only some ranks run the function."""
@@ -181,7 +199,7 @@ class Tracer:
         bound = dict(callee.defaults)
         for at, test in given:
             test = self._passed_on(test, place)
-            if test is not None:
+            if test is not None and (not is_word(test) or self._asks_for_words(callee)):
                 bound[names.index(at) if at in names else at] = test
         told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))
         self._given.setdefault(callee.name, set()).add(told)
@@ -194,6 +212,14 @@ class Tracer:
             )
         trace = self.trace(callee, place.world if decides else FIRST, tuple(sorted(bound.items(), key=str)))
         return tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
+
+    def _asks_for_words(self, function: FunctionSeen) -> bool:
+        """Whether a word that it is given may decide something in it, or in what it gives it to."""
+        if function.name not in self._by_words:
+            compared = any(is_word(test) for test in parts_of(tests_in(function.skeleton)))
+            passed_on = any(test[0] == "given" for item in calls_in(function.skeleton) for _, test in item[3])
+            self._by_words[function.name] = compared or passed_on
+        return self._by_words[function.name]
 
     def _passed_on(self, test: Test, place: TracePlace) -> Test | None:
         """What an argument is, if the function was itself given it."""

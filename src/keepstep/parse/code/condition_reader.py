@@ -12,7 +12,7 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.ranks import ALONE_NAMES, WORLD_NAMES
 from keepstep.parse.code.scope import FileState, KnownValue, Scope
 from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Skeleton, Test
-from keepstep.parse.code.values import is_for_the_caller_to_say, last_name, number_of, rank_among_these
+from keepstep.parse.code.values import is_for_the_caller_to_say, last_name, number_of, rank_among_these, word_of
 
 Read = TypeVar("Read")
 _HOLD_NO_CALLS = (ast.Constant, ast.Name)
@@ -109,6 +109,9 @@ class Deciding:
             return left.test if same else conditions.negated(left.test)
         if number is not None and left.parameter is not None:
             return ("param", left.parameter, comparison, number)
+        word = word_of(right.literal)
+        if word is not None and left.parameter is not None and comparison in ("Eq", "NotEq"):
+            return ("param", left.parameter, comparison, word)
         if number is not None:
             return ("call", left.functions[0], comparison, number) if left.functions else UNKNOWN
         direct = [each for each in (left, right) if each.functions == (each.made,)] if right.literal is None else []

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from keepstep.parse.code.unit import SOME, UNKNOWN, Test
 
@@ -48,10 +48,14 @@ def world_compared(comparison: str, number: int) -> Test:
     return ALWAYS if compare(2, number) else NEVER
 
 
-def compared(comparison: str, number: int, with_what: int | tuple[int, ...]) -> Test:
-    """A known number compared with another, or looked for among several."""
+def compared(comparison: str, number: int | str, with_what: int | str | tuple[int, ...]) -> Test:
+    """A known number or word compared with another, or looked for among several."""
     if isinstance(with_what, tuple):
         return ALWAYS if (number in with_what) == (comparison == "In") else NEVER
+    if isinstance(number, str) or isinstance(with_what, str):
+        if comparison not in ("Eq", "NotEq"):
+            return ALWAYS if not comparison and number else UNKNOWN
+        return ALWAYS if (number == with_what) == (comparison == "Eq") else NEVER
     if not comparison:
         return ALWAYS if number else NEVER
     compare = _OPERATORS.get(comparison)
@@ -104,3 +108,18 @@ def functions_in(test: Test) -> tuple[str, ...]:
     if test[0] in ("and", "or"):
         return tuple(name for each in test[1] for name in functions_in(each))
     return functions_in(test[1]) if test[0] == "not" else ()
+
+
+def is_word(test: Test) -> bool:
+    """A word that is given, or a parameter that is compared with one."""
+    return (test[0] == "number" and isinstance(test[1], str)) or (test[0] == "param" and isinstance(test[3], str))
+
+
+def parts_of(tests: Iterable[Test]) -> Iterator[Test]:
+    """The tests, and those that they are made of."""
+    for test in tests:
+        yield test
+        if test[0] in ("and", "or"):
+            yield from parts_of(test[1])
+        elif test[0] == "not":
+            yield from parts_of((test[1],))

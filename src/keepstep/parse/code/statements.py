@@ -182,7 +182,11 @@ class Statements(Expressions):
         test = SOME if known.ranked else UNKNOWN
         if not known.ranked and known.functions and isinstance(node.iter, _OF_FUNCTIONS):
             test = conditions.either([("call", name, "?", 0) for name in known.functions])
-        self._set(node.target, KnownValue(made=path(known.made, "[]")), node.iter, "")
+        turn = KnownValue(made=path(known.made, "[]"))
+        self._set(node.target, turn, node.iter, "")
+        for name in ast.walk(node.target):  # whatever its name: it takes all values in turn, on every rank
+            if isinstance(name, ast.Name) and is_rank_name(name.id) and not known.ranked:
+                self.scope.set(name.id, turn)
         self._loop("for", node, node.iter, known.made, test)
 
     def _While(self, node: ast.While) -> None:

@@ -24,7 +24,7 @@ from keepstep.parse.code.vocabulary import (
     WRAPPERS,
 )
 
-LONGEST_PATH = 300
+LONGEST_PATH, LONGEST_WORD = 300, 40
 NOTHING = KnownValue()
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
@@ -106,14 +106,19 @@ def last_name(node: ast.expr) -> str:
 
 
 def is_plain(literal: str | None) -> bool:
-    """Whether a constant argument may decide something: a truth value, None, or a number."""
-    return literal is not None and (literal in ("True", "False", "None") or number_of(literal) is not None)
+    """Whether a constant argument may decide something: a truth value, None, a number, or a word."""
+    return literal is not None and (
+        literal in ("True", "False", "None") or number_of(literal) is not None or word_of(literal) is not None
+    )
 
 
 def bound_literal(literal: str) -> Test:
     number = number_of(literal)
     if number is not None:
         return ("number", number)
+    word = word_of(literal)
+    if word is not None:
+        return ("number", word)
     return conditions.ALWAYS if literal == "True" else conditions.NEVER
 
 
@@ -147,6 +152,12 @@ def number_of(literal: str | None) -> int | None:
         return int(literal) if literal is not None and literal not in ("True", "False") else None
     except ValueError:
         return None
+
+
+def word_of(literal: str | None) -> str | None:
+    """The short text that a constant is: ``train`` of ``split="train"``."""
+    quoted = literal is not None and literal[:1] in ("'", '"') and len(literal) <= LONGEST_WORD
+    return literal[1:-1] if quoted and literal is not None else None
 
 
 def rank_among_these(node: ast.expr, inside: bool, parameter: int | None) -> Test:

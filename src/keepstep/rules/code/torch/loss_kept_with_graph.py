@@ -12,24 +12,8 @@ from keepstep.rules.code._asking import Call, ProjectFacts, program
 from keepstep.rules.code.torch._losses import BACKWARD, added_to, backwards, holds_graph, losses_of
 from keepstep.rules.code.torch._torch import is_without_gradients
 
-_LOSSES = frozenset(
-    f"torch.nn.functional.{name}"
-    for name in ("cross_entropy", "mse_loss", "l1_loss", "nll_loss", "binary_cross_entropy", "smooth_l1_loss", "kl_div")
-)
-
-
-def _is_called_without_gradients(known: ProjectFacts, place: CodeAssigned | CodeCall) -> bool:
-    """Whether the function, or one that calls it, switches gradients off; unknown callers may."""
-    function = known.functions.get(place.function)
-    words = [*(each.text for each in place.within), *(function.fact.decorators if function else ())]
-    callers = known.callers(place.function)
-    calls = [each for each in known.inside(place.function) if "grad_enabled" in each.fact.name]
-    return (
-        not callers
-        or bool(calls)
-        or any("no_grad" in word or "inference_mode" in word for word in words)
-        or any(is_without_gradients(each, known) for each in callers)
-    )
+_FREED = re.compile(r"\.(?:item|detach|numpy|tolist)\(|^float\(")
+"""What a loss goes through if it is kept without its graph."""
 
 
 def _sums(known: ProjectFacts) -> Iterator[tuple[Evidence[CodeAssigned], str]]:
@@ -43,27 +27,27 @@ def _sums(known: ProjectFacts) -> Iterator[tuple[Evidence[CodeAssigned], str]]:
                 yield each, text
 
 
-def _is_kept(known: ProjectFacts, place: CodeAssigned | CodeCall, text: str, kept: str, made: str) -> str:
+def _is_kept(known: ProjectFacts, place: CodeAssigned | CodeCall, text: str, kept: str) -> str:
     """The loss that is kept with its graph there, if what keeps it is not itself a step's loss; empty: none."""
     loops = [each.line for each in place.within if each.kind in ("for", "while")]
     if not loops:
         return ""
     passes = [each for each in backwards(known, place.function) if not is_without_gradients(each, known)]
-    is_loss = made in _LOSSES and text.isidentifier()
-    if (not passes and not is_loss) or kept in _reset(known, place, loops[-1]):
+    if not passes or kept in _reset(known, place, loops[-1]):
         return ""
-    if not passes:
-        return "" if _is_called_without_gradients(known, place) or _is_put_together(known, place, kept) else text
     if any(kept in f"{each.fact.on.text if each.fact.on else ''} {each.fact.text}" for each in passes):
         return ""
     here = [each for each in passes if loops[-1] in [block.line for block in each.fact.within]]
-    return holds_graph(text, {loss for each in here for loss in losses_of(each)})
+    loss = holds_graph(text, {loss for each in here for loss in losses_of(each)})
+    return "" if loss and _is_freed(known, place, loss) else loss
 
 
-def _is_put_together(known: ProjectFacts, place: CodeAssigned | CodeCall, kept: str) -> bool:
-    """Whether one loss is made of what was collected: then it is not kept for longer than a step."""
-    joined = re.compile(rf"(?:stack|cat|concat|sum|mean)\(\s*{re.escape(kept)}\b")
-    return any(joined.search(each.fact.text) for each in known.inside(place.function))
+def _is_freed(known: ProjectFacts, place: CodeAssigned | CodeCall, loss: str) -> bool:
+    """Whether the variable gets its own value without the graph in between: ``loss = loss.detach().item()``."""
+    return any(
+        each.fact.assigned == loss and loss in each.fact.text and _FREED.search(each.fact.text)
+        for each in known.inside(place.function)
+    )
 
 
 def _reset(known: ProjectFacts, place: CodeAssigned | CodeCall, loop: int) -> set[str]:
@@ -103,7 +87,7 @@ def _given_to_sums(known: ProjectFacts) -> Iterator[tuple[Call, str]]:
     for call in known.methods("update", "add", "log", "append", "record", "push"):
         for position, argument in enumerate(call.fact.arguments if call.fact.target else ()):
             if _sums_up(known, call, position, argument.name):
-                loss = _is_kept(known, call.fact, argument.value.text, "(no variable)", "")
+                loss = _is_kept(known, call.fact, argument.value.text, "(no variable)")
                 if loss:
                     yield call, loss
 
@@ -176,14 +160,14 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Findings:
     """
     known = program(seen)
     for each, text in _sums(known):
-        loss = _is_kept(known, each.fact, text, each.fact.target, each.fact.value.made)
+        loss = _is_kept(known, each.fact, text, each.fact.target)
         if loss:
             yield _found(each, loss)
     for call in known.methods("append"):
         given, kept = call.fact.argument("", 0), call.fact.on
         if given is None or kept is None or call.fact.target:
             continue
-        loss = _is_kept(known, call.fact, given.text, kept.text, given.made)
+        loss = _is_kept(known, call.fact, given.text, kept.text)
         if loss:
             yield _found(call, loss)
     for call, loss in (*_given_to_sums(known), *_in_training_steps(known)):

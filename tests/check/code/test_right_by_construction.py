@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of a kind that was accused wrongly in fresh repositories, each beside a twin that is really wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check.code.test_check_code import rules_in
+
+TEMPLATE = """\
+import torch.distributed as dist
+
+
+def load(args, split):
+    if args.local_rank not in [-1, 0] and split == "train":
+        dist.barrier()
+    found = read(split)
+    if args.local_rank == 0 and split == "train":
+        dist.barrier()
+    return found
+
+
+def evaluate(args):
+    return load(args, split="{split}")
+
+
+def main(args):
+    load(args, split="train")
+    if args.local_rank in [-1, 0]:
+        evaluate(args)
+"""
+CONTEXT = """\
+import torch.distributed as dist
+
+
+class FirstRankFirst:
+    def __enter__(self):
+        self.first = dist.get_rank() == 0
+        if not self.first:
+            dist.barrier()
+
+    def __exit__(self, *args):
+        if self.first:
+            {leave}
+"""
+LOSS = """\
+def train(model, batches, optimizer):
+    losses = []
+    for batch in batches:
+        loss = model(batch)
+        loss.backward()
+        optimizer.step()
+        {then}
+        losses.append(loss)
+    return losses
+"""
+PARTS = """\
+import torch.nn.functional as F
+
+
+def total_loss(outputs, targets):
+    total = 0.0
+    for out, target in zip(outputs, targets):
+        loss = F.mse_loss(out, target)
+        total += loss
+    return total
+
+
+def train(model, batches, optimizer):
+    for batch in batches:
+        total_loss(model(batch), batch).backward()
+        optimizer.step()
+"""
+SHARES = """\
+import torch.distributed as dist
+
+
+def count(items, rank, num_gpus, size):
+    number = {number}
+    parts = [None] * number
+    for part in parts[rank::num_gpus]:
+        dist.broadcast(part, src=0)
+"""
+GROUPS = """\
+import torch.distributed as dist
+
+
+def make(world_size):
+    for rank in range(world_size // 2):
+        dist.new_group([rank, rank + world_size // 2])
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEMPLATE.format(split="dev"),
+        CONTEXT.format(leave="dist.barrier()"),
+        LOSS.format(then="loss = loss.detach().cpu().item()"),
+        PARTS,
+        SHARES.format(number="((len(items) - 1) // (size * num_gpus) + 1) * num_gpus"),
+        GROUPS,
+    ],
+)
+def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "train.py").write_text(text)
+    assert rules_in(tmp_path / "train.py") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (TEMPLATE.format(split="train"), [("COD001", 20)]),
+        (CONTEXT.format(leave="pass"), [("COD001", 8)]),
+        (LOSS.format(then="print(loss)"), [("COD115", 8)]),
+        (SHARES.format(number="len(items) // size"), [("COD003", 7)]),
+    ],
+)
+def test_its_wrong_twin_is(tmp_path: Path, text: str, found: list[tuple[str, int]]) -> None:
+    (tmp_path / "train.py").write_text(text)
+    assert rules_in(tmp_path / "train.py") == found
