@@ -92,6 +92,36 @@ def make(world_size):
         dist.new_group([rank, rank + world_size // 2])
 """
 
+CLOCK = """\
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def train(step, limit):
+    start = time.monotonic()
+    for _ in range(100):
+        loss = step()
+        late = torch.tensor(time.monotonic() - start > limit)
+        {agree}
+        if late:
+            break
+        dist.all_reduce(loss)
+"""
+MEMORY = """\
+import torch
+import torch.distributed as dist
+
+
+def train(step):
+    for _ in range(100):
+        step()
+        free, total = torch.cuda.mem_get_info()
+        if free < total / 10:
+            {then}
+"""
+
 
 @pytest.mark.parametrize(
     "text",
@@ -102,6 +132,8 @@ def make(world_size):
         PARTS,
         SHARES.format(number="((len(items) - 1) // (size * num_gpus) + 1) * num_gpus"),
         GROUPS,
+        CLOCK.format(agree="dist.all_reduce(late)"),
+        MEMORY.format(then="torch.cuda.empty_cache()"),
     ],
 )
 def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
@@ -116,6 +148,8 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (CONTEXT.format(leave="pass"), [("COD001", 8)]),
         (LOSS.format(then="print(loss)"), [("COD115", 8)]),
         (SHARES.format(number="len(items) // size"), [("COD003", 7)]),
+        (CLOCK.format(agree="print(late)"), [("COD002", 14)]),
+        (MEMORY.format(then="dist.barrier()"), [("COD001", 10)]),
     ],
 )
 def test_its_wrong_twin_is(tmp_path: Path, text: str, found: list[tuple[str, int]]) -> None:

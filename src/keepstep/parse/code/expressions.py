@@ -11,7 +11,7 @@ from typing import Any
 from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
-from keepstep.parse.code.ranks import RANK_CALLS, RANK_NAMES, RANK_VARIABLES
+from keepstep.parse.code.ranks import OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
 from keepstep.parse.code.scope import KnownValue, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
 from keepstep.parse.code.text import LONGEST_TEXT
@@ -203,6 +203,8 @@ class Expressions(Deciding):
             )
         if is_kept(name):
             self._keep(name, node, arguments)
+        if name in OWN_CALLS:
+            return KnownValue(made=name, ranked=True)
         if callee.test is None and not callee.ranked and not returns_more(name):
             return made_by(name)
         return self._result(name, callee, arguments)

@@ -13,6 +13,15 @@ RANK_CALLS = frozenset(
     """.split()
 )
 """Calls whose result is a rank."""
+OWN_CALLS = frozenset(
+    """
+    time.time time.monotonic time.perf_counter time.process_time time.time_ns time.monotonic_ns time.perf_counter_ns
+    timeit.default_timer datetime.datetime.now datetime.datetime.utcnow torch.cuda.mem_get_info
+    torch.cuda.memory_allocated torch.cuda.memory_reserved torch.cuda.max_memory_allocated
+    torch.cuda.max_memory_reserved psutil.virtual_memory psutil.cpu_percent socket.gethostname platform.node os.getpid
+    """.split()
+)
+"""Calls whose result is this process's own: clocks differ, and so do memory and hosts."""
 RANK_NAMES = frozenset(
     """
     rank local_rank global_rank world_rank node_rank process_index process_id proc_id host_id task_index task_id

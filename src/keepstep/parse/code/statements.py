@@ -9,7 +9,7 @@ from typing import Any
 
 from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import Expressions
-from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
+from keepstep.parse.code.ranks import MAIN_NAMES, OWN_CALLS, is_rank_name
 from keepstep.parse.code.scope import KnownValue, Scope, placed, span
 from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
 from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, ReturnedValue, Skeleton, Test
@@ -123,7 +123,8 @@ class Statements(Expressions):
         if isinstance(target, _SEVERAL):
             for index, each in enumerate(target.elts):
                 functions = tuple([f"{name}[{index}]" for name in known.functions])
-                part = KnownValue(made=path(known.made, f"[{index}]"), functions=functions)
+                own = known.ranked and known.made in OWN_CALLS
+                part = KnownValue(made=path(known.made, f"[{index}]"), functions=functions, ranked=own)
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):

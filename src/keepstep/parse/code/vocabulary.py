@@ -209,5 +209,9 @@ SAME_OBJECT = frozenset(
     {"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "double", "requires_grad_", "share_memory", "compile"}
 )
 """Methods that return their own object."""
-COUNTED = frozenset({"range", "len", "min", "max", "sum", "enumerate", "zip", "divmod", "round", "sorted", "reversed"})
+COUNTED = frozenset(
+    """
+    range len min max sum enumerate zip divmod round sorted reversed abs int float bool torch.tensor torch.as_tensor
+    """.split()
+)
 """Calls whose result differs by rank if an argument does."""
