@@ -8,7 +8,7 @@ from keepstep.model.facts.training import StreamEnded
 
 _OF_A_LAUNCHER = lazy_pattern(
     r"torch[./]distributed[./](?:elastic|launch|run)|closing signal"
-    r"|^(?:srun|slurmstepd|prterun|mpirun|mpiexec|orterun): "
+    r"|^(?:srun|slurmstepd|prterun|mpirun|mpiexec|orterun|keepstep): "
     r"|\b(?:Sending|Received|Got) (?:signal )?(?:SIG[A-Z]+|\d+|process)"
     r"|^\W*(?:Terminated|Killed|Aborted)\b|\bcore dumped\b"
     r"|\[launcher\]|\blaunch\.py:\d+:sigkill_handler|Killing subprocess|\*{3,} (?:JOB|STEP) "

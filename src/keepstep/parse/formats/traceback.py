@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.facts.base import Fact
+from keepstep.model.facts.config import ClusterSpecInvalid
 from keepstep.model.facts.process import ExceptionRaised, Frame, TracebackCut
 from keepstep.parse.formats.one_line_traceback import is_in_one_line, read_in_one_line
 from keepstep.parse.scan.block import block
@@ -144,6 +145,8 @@ def _ending(
         caught=any(frame.function.rpartition(".")[2] in CATCHES for frame in frames),
         code=tuple(code[-INNERMOST:]),
     )
+    if kind.rpartition(".")[2] == "JSONDecodeError" and any("TF_CONFIG" in line for line in code):
+        yield ClusterSpecInvalid(detail=f"TF_CONFIG is not JSON: {message}")
 
 
 def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

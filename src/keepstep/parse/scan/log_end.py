@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from keepstep.model.facts.training import LastOwnLine, StreamEnded
@@ -14,6 +14,7 @@ from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
 from keepstep.parse.scan.lines.line_count import newlines
 from keepstep.parse.scan.lines.line_times import Clock
 from keepstep.parse.scan.lines.log_lines import clean, held, stamped
+from keepstep.parse.scan.lines.not_said import OF_A_REPORT, is_ours, is_source
 from keepstep.parse.scan.lines.prefix import Prefixes
 from keepstep.parse.scan.lines.writer import NOBODY, Writer
 from keepstep.parse.scan.sighting import QUOTE, Sighting
@@ -57,6 +58,7 @@ class LogEnd:
         if begin:
             begin = buffer.find(b"\n", begin) + 1
         ends: dict[str, deque[tuple[int, Writer, str, str]]] = {}
+        reports = OF_A_REPORT in buffer
         for position, number, piece in _lines(buffer, begin, ended + 1 - newlines(buffer, begin, len(buffer))):
             line = clean(piece)
             writer, text = self._prefixes.split(held(line))
@@ -67,16 +69,17 @@ class LogEnd:
             if not words:
                 continue
             shown = number + self._line_shift(position)
-            for fact in (self._know.read_progress(text), read_memory(text)):
-                if fact is not None:
-                    yield Sighting(fact, shown, writer, self._clock.read(timed), words[:QUOTE])
             if writer.key not in ends:
                 ends[writer.key] = deque(maxlen=LAST_LINES)
+            said = _is_said(text, ends[writer.key], reports)
+            for fact in (self._know.read_progress(text), read_memory(text)) if said else ():
+                if fact is not None:
+                    yield Sighting(fact, shown, writer, self._clock.read(timed), words[:QUOTE])
             ends[writer.key].append((shown, writer, text, timed))
         for end in ends.values():
-            for index, said in read_errors([text for _, _, text, _ in end]):
+            for index, error in read_errors(_what_was_said(end, reports)):
                 shown, writer, text, timed = end[index]
-                yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
+                yield Sighting(error, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
             own = list(islice((each for each in islice(reversed(end), 1, None) if is_own(each[2].strip())), ABOVE))[
@@ -89,6 +92,24 @@ class LogEnd:
             lines = [text for _, _, text, _ in end]
             fact = StreamEnded(last=words, above=above, finished=closing_line(lines))
             yield Sighting(fact, shown, writer, self._clock.read(timed), words)
+
+
+_Lines = deque[tuple[int, Writer, str, str]]
+
+
+def _is_said(text: str, above: Iterable[tuple[int, Writer, str, str]], reports: bool) -> bool:
+    """Whether the job said it: source that Python shows, and what keepstep prints, is nobody's message."""
+
+    def lines() -> Iterator[str]:
+        return (line for _, _, line, _ in reversed(list(above)))
+
+    return not (is_ours(text, lines, reports) or is_source(text, lines))
+
+
+def _what_was_said(end: _Lines, reports: bool) -> list[str]:
+    """The last lines of a stream; empty those that the job did not say."""
+    lines = list(end)
+    return [each[2] if _is_said(each[2], lines[:number], reports) else "" for number, each in enumerate(lines)]
 
 
 def _lines(buffer: bytes, begin: int, number: int) -> Iterator[tuple[int, int, bytes]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from operator import itemgetter
 
 from keepstep.base.lazy_pattern import lazy_pattern
@@ -26,6 +26,7 @@ from keepstep.parse.scan.lines.line_count import newlines
 from keepstep.parse.scan.lines.line_times import Clock
 from keepstep.parse.scan.lines.log_lines import clean, find_headings, head, held, sample
 from keepstep.parse.scan.lines.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
+from keepstep.parse.scan.lines.not_said import OF_A_REPORT, is_ours, is_source, without_source
 from keepstep.parse.scan.lines.prefix import Prefixes
 from keepstep.parse.scan.lines.wrapping import Unwrapped
 from keepstep.parse.scan.lines.writer import NOBODY, Writer
@@ -46,9 +47,16 @@ MOST_PER_ANCHOR = 3_000
 """How many lines with one anchor are read; after that, only those in the last part of the log."""
 WRAPPED = PIECE
 """Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
+MOST_ABOVE = 200
+"""How many lines of all writers are looked at above a line, for what it belongs to."""
 LONG = 1 << 10
 """Longer lines are timed between two searches."""
 _ANCHOR = itemgetter(0)
+OURS = "knowledge/keepstep/"
+"""Where the tables of what keepstep itself prints are."""
+SOURCE_LINES, RAISE_LINES = "source_lines.toml", "raise_lines.toml"
+"""Tables of source that a traceback shows: lines that fail in one way only, and lines that tell what was raised, for
+tracebacks whose own last line is missing."""
 
 _LOGGER = lazy_pattern(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
@@ -98,6 +106,8 @@ class LogScan:
         self._headings: list[tuple[int, Writer]] = []
         self._unwrapped: Unwrapped | None = None
         self._spawns = False
+        self._reports = False
+        """Whether a report of keepstep is near what is being read."""
         self.lines = 0
         self.bytes = 0
         self._placed: list[Sighting] = []
@@ -198,6 +208,7 @@ class LogScan:
         def with_the_rest() -> bytes:
             return b"".join((above, data, below))
 
+        self._reports = OF_A_REPORT in buffer
         shift = len(above) - low
         counted_to, number = 0, here.line
         given_up = -1
@@ -270,10 +281,17 @@ class LogScan:
         """What a line with an anchor states, and the block that it begins. Only blocks need the rest of the buffer."""
         at: float | None = None
         timed = False
+        above = partial(self._lines_above, buffer, start, writer)
+        ours = is_ours(text, above, self._reports)
+        source = not ours and is_source(text, above)
+        consumed = base + start < self._consumed.get(writer.key, -1)
         raised = as_raised(text, self._above(buffer, start) if under_node(buffer, start) else "")
+        text = without_source(text)
         for order, each in enumerate(self._know.signatures[anchor]):
             key = (anchor << 16 | order, writer.key)
-            if self._seen[key] >= MOST_PER_STREAM:
+            if self._seen[key] >= MOST_PER_STREAM or each.where.startswith(OURS) is not ours:
+                continue
+            if source and not each.where.endswith(SOURCE_LINES if consumed else (SOURCE_LINES, RAISE_LINES)):
                 continue
             if len(text) > LONG and not self.patience.goes_on():
                 break
@@ -286,9 +304,8 @@ class LogScan:
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
             yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
-        consumed = base + start < self._consumed.get(writer.key, -1)
         for order, one in enumerate(self._know.blocks[anchor]):
-            if consumed and not one.inside_others:
+            if ours or (consumed and not one.inside_others):
                 continue
             key = (anchor << 16 | 0x8000 | order, writer.key)
             if len(text) > LONG and not self.patience.goes_on():
@@ -303,14 +320,13 @@ class LogScan:
                 self._line, self._prefixes.is_of_another, with_the_rest(), stop, writer, text[: match.start()]
             )
             logged = bool(_LOGGER.search(self._before(buffer, start, writer, text, match.start())))
+            quote = text.strip()[:QUOTE]
             for fact in one.read(match, iter(following)):
                 if isinstance(fact, ExceptionRaised):
                     fact = replace(fact, logged=logged)
                     self._consumed[writer.key] = base + following.consumed
                     quote = f"{fact.type}: {fact.message}".split("\n")[0][:QUOTE] if fact.message else fact.type
-                    yield Sighting(fact, number, writer, at, quote)
-                else:
-                    yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
+                yield Sighting(fact, number, writer, at, quote)
 
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
         """The text just before a block: on the same line, else the line above, if by the same writer."""
@@ -324,6 +340,16 @@ class LogScan:
     def _above(self, buffer: bytes, start: int) -> str:
         above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
         return clean(buffer[above_start:above_stop])
+
+    def _lines_above(self, buffer: bytes, start: int, writer: Writer) -> Iterator[str]:
+        """Those of the same writer, the nearest first."""
+        for _ in range(MOST_ABOVE):
+            if start <= 1:
+                return
+            start, stop = bounds(buffer, start - 1)
+            above, text = self._line(buffer, start, stop)
+            if above.key == writer.key:
+                yield text
 
     def _wrapped(self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str) -> Fact | None:
         """The same signature over a line break: with the line above (unless it only marks a place), then below."""
