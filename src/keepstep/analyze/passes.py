@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
-from keepstep.analyze.filled_commands import with_places
+from keepstep.analyze.filled_commands import with_places, without_the_dead
 from keepstep.analyze.report_by_life import by_lives
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.analyze.started_again import started_again
@@ -21,6 +21,7 @@ from keepstep.base.wording import count, size
 from keepstep.errors import UserError
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import RankDoing
 from keepstep.model.identity import Rank
 from keepstep.model.report import ClockOffset, Report
 from keepstep.model.rule import Rule
@@ -262,8 +263,9 @@ def _compare_ranks(now: Gathered) -> Gathered:
 
 
 def _fill_in_commands(now: Gathered) -> Gathered:
-    assert now.report is not None
-    return replace(now, report=with_places(now.report, now.paths))
+    assert now.report is not None and now.seen is not None
+    living = {e.fact.pid for e in now.seen.all(RankDoing) if e.fact.alive}
+    return replace(now, report=without_the_dead(with_places(now.report, now.paths), living))
 
 
 _BOTH: tuple[Part, ...] = ("evidence", "coverage")
@@ -282,5 +284,5 @@ PASSES = (
     Pass("put the evidence in order", _put_in_order, needs=_BOTH, gives=("seen",)),
     Pass("diagnose", _diagnose, needs=("seen", "clocks"), gives=("report",)),
     Pass("compare the ranks", _compare_ranks, needs=("files", "seen", "clocks", "report"), gives=("seen", "report")),
-    Pass("fill in commands", _fill_in_commands, needs=("report",), gives=("report",)),
+    Pass("fill in commands", _fill_in_commands, needs=("seen", "report"), gives=("report",)),
 )

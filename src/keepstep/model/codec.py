@@ -81,7 +81,7 @@ def _shown(evidence: Evidence[Fact]) -> dict[str, Any]:
 
 
 def _fix(fix: Fix) -> dict[str, Any]:
-    return {"do": fix.do, "command": fix.command, "safety": fix.safety.value}
+    return {"do": fix.do, "command": fix.command, "code": fix.code, "safety": fix.safety.value}
 
 
 def _coverage(each: Coverage) -> dict[str, Any]:

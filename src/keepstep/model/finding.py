@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
@@ -53,13 +54,27 @@ RUN_FOLDER = "RUN_FOLDER"
 """In a command: where the evidence was read. Whoever reads it puts the place there."""
 
 
+_BLANK = lazy_pattern(
+    r"(?<![\w$-])(?:PID|HOST1|HOST2|HOST_OF_RANK_0|OTHER_HOST|HOST|ADDRESS_OF_THIS_HOST|ADDRESS|COORDINATOR|PORT|NODE|POD|N"
+    r"|SCRIPT|COMMAND|OPTIONS|IMAGE|PACKAGE|NAME|DIR|FILE|DATA|CKPT_FILE|CKPT_DIR|CHECKPOINT|train\.py)(?!\w)"
+)
+"""Words of a command that stand for the reader's own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """One thing to do. ``command`` can be pasted; ``safety`` says what it may change."""
+    """One thing to do. ``command`` can be pasted into a shell; ``safety`` says what it may change."""
 
     do: str
     command: str | None = None
+    code: str | None = None
+    """Or lines for the program or its job script."""
     safety: Safety = Safety.SAFE
+
+    @property
+    def blanks(self) -> tuple[str, ...]:
+        """What to replace in the command before it is run: PID, HOST, SCRIPT."""
+        return tuple(dict.fromkeys(_BLANK.findall(self.command))) if self.command else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

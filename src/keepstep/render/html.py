@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from keepstep import __version__
 from keepstep.base.redact import redacted
-from keepstep.base.wording import count, ranks_with_hosts
+from keepstep.base.wording import count, listing, ranks_with_hosts
 from keepstep.model.codec import moment, representative
 from keepstep.model.evidence import CoverageState, Evidence
 from keepstep.model.facts.base import Fact
@@ -185,6 +185,8 @@ def _fix(fix: Fix) -> Markup:
         do=prose(fix.do),
         safety=fill("tag.html", text=_SAFETY[fix.safety]) if _SAFETY[fix.safety] else Markup(),
         command=fill("command.html", command=fix.command) if fix.command else Markup(),
+        code=fill("code.html", code=fix.code) if fix.code else Markup(),
+        blanks=fill("tag.html", text=f"with your own {listing(fix.blanks)}") if fix.blanks else Markup(),
     )
 
 

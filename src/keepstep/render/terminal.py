@@ -56,7 +56,12 @@ def _visible_finding(finding: Finding) -> Finding:
         placed=tuple(map(visible, finding.placed)),
         evidence=tuple(map(_visible_evidence, finding.evidence)),
         fixes=tuple(
-            replace(each, do=visible(each.do), command=visible(each.command) if each.command else None)
+            replace(
+                each,
+                do=visible(each.do),
+                command=visible(each.command) if each.command else None,
+                code=visible(each.code) if each.code else None,
+            )
             for each in finding.fixes
         ),
     )
@@ -129,6 +134,10 @@ class _TerminalPage:
                 if fix.command:
                     for line in fix.command.splitlines():
                         yield " " * 11 + self._paint("$ " + line, "cyan")
+                if fix.blanks:
+                    yield from self._field("", f"with your own {listing(fix.blanks)}")
+                for line in (fix.code or "").splitlines():
+                    yield " " * 11 + self._paint("| " + line, "cyan")
             yield from self._field("more", f"keepstep rules show {finding.rule}")
 
     def _seen(self, finding: Finding) -> Iterator[str]:

@@ -60,7 +60,7 @@ def _named(text: str) -> frozenset[str]:
 
 def is_for(fix: Fix) -> frozenset[str]:
     """The frameworks that a fix is for; none: it is for all."""
-    text = f"{fix.do} {fix.command or ''}"
+    text = f"{fix.do} {fix.command or ''} {fix.code or ''}"
     return frozenset(name for name, words in _FOR.items() if words.search(text))
 
 
@@ -74,8 +74,9 @@ def without_advice_for_others(finding: Finding, seen: EvidenceSet) -> Finding:
 
 
 def _for(used: frozenset[str], fix: Fix) -> Fix | None:
-    """What is left of a fix for these frameworks: if only its command is for another one, its text stays."""
+    """What is left of a fix for these frameworks: if only its command or code is for another one, its text stays."""
     meant = is_for(fix)
     if not meant or meant & used:
         return fix
-    return None if is_for(replace(fix, command=None)) else replace(fix, command=None)
+    told = replace(fix, command=None, code=None)
+    return None if is_for(told) else told

@@ -93,10 +93,10 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Findings:
 
 _FIXES = (
     Fix(do="build the model with the configuration that the checkpoint was saved with"),
-    Fix(do="save and load the unwrapped model", command="torch.save(model.module.state_dict(), path)"),
+    Fix(do="save and load the unwrapped model", code="torch.save(model.module.state_dict(), path)"),
     Fix(
         do="load only what matches, if that is what you want",
-        command="model.load_state_dict(state, strict=False)",
+        code="model.load_state_dict(state, strict=False)",
         safety=Safety.CHANGES_RESULTS,
     ),
 )

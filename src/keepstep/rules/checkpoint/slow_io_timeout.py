@@ -162,9 +162,9 @@ def _found(seen: EvidenceSet, evidence: tuple[Evidence[Fact], ...], saving: Evid
         fixes=(
             Fix(
                 do="raise the time limit of collectives above the time that saving takes",
-                command='torch.distributed.init_process_group("nccl", timeout=datetime.timedelta(hours=2))',
+                code='torch.distributed.init_process_group("nccl", timeout=datetime.timedelta(hours=2))',
             ),
-            Fix(do="write sharded, or asynchronously", command="torch.distributed.checkpoint.async_save(...)"),
+            Fix(do="write sharded, or asynchronously", code="torch.distributed.checkpoint.async_save(...)"),
             Fix(
                 do="measure the file system from the rank that writes",
                 command="dd if=/dev/zero of=CKPT_DIR/x bs=64M count=64 oflag=direct",

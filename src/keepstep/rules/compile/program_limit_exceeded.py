@@ -54,6 +54,6 @@ def program_limit_exceeded(seen: EvidenceSet) -> Findings:
                 do="lower the kernel's block or chunk size, or the batch and sequence length",
                 safety=Safety.CHANGES_RESULTS,
             ),
-            Fix(do="with torch_xla, end the graph after each step", command="xm.mark_step()"),
+            Fix(do="with torch_xla, end the graph after each step", code="xm.mark_step()"),
         ),
     )

@@ -12,7 +12,7 @@ from keepstep.rules.asking.process_endings import ended_badly
 A_DEVICE_EACH = (
     Fix(
         do="let each process choose the device of its local rank",
-        command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+        code='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
     ),
     Fix(do="start no more processes on a host than it has devices", command="nvidia-smi -L | wc -l"),
 )

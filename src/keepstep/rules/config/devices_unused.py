@@ -47,7 +47,7 @@ def devices_unused(seen: EvidenceSet) -> Findings:
             because=f"the guard saw no program run on the other {fact.what} devices, though the training was under way",
             evidence=left[:4],
             ranks=idle,
-            fixes=(Fix(do="build the mesh of all devices", command="jax.make_mesh((jax.device_count(),), ('data',))"),),
+            fixes=(Fix(do="build the mesh of all devices", code="jax.make_mesh((jax.device_count(),), ('data',))"),),
         )
         return
     if left:
@@ -56,7 +56,7 @@ def devices_unused(seen: EvidenceSet) -> Findings:
             because="the trainer says that one is available and not used",
             evidence=left[:4],
             ranks=(),
-            fixes=(Fix(do="tell the trainer to use it", command="Trainer(accelerator='auto', devices='auto')"),),
+            fixes=(Fix(do="tell the trainer to use it", code="Trainer(accelerator='auto', devices='auto')"),),
         )
         return
     asked = [e for e in seen.all(AcceleratorAsked) if e.fact.per_node]
@@ -74,7 +74,7 @@ def devices_unused(seen: EvidenceSet) -> Findings:
             evidence=(*asked[:2], *started[:2]),
             ranks=(),
             fixes=(
-                Fix(do="start one rank for each GPU", command=f"torchrun --nproc_per_node={there} ..."),
-                Fix(do="or ask for fewer GPUs", command=f"sbatch --gres=gpu:{used} ..."),
+                Fix(do="start one rank for each GPU", command=f"torchrun --nproc-per-node={there} SCRIPT"),
+                Fix(do="or ask for fewer GPUs", command=f"sbatch --gres=gpu:{used} SCRIPT"),
             ),
         )

@@ -67,14 +67,14 @@ _FIXES = {
     "torch": (
         Fix(
             do="form the process group and wrap the model",
-            command="torch.distributed.init_process_group(); model = DistributedDataParallel(model)",
+            code="torch.distributed.init_process_group(); model = DistributedDataParallel(model)",
         ),
     ),
     "tensorflow": (
         Fix(
             do="create the strategy before anything else, and build the model in its scope",
-            command="strategy = tf.distribute.MultiWorkerMirroredStrategy()",
+            code="strategy = tf.distribute.MultiWorkerMirroredStrategy()",
         ),
     ),
-    "jax": (Fix(do="join the other processes before using JAX", command="jax.distributed.initialize()"),),
+    "jax": (Fix(do="join the other processes before using JAX", code="jax.distributed.initialize()"),),
 }

@@ -53,7 +53,7 @@ def index_expanded_early(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="let the shell of each task replace it",
-                command=f"srun bash -c 'torchrun --node_rank ${fact.variable} ... train.py'",
+                command=f"srun bash -c 'torchrun --node_rank ${fact.variable} OPTIONS SCRIPT'",
             ),
         ),
     )

@@ -62,8 +62,7 @@ def missing_rank_env(seen: EvidenceSet) -> Findings:
                 (
                     THROUGH_TORCHRUN,
                     Fix(
-                        do="read the local rank from the environment",
-                        command='local_rank = int(os.environ["LOCAL_RANK"])',
+                        do="read the local rank from the environment", code='local_rank = int(os.environ["LOCAL_RANK"])'
                     ),
                 )
                 if name is None or name.upper().replace("-", "_") in OF_TORCHRUN

@@ -41,8 +41,8 @@ def nccl_invalid_usage(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(
                     do="let every rank choose its own device",
-                    command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+                    code="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
                 ),
-                Fix(do="make NCCL print what is wrong", command="NCCL_DEBUG=WARN torchrun ..."),
+                Fix(do="make NCCL print what is wrong", command="export NCCL_DEBUG=WARN"),
             ),
         )

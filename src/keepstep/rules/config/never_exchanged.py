@@ -66,17 +66,17 @@ _FIXES = {
     "torch": (
         Fix(
             do="wrap the model before creating the optimizer",
-            command="model = torch.nn.parallel.DistributedDataParallel(model)",
+            code="model = torch.nn.parallel.DistributedDataParallel(model)",
         ),
     ),
     "jax": (
         Fix(
             do="make the mesh from the devices of all processes",
-            command='mesh = jax.make_mesh((jax.device_count(),), ("data",))',
+            code='mesh = jax.make_mesh((jax.device_count(),), ("data",))',
         ),
         Fix(
             do="make each batch a global array",
-            command='jax.make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("data")), batch)',
+            code='jax.make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("data")), batch)',
         ),
     ),
 }

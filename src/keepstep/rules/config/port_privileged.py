@@ -32,5 +32,10 @@ def port_privileged(seen: EvidenceSet) -> Findings:
             title=f"this user may not listen on port {port}, which {group[0].fact.variable} gives",
             because="the check tried to open the port, and the kernel refused",
             evidence=group,
-            fixes=(Fix(do="use a port above 1024", command="export MASTER_PORT=29517"),),
+            fixes=(
+                Fix(
+                    do=f"use a port above 1024 in {group[0].fact.variable}",
+                    command="export MASTER_PORT=29517" if group[0].fact.variable == "MASTER_PORT" else None,
+                ),
+            ),
         )

@@ -64,6 +64,9 @@ _FIXES = {
         ),
     ),
     "tensorflow": (
-        Fix(do="give every worker its own index in TF_CONFIG", command="keepstep check config --write --hosts A,B"),
+        Fix(
+            do="give every worker its own index in TF_CONFIG",
+            command="keepstep check config --write --hosts HOST1,HOST2",
+        ),
     ),
 }

@@ -86,7 +86,7 @@ def trains_alone(seen: EvidenceSet) -> Findings:
             Fix(
                 do="with PyTorch, give every process its rank and the number of ranks", command="echo $RANK $WORLD_SIZE"
             ),
-            Fix(do="with JAX, join the processes before doing anything else", command="jax.distributed.initialize()"),
+            Fix(do="with JAX, join the processes before doing anything else", code="jax.distributed.initialize()"),
             Fix(do="start all of them through one launcher", command=f"keepstep run -n {count} -- python train.py"),
         ),
     )
@@ -144,9 +144,9 @@ def _came_apart(meant: list[Evidence[WorldSeen]]) -> Found:
         fixes=(
             Fix(
                 do="with JAX, join the processes before anything that uses a device: a backend that exists stays local",
-                command="jax.distributed.initialize()  # the first call to jax in the program",
+                code="jax.distributed.initialize()  # the first call to jax in the program",
             ),
-            Fix(do="with PyTorch, form the process group before reading its size", command="dist.init_process_group()"),
+            Fix(do="with PyTorch, form the process group before reading its size", code="dist.init_process_group()"),
         ),
     )
 

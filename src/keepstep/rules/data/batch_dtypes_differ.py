@@ -43,6 +43,6 @@ def batch_dtypes_differ(seen: EvidenceSet) -> Findings:
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if seen.broken else Severity.WARNING,
-            fixes=(Fix(do="cast the data where it is read", command="array.astype(numpy.float32)"),),
+            fixes=(Fix(do="cast the data where it is read", code="array.astype(numpy.float32)"),),
         )
         return

@@ -41,5 +41,5 @@ def batch_empty(seen: EvidenceSet) -> Findings:
         seen,
         "empty",
         "short",
-        fix=Fix(do="make sure that every rank has rows at every step", command="dataset.repeat()  # or drop_last=True"),
+        fix=Fix(do="make sure that every rank has rows at every step", code="dataset.repeat()  # or drop_last=True"),
     )

@@ -39,5 +39,5 @@ def batch_labels_out_of_range(seen: EvidenceSet) -> Findings:
     yield from odd_batches(
         seen,
         "label",
-        fix=Fix(do="fix the labels or the number of classes", command="loss = CrossEntropyLoss(ignore_index=-100)"),
+        fix=Fix(do="fix the labels or the number of classes", code="loss = CrossEntropyLoss(ignore_index=-100)"),
     )

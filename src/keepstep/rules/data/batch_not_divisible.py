@@ -11,7 +11,7 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 _FIXES = (
     Fix(
         do="drop the last, smaller batch",
-        command="drop_remainder=True  # torch: drop_last=True",
+        code="drop_remainder=True  # torch: drop_last=True",
         safety=Safety.CHANGES_RESULTS,
     ),
     Fix(do="or choose a batch size that is divisible by the number of replicas", safety=Safety.CHANGES_RESULTS),

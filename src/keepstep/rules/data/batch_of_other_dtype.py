@@ -32,5 +32,5 @@ def batch_of_other_dtype(seen: EvidenceSet) -> Findings:
     The dataset mixes dtypes by design. Declare the dtype then.
     """
     yield from odd_batches(
-        seen, "dtype", fix=Fix(do="cast the data where it is read", command="array.astype(numpy.float32)")
+        seen, "dtype", fix=Fix(do="cast the data where it is read", code="array.astype(numpy.float32)")
     )

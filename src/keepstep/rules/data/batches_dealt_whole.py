@@ -34,6 +34,6 @@ def batches_dealt_whole(seen: EvidenceSet) -> Findings:
                 because="shard() comes after batch(), so ranks may differ by one step, and each prepares all batches",
                 evidence=(each,),
                 severity=Severity.WARNING,
-                fixes=(Fix(do="shard first", command="dataset.shard(ranks, rank).batch(n)"),),
+                fixes=(Fix(do="shard first", code="dataset.shard(ranks, rank).batch(n)"),),
             )
             return

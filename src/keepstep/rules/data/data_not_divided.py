@@ -37,7 +37,7 @@ def data_not_divided(seen: EvidenceSet) -> Findings:
                 fixes=(
                     Fix(
                         do="give the loader a sampler that divides the records",
-                        command="DataLoader(data, batch_size=n, sampler=keepstep.shard(data, batch=n))",
+                        code="DataLoader(data, batch_size=n, sampler=keepstep.shard(data, batch=n))",
                     ),
                 ),
             )

@@ -49,12 +49,12 @@ def dtype_mismatch(seen: EvidenceSet) -> Findings:
 _FIXES = (
     Fix(
         do="convert inputs and parameters to one dtype",
-        command="batch = batch.to(next(model.parameters()).dtype)",
+        code="batch = batch.to(next(model.parameters()).dtype)",
         safety=Safety.CHANGES_RESULTS,
     ),
     Fix(
         do="or run the forward pass under autocast",
-        command="with torch.autocast('cuda', dtype=torch.bfloat16):",
+        code="with torch.autocast('cuda', dtype=torch.bfloat16):",
         safety=Safety.CHANGES_RESULTS,
     ),
 )

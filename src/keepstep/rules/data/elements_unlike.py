@@ -39,7 +39,7 @@ def elements_unlike(seen: EvidenceSet) -> Findings:
             evidence=(each,),
             severity=Severity.WARNING if len(types) > 1 or len(ranks) > 1 else Severity.NOTE,
             fixes=(
-                Fix(do="make all batches alike", command="dataset.padded_batch(n, padded_shapes=...)"),
-                Fix(do="or, with PyTorch, pad in collate_fn", command="DataLoader(..., collate_fn=pad_and_stack)"),
+                Fix(do="make all batches alike", code="dataset.padded_batch(n, padded_shapes=...)"),
+                Fix(do="or, with PyTorch, pad in collate_fn", code="DataLoader(..., collate_fn=pad_and_stack)"),
             ),
         )

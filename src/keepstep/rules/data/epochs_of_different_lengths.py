@@ -41,10 +41,10 @@ def epochs_of_different_lengths(seen: EvidenceSet) -> Findings:
             ranks=fact.short,
             severity=None if fact.hangs else Severity.WARNING,
             fixes=(
-                Fix(do="divide the records evenly", command="shard = keepstep.shard(records, batch=batch)"),
+                Fix(do="divide the records evenly", code="shard = keepstep.shard(records, batch=batch)"),
                 Fix(
                     do="or end every rank after the same number of steps",
-                    command=f"for batch in itertools.islice(loader, {fact.least}):"
+                    code=f"for batch in itertools.islice(loader, {fact.least}):"
                     if fact.least
                     else "for batch in itertools.islice(loader, steps):",
                 ),

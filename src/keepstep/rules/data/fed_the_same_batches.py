@@ -57,7 +57,7 @@ def fed_the_same_batches(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="give the loader a sampler that divides the records",
-                command="DataLoader(data, batch_size=n, sampler=keepstep.shard(data, batch=n))",
+                code="DataLoader(data, batch_size=n, sampler=keepstep.shard(data, batch=n))",
             ),
         ),
     )

@@ -73,8 +73,8 @@ def inputs_differ(seen: EvidenceSet) -> Findings:
             ranks=each.odd,
             severity=None if each.certain else Severity.WARNING,
             fixes=(
-                Fix(do="make all batches the same size", command="DataLoader(..., drop_last=True)"),
-                Fix(do="with tf.data, drop the remainder", command="dataset.batch(n, drop_remainder=True)"),
+                Fix(do="make all batches the same size", code="DataLoader(..., drop_last=True)"),
+                Fix(do="with tf.data, drop the remainder", code="dataset.batch(n, drop_remainder=True)"),
             ),
         )
         return

@@ -56,7 +56,7 @@ def label_out_of_range(seen: EvidenceSet) -> Findings:
         confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
         standing=Standing.MECHANISM if sure else Standing.EXCEPTION,
         fixes=(
-            Fix(do="compare the largest label with the number of classes", command="print(labels.min(), labels.max())"),
+            Fix(do="compare the largest label with the number of classes", code="print(labels.min(), labels.max())"),
             Fix(do="on a GPU, make the traceback show the call that failed", command="export CUDA_LAUNCH_BLOCKING=1"),
         ),
     )

@@ -39,7 +39,7 @@ def last_batch_of_other_size(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(
                     do="drop the remainder",
-                    command="drop_remainder=True  # torch: drop_last=True",
+                    code="drop_remainder=True  # torch: drop_last=True",
                     safety=Safety.CHANGES_RESULTS,
                 ),
             ),

@@ -40,7 +40,7 @@ def loader_refuses_files(seen: EvidenceSet) -> Findings:
                 Fix(do=f"write the data as at least {fact.readers} files"),
                 Fix(
                     do="or divide by records; with tf.data",
-                    command="options.experimental_distribute.auto_shard_policy = "
+                    code="options.experimental_distribute.auto_shard_policy = "
                     "tf.data.experimental.AutoShardPolicy.DATA",
                     safety=Safety.CHANGES_RESULTS,
                 ),

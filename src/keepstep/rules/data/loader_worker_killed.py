@@ -48,7 +48,7 @@ def loader_worker_killed(seen: EvidenceSet) -> Findings:
         evidence=found,
         confidence=Confidence.HYPOTHESIS if stopped else Confidence.SUPPORTED,
         fixes=(
-            Fix(do="run once without workers to get the error message", command="DataLoader(..., num_workers=0)"),
+            Fix(do="run once without workers to get the error message", code="DataLoader(..., num_workers=0)"),
             Fix(do="look for a kill by the kernel", command="dmesg -T | grep -iE 'killed process|out of memory'"),
         ),
     )

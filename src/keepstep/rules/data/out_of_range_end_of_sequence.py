@@ -78,7 +78,7 @@ def _merely_ended(seen: EvidenceSet, place: Evidence[EndOfData], well: bool) -> 
 _FIXES = (
     Fix(
         do="repeat the dataset and set the number of steps per epoch",
-        command="ds = ds.repeat(); model.fit(ds, steps_per_epoch=N)",
+        code="ds = ds.repeat(); model.fit(ds, steps_per_epoch=N)",
     ),
     Fix(do="check how many files and samples each rank reads"),
 )

@@ -39,6 +39,6 @@ def ranks_without_records(seen: EvidenceSet) -> Findings:
                 Fix(do=f"write the data as at least {fact.of} files")
                 if fact.by_file
                 else Fix(do=f"use a global batch of at least {fact.of} rows"),
-                Fix(do="or divide the records evenly", command="shard = keepstep.shard(records, batch=batch)"),
+                Fix(do="or divide the records evenly", code="shard = keepstep.shard(records, batch=batch)"),
             ),
         )

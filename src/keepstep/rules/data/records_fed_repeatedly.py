@@ -45,6 +45,6 @@ def records_fed_repeatedly(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(do="for exact metrics, leave the padding out of them")
                 if fact.padding
-                else Fix(do="divide the records", command="shard = keepstep.shard(records, batch=batch)"),
+                else Fix(do="divide the records", code="shard = keepstep.shard(records, batch=batch)"),
             ),
         )

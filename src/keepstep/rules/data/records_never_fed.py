@@ -43,7 +43,7 @@ def records_never_fed(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(
                     do="feed what is left at the beginning of the next epoch",
-                    command='shard = keepstep.shard(records, batch=batch, remainder="carry")',
+                    code='shard = keepstep.shard(records, batch=batch, remainder="carry")',
                 ),
             ),
         )

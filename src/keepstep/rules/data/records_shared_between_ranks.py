@@ -42,5 +42,5 @@ def records_shared_between_ranks(seen: EvidenceSet) -> Findings:
         evidence=shared[:3],
         ranks=tuple(sorted({rank for e in shared for rank in (e.fact.first, e.fact.second)})),
         severity=Severity.WARNING,
-        fixes=(Fix(do="divide the records", command="shard = keepstep.shard(records, batch=batch)"),),
+        fixes=(Fix(do="divide the records", code="shard = keepstep.shard(records, batch=batch)"),),
     )

@@ -56,5 +56,5 @@ def shape_mismatch(seen: EvidenceSet) -> Findings:
 
 _FIXES = (
     Fix(do="print the shapes of the failing batch on this rank, and compare them with what the model expects"),
-    Fix(do="pad or resize samples in the collate function, or drop the smaller last batch", command="drop_last=True"),
+    Fix(do="pad or resize samples in the collate function, or drop the smaller last batch", code="drop_last=True"),
 )

@@ -37,9 +37,9 @@ from keepstep.rules.asking.exceptions import is_of_peers, short_type
 from keepstep.rules.asking.fallout import FALLOUT, lasting, others_stopped, who
 
 _FIXES = (
-    Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),
-    Fix(do="or let early ranks wait for late ones", command="with Join([model]): ...  # torch; hvd.join() for Horovod"),
-    Fix(do="or fix the number of steps on all ranks", command="ds = ds.repeat(); model.fit(..., steps_per_epoch=N)"),
+    Fix(do="give every rank the same number of batches", code="drop_last=True  # or DistributedSampler"),
+    Fix(do="or let early ranks wait for late ones", code="with Join([model]): ...  # torch; hvd.join() for Horovod"),
+    Fix(do="or fix the number of steps on all ranks", code="ds = ds.repeat(); model.fit(..., steps_per_epoch=N)"),
 )
 
 _SHARES_OUT = lazy_pattern(

@@ -50,15 +50,12 @@ def shares_differ(seen: EvidenceSet) -> Findings:
             severity=None if fatal else Severity.WARNING,
             fixes=(
                 Fix(
-                    do="give every rank the same number of batches",
-                    command="DistributedSampler(dataset, drop_last=True)",
+                    do="give every rank the same number of batches", code="DistributedSampler(dataset, drop_last=True)"
                 ),
-                Fix(
-                    do="or end every rank after the same number of steps", command="for batch in islice(loader, steps):"
-                ),
+                Fix(do="or end every rank after the same number of steps", code="for batch in islice(loader, steps):"),
                 Fix(
                     do="with tf.data, shard by rows",
-                    command="options.experimental_distribute.auto_shard_policy = "
+                    code="options.experimental_distribute.auto_shard_policy = "
                     "tf.data.experimental.AutoShardPolicy.DATA",
                 ),
             ),

@@ -42,8 +42,8 @@ def shuffles_unlike_before_shard(seen: EvidenceSet) -> Findings:
         evidence=unseeded[:1] or seen.all(PipelineSeen)[:2],
         severity=Severity.WARNING,
         fixes=(
-            Fix(do="shard before shuffling", command="dataset.shard(ranks, rank).shuffle(buffer)"),
-            Fix(do="or use the same seed on every rank", command="dataset.shuffle(buffer, seed=1).shard(ranks, rank)"),
-            Fix(do="with list_files, sort the names", command="tf.data.Dataset.list_files(pattern, shuffle=False)"),
+            Fix(do="shard before shuffling", code="dataset.shard(ranks, rank).shuffle(buffer)"),
+            Fix(do="or use the same seed on every rank", code="dataset.shuffle(buffer, seed=1).shard(ranks, rank)"),
+            Fix(do="with list_files, sort the names", code="tf.data.Dataset.list_files(pattern, shuffle=False)"),
         ),
     )

@@ -59,7 +59,7 @@ def unhandled_cuda_error(seen: EvidenceSet) -> Findings:
             because="usually, the driver, the CUDA libraries and NCCL are not compatible",
             evidence=tuple(found),
             fixes=(
-                Fix(do="make NCCL print what failed", command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT torchrun ..."),
+                Fix(do="make NCCL print what failed", command="export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT"),
                 Fix(do="compare the driver with the CUDA that the framework was built for", command="nvidia-smi"),
             ),
         )

@@ -50,8 +50,8 @@ def device_side_error(seen: EvidenceSet) -> Findings:
         because=f"code on the GPU failed ({faults[0].fact.what}); usually a bug in a kernel, rarely the device",
         evidence=faults,
         fixes=(
-            Fix(do="find the call that fails", command="CUDA_LAUNCH_BLOCKING=1 python ..."),
-            Fix(do="find the invalid access", command="compute-sanitizer --tool memcheck python ..."),
+            Fix(do="find the call that fails", command="export CUDA_LAUNCH_BLOCKING=1"),
+            Fix(do="find the invalid access", command="compute-sanitizer --tool memcheck python SCRIPT"),
             Fix(do="check whether the driver logged an Xid for this device", command="dmesg -T | grep -i xid"),
         ),
     )

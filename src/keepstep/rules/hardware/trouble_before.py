@@ -34,5 +34,5 @@ def trouble_before(seen: EvidenceSet) -> Findings:
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.HYPOTHESIS,
-                fixes=(Fix(do="exclude it", command=f"#SBATCH --exclude={fact.host}"),),
+                fixes=(Fix(do="exclude it", code=f"#SBATCH --exclude={fact.host}"),),
             )

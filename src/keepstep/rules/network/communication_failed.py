@@ -47,8 +47,8 @@ def communication_failed(seen: EvidenceSet) -> Findings:
             confidence=Confidence.HYPOTHESIS,
             cause=Cause.RESOURCE_SHM,
             fixes=(
-                Fix(do="give the container more shared memory", command="docker run --ipc=host ..."),
-                Fix(do="make NCCL print what failed", command="NCCL_DEBUG=WARN python ..."),
+                Fix(do="give the container more shared memory", command="docker run --ipc=host IMAGE"),
+                Fix(do="make NCCL print what failed", command="export NCCL_DEBUG=WARN"),
             ),
         )
     elif found:
@@ -57,9 +57,5 @@ def communication_failed(seen: EvidenceSet) -> Findings:
             title=f"NCCL reported {kind} error; the log does not say why",
             because="NCCL failed while it set up or used its connections, usually one between hosts",
             evidence=tuple(found),
-            fixes=(
-                Fix(
-                    do="make NCCL print what failed", command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ..."
-                ),
-            ),
+            fixes=(Fix(do="make NCCL print what failed", command="export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET"),),
         )

@@ -87,7 +87,7 @@ def _left(left: Finished, lost: list[Evidence[PeerLost]]) -> Found:
         fixes=(
             Fix(
                 do="let all ranks leave together",
-                command="jax.distributed.shutdown()  # torch: dist.barrier(); dist.destroy_process_group()",
+                code="jax.distributed.shutdown()  # torch: dist.barrier(); dist.destroy_process_group()",
             ),
             Fix(do="the results are complete: do not start this run again for these errors"),
         ),

@@ -47,10 +47,11 @@ def misleading_address(seen: EvidenceSet) -> Findings:
             Fix(do="find the interface that leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"),
             Fix(
                 do="use only that one, or exclude the bridges",
-                command="mpirun -mca btl_tcp_if_exclude lo,docker0 -mca oob_tcp_if_exclude lo,docker0 ...",
+                command="mpirun -mca btl_tcp_if_exclude lo,docker0 -mca oob_tcp_if_exclude lo,docker0 COMMAND",
             ),
             Fix(
-                do="with Horovod's own launcher, name the interface", command="horovodrun --network-interfaces eth0 ..."
+                do="with Horovod's own launcher, name the interface",
+                command="horovodrun --network-interfaces eth0 COMMAND",
             ),
         ),
     )

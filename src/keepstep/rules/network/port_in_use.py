@@ -53,7 +53,9 @@ def port_in_use(seen: EvidenceSet) -> Findings:
                 do="find the process that holds the port, and end it if it is a leftover",
                 command=f"ss -ltnp 'sport = :{port or 'PORT'}'",
             ),
-            Fix(do="or give this run its own port", command="export MASTER_PORT=29517"),
+            Fix(do="or give a PyTorch run its own port", command="export MASTER_PORT=29517"),
+            Fix(do="or give a TensorFlow run its own ports, in TF_CONFIG on every host", command="echo $TF_CONFIG"),
+            Fix(do="or give a JAX run its own coordinator port", command="export JAX_COORDINATOR_ADDRESS=HOST:29517"),
         ),
     )
 

@@ -49,7 +49,7 @@ def timeout_slow(seen: EvidenceSet) -> Findings:
         evidence=tuple(waited),
         ranks=(),
         fixes=(
-            Fix(do="raise the time limit", command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"),
+            Fix(do="raise the time limit", code="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"),
             Fix(do="check what the other ranks were doing then: loading, downloading, compiling, or dead"),
         ),
     )

@@ -14,6 +14,7 @@ from keepstep.rules.api import (
     Fix,
     Found,
     Standing,
+    lazy_pattern,
     rule,
 )
 from keepstep.rules.network._peers import BY_LIMIT, after_the_end, loopback, stated
@@ -92,11 +93,16 @@ def _says_last(seen: EvidenceSet, failed: Evidence[ConnectFailed], tries: int) -
     return seen.is_last_word(failed, 2 if tries > 1 else 0) and (tries > 1 or failed.fact.why is not Why.REFUSED)
 
 
+_ADDRESS = lazy_pattern(r"[\w.:\[\]%-]{1,200}")
+"""What a shell takes for one word; messages also name a peer by what it is for."""
+
+
 def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> Found:
     kinds = {e.fact.why for e in failed}
     peer = stated(tuple(failed))
     target = f" to {peer}" if peer else " to a peer"
-    host, _, port = (peer or "HOST").rpartition(":") if peer and peer.count(":") == 1 else (peer or "HOST", "", "")
+    named = peer if peer and _ADDRESS.fullmatch(peer) else "HOST"
+    host, _, port = named.rpartition(":") if named.count(":") == 1 else (named, "", "")
     fixes = (
         Fix(
             do="try the connection from the host that failed",

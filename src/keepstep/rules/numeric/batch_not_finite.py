@@ -37,5 +37,5 @@ def batch_not_finite(seen: EvidenceSet) -> Findings:
     Masks that use NaN or infinity on purpose: declare `finite=False`.
     """
     yield from odd_batches(
-        seen, "not finite", fix=Fix(do="drop or repair the samples", command="assert numpy.isfinite(batch).all()")
+        seen, "not finite", fix=Fix(do="drop or repair the samples", code="assert numpy.isfinite(batch).all()")
     )

@@ -52,12 +52,8 @@ LARGE = 5.0
 _BEGINS = lazy_pattern(r"^\s*Epoch 1/\d+\s*$")
 
 FIND_THE_FIRST_NAN = (
-    Fix(
-        do="find the operation that gives the first NaN, in PyTorch", command="torch.autograd.set_detect_anomaly(True)"
-    ),
-    Fix(
-        do="find the operation that gives the first NaN, in TensorFlow", command="tf.debugging.enable_check_numerics()"
-    ),
+    Fix(do="find the operation that gives the first NaN, in PyTorch", code="torch.autograd.set_detect_anomaly(True)"),
+    Fix(do="find the operation that gives the first NaN, in TensorFlow", code="tf.debugging.enable_check_numerics()"),
     Fix(do="find the operation that gives the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
 )
 CALMER = Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS)

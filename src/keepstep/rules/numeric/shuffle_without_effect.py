@@ -47,7 +47,7 @@ def shuffle_without_effect(seen: EvidenceSet) -> Findings:
                 fixes=(
                     Fix(
                         do="put the stages into this order",
-                        command="dataset.cache().shuffle(buffer).repeat().batch(n).prefetch(tf.data.AUTOTUNE)",
+                        code="dataset.cache().shuffle(buffer).repeat().batch(n).prefetch(tf.data.AUTOTUNE)",
                         safety=Safety.CHANGES_RESULTS,
                     ),
                 ),

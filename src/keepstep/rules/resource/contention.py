@@ -39,8 +39,6 @@ def contention(seen: EvidenceSet) -> Findings:
                 command="nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
             ),
             Fix(do="check the compute mode; it should be Default", command="nvidia-smi -q -d COMPUTE"),
-            Fix(
-                do="bind each process to its own device", command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
-            ),
+            Fix(do="bind each process to its own device", code="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"),
         ),
     )

@@ -56,7 +56,7 @@ def fd_or_process_limit(seen: EvidenceSet) -> Findings:
             ),
             Fix(
                 do="share tensors by file instead of by file descriptor",
-                command="torch.multiprocessing.set_sharing_strategy('file_system')",
+                code="torch.multiprocessing.set_sharing_strategy('file_system')",
             )
             if files
             else Fix(do="start fewer threads per process", command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"),

@@ -30,9 +30,9 @@ WATCHED_S = 600.0
 SOON_S, SOON_TIMES = 7200.0, 4.0
 """Memory will be full within this time, or within this many times the period of growth seen so far."""
 KEEP_LESS = (
-    Fix(do="keep numbers, not tensors with graphs", command="total += loss.item()   # or loss.detach()"),
+    Fix(do="keep numbers, not tensors with graphs", code="total += loss.item()   # or loss.detach()"),
     Fix(do="hold samples in arrays instead of Python objects, which workers copy"),
-    Fix(do="compare live objects between steps", command="python -X tracemalloc ..."),
+    Fix(do="compare live objects between steps", command="python -X tracemalloc SCRIPT"),
 )
 
 

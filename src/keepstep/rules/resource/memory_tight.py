@@ -40,6 +40,6 @@ def memory_tight(seen: EvidenceSet) -> Findings:
                 confidence=Confidence.SUPPORTED,
                 fixes=(
                     Fix(do="check which processes hold it", command="ps aux --sort=-rss | head"),
-                    Fix(do="or request more from the scheduler", command="#SBATCH --mem=64G"),
+                    Fix(do="or request more from the scheduler", code="#SBATCH --mem=64G"),
                 ),
             )

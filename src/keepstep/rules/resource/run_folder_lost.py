@@ -47,6 +47,6 @@ def run_folder_lost(seen: EvidenceSet) -> Findings:
             evidence=(each,),
             fixes=(
                 Fix(do="check the disk of the run folder", command=f"df -h {shlex.quote(fact.path)}"),
-                Fix(do="keep runs on another disk", command="keepstep run --run-dir DIR ..."),
+                Fix(do="keep runs on another disk", command="keepstep run --run-dir DIR -- COMMAND"),
             ),
         )

@@ -24,7 +24,7 @@ _SHARING = (
 """Where Python creates files in /dev/shm; semaphores are files too."""
 _FIXES = (
     Fix(do="check how large and how full it is", command="df -h /dev/shm"),
-    Fix(do="give the container more shared memory", command="docker run --shm-size=16g ...   # or --ipc=host"),
+    Fix(do="give the container more shared memory", command="docker run --shm-size=16g IMAGE  # or --ipc=host"),
     Fix(do="in Kubernetes, mount a memory-backed volume at /dev/shm (emptyDir with medium: Memory)"),
     Fix(do="or use fewer loader workers, or none"),
 )

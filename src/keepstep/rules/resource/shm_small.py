@@ -37,7 +37,7 @@ def shm_small(seen: EvidenceSet) -> Findings:
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
                 fixes=(
-                    Fix(do="give the container more shared memory", command="docker run --shm-size=16g ..."),
+                    Fix(do="give the container more shared memory", command="docker run --shm-size=16g IMAGE"),
                     Fix(do="or enlarge it", command="sudo mount -o remount,size=16G /dev/shm"),
                 ),
             )

@@ -56,7 +56,7 @@ def tpu_hbm_oom(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(do="reduce the batch per core", safety=Safety.CHANGES_RESULTS),
             Fix(do="shard parameters and optimizer state over more cores, or use a TPU with more memory"),
-            Fix(do="rematerialise activations", command="jax.checkpoint / torch_xla.utils.checkpoint"),
+            Fix(do="rematerialise activations", code="jax.checkpoint / torch_xla.utils.checkpoint"),
             Fix(do="read the largest allocations in the message: they show how much padding small dimensions cost"),
         ),
     )

@@ -58,10 +58,7 @@ def too_large_or_protobuf(seen: EvidenceSet) -> Findings:
         ranks=ranks_told(seen, large),
         fixes=(
             Fix(do="feed data from files or a generator; do not turn arrays into constants in the graph"),
-            Fix(
-                do="raise gRPC's limit if the server or channel is yours",
-                command="grpc.max_receive_message_length = -1",
-            ),
+            Fix(do="raise gRPC's limit if the server or channel is yours", code="grpc.max_receive_message_length = -1"),
             Fix(do="pickle with protocol 4 or higher, and let each process load its own part"),
         ),
     )

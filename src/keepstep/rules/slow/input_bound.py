@@ -72,11 +72,11 @@ def input_bound(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="load with more workers, and keep them",
-                command="DataLoader(..., num_workers=8, persistent_workers=True, pin_memory=True)",
+                code="DataLoader(..., num_workers=8, persistent_workers=True, pin_memory=True)",
             ),
             Fix(
                 do="with tf.data, parallelise and prefetch",
-                command="ds.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
+                code="ds.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
             ),
         ),
     )

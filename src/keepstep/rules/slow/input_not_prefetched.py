@@ -35,6 +35,6 @@ def input_not_prefetched(seen: EvidenceSet) -> Findings:
                 because="it has no prefetch" if each.fact.library == "tf.data" else "it has no worker processes",
                 evidence=(each,),
                 severity=Severity.NOTE,
-                fixes=(Fix(do="prepare batches ahead of time", command=PREFETCHED_BY[each.fact.library]),),
+                fixes=(Fix(do="prepare batches ahead of time", code=PREFETCHED_BY[each.fact.library]),),
             )
             return

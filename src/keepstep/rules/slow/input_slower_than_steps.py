@@ -42,10 +42,10 @@ def input_slower_than_steps(seen: EvidenceSet) -> Findings:
             severity=Severity.WARNING,
             confidence=Confidence.SUPPORTED,
             fixes=(
-                Fix(do="read with more workers", command="DataLoader(..., num_workers=n, persistent_workers=True)"),
+                Fix(do="read with more workers", code="DataLoader(..., num_workers=n, persistent_workers=True)"),
                 Fix(
                     do="with tf.data, do the work in parallel and ahead of time",
-                    command="dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
+                    code="dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
                 ),
             ),
         )

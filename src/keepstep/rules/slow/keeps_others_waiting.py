@@ -64,7 +64,7 @@ def keeps_others_waiting(seen: EvidenceSet) -> Findings:
             if fact.phase != "input"
             else Fix(
                 do="give its loader more workers, or move its data to a faster disk",
-                command="DataLoader(..., num_workers=8)",
+                code="DataLoader(..., num_workers=8)",
             ),
         ),
     )

@@ -43,10 +43,10 @@ def loader_timed_out(seen: EvidenceSet) -> Findings:
         because="no loader worker delivered a batch within the time limit",
         evidence=late,
         fixes=(
-            Fix(do="time one sample in the main process", command="DataLoader(..., num_workers=0)"),
+            Fix(do="time one sample in the main process", code="DataLoader(..., num_workers=0)"),
             Fix(
                 do="start workers without fork, so they inherit no locks",
-                command="DataLoader(..., multiprocessing_context='spawn')",
+                code="DataLoader(..., multiprocessing_context='spawn')",
             ),
             Fix(do="check whether shared memory is full", command="df -h /dev/shm"),
         ),

@@ -85,7 +85,7 @@ def recompilation(seen: EvidenceSet) -> Findings:
         evidence=again[:8],
         severity=Severity.FATAL if refused and seen.broken else None,
         fixes=(
-            Fix(do="keep shapes constant", command="dataset.batch(n, drop_remainder=True)"),
+            Fix(do="keep shapes constant", code="dataset.batch(n, drop_remainder=True)"),
             _PASS_TENSORS,
             Fix(do="have torch log why it compiles again", command="export TORCH_LOGS=recompiles"),
         ),
@@ -108,7 +108,7 @@ def _storm(storms: list[Evidence[Recompiling]]) -> Found:
         fixes=(
             Fix(
                 do="keep that argument's shape and type constant: pad or bucket it, drop the last batch",
-                command="dataset.batch(n, drop_remainder=True)",
+                code="dataset.batch(n, drop_remainder=True)",
             ),
             _PASS_TENSORS,
         ),

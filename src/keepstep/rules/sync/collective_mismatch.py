@@ -34,7 +34,7 @@ _VARY = ("SEND", "RECV", "ALLTOALL", "COALESCED", "HEARTBEAT", "UNKNOWN", "GATHE
 _FIXES = (
     Fix(
         do="have PyTorch compare every collective between ranks and name the line",
-        command="TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
+        command="export TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_NCCL_TRACE_BUFFER_SIZE=2000",
     ),
     Fix(do="make every rank run the same layers, branches and number of steps; broadcast decisions to stop"),
 )

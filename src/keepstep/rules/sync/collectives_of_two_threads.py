@@ -54,7 +54,7 @@ def collectives_of_two_threads(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(
                     do="give the second thread its own process group",
-                    command="torch.distributed.new_group(backend='gloo')",
+                    code="torch.distributed.new_group(backend='gloo')",
                 ),
                 Fix(do="or wait for that thread before the main thread's next collective"),
             ),

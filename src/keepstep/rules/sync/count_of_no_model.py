@@ -45,11 +45,11 @@ def count_of_no_model(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="have PyTorch compare every collective between ranks and name the line",
-                command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",
+                command="export TORCH_DISTRIBUTED_DEBUG=DETAIL",
             ),
             Fix(
                 do="call the same collectives on every rank before the model is wrapped: no `if rank == 0:` around one"
             ),
-            Fix(do="exclude lost data between GPUs", command="NCCL_P2P_DISABLE=1 torchrun ..."),
+            Fix(do="exclude lost data between GPUs", command="export NCCL_P2P_DISABLE=1"),
         ),
     )

@@ -112,7 +112,7 @@ def deadlock_or_hang(seen: EvidenceSet) -> Findings:
             ),
             Fix(
                 do="raise the time limit, if the rank was only slow",
-                command="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
+                code="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
                 safety=Safety.SAFE,
             ),
         ),

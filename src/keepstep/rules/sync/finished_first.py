@@ -100,7 +100,7 @@ def finished_first(seen: EvidenceSet) -> Findings:
             ),
             Fix(
                 do="if a rank must skip or stop, let all ranks decide together",
-                command="dist.all_reduce(skip, op=dist.ReduceOp.MAX)  # a tensor: 1 if this rank wants to skip",
+                code="dist.all_reduce(skip, op=dist.ReduceOp.MAX)  # a tensor: 1 if this rank wants to skip",
             ),
         ),
     )

@@ -75,7 +75,7 @@ def _found(parent: Evidence[ProcessSeen], child: Evidence[StackDump]) -> Found:
         evidence=(child, parent),
         ranks=(parent.who,) if parent.who is not None else (),
         fixes=(
-            Fix(do="start child processes with spawn", command="multiprocessing.get_context('spawn').Pool(...)"),
+            Fix(do="start child processes with spawn", code="multiprocessing.get_context('spawn').Pool(...)"),
             Fix(do="or create the pool before importing the framework, and do not call the framework in the children"),
         ),
     )

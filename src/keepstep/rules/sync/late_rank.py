@@ -101,7 +101,7 @@ def _fixes(busy: list[LateAtEnd]) -> tuple[Fix, ...]:
 _MORE_TIME = (
     Fix(
         do="give the ranks more time to meet, or find out what keeps the late one",
-        command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"
+        code="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))"
         "  # JAX: jax.distributed.initialize(initialization_timeout=3600)",
     ),
 )

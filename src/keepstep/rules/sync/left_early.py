@@ -55,7 +55,7 @@ def left_early(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="broadcast the decision, so all ranks stop at the same step",
-                command="stop = torch.tensor(stop); dist.broadcast(stop, 0)  # Horovod: hvd.broadcast(stop, 0)",
+                code="stop = torch.tensor(stop); dist.broadcast(stop, 0)  # Horovod: hvd.broadcast(stop, 0)",
             ),
         ),
     )

@@ -56,12 +56,10 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Findings:
     warned = [e for e in seen.all(ForkOrThread) if not e.fact.fatal and not seen.survived(e)]
     interrupted: tuple[Evidence[Fact], ...] = _interrupted(seen)
     fixes = (
-        Fix(
-            do="start child processes with spawn", command="torch.multiprocessing.set_start_method('spawn', force=True)"
-        ),
+        Fix(do="start child processes with spawn", code="torch.multiprocessing.set_start_method('spawn', force=True)"),
         Fix(
             do="do not use the device in data loader workers; to confirm, run without workers",
-            command="DataLoader(..., num_workers=0)",
+            code="DataLoader(..., num_workers=0)",
         ),
     )
     if refused:

@@ -63,7 +63,7 @@ def places_differ(seen: EvidenceSet) -> Findings:
             Fix(do="look for the branch that led to these two lines, and let every rank take the same one"),
             Fix(
                 do="have PyTorch compare every collective between ranks and name the first that differs",
-                command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",
+                command="export TORCH_DISTRIBUTED_DEBUG=DETAIL",
             ),
         ),
     )

@@ -77,9 +77,9 @@ def race_on_shared_state(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="prepare shared folders, caches and downloads on one rank and let the others wait",
-                command="torch.distributed.barrier()",
+                code="torch.distributed.barrier()",
             ),
-            Fix(do="or make the call tolerant", command="os.makedirs(path, exist_ok=True)"),
+            Fix(do="or make the call tolerant", code="os.makedirs(path, exist_ok=True)"),
         ),
     )
 
@@ -148,7 +148,7 @@ def _downloads(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="download on one rank and let the others wait",
-                command="if rank == 0: fetch()\ntorch.distributed.barrier()",
+                code="if rank == 0: fetch()\ntorch.distributed.barrier()",
             ),
         ),
     )

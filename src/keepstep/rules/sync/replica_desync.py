@@ -48,7 +48,7 @@ def replica_desync(seen: EvidenceSet) -> Findings:
     fixes = (
         Fix(
             do="print the number of parameters on each rank before wrapping",
-            command="print(rank, sum(p.numel() for p in model.parameters()))",
+            code="print(rank, sum(p.numel() for p in model.parameters()))",
         ),
         Fix(do="build the model from the same configuration, seed and checkpoint on every rank, then wrap it"),
     )

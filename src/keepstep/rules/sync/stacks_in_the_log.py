@@ -67,8 +67,7 @@ def stacks_in_the_log(seen: EvidenceSet) -> Findings:
                 command="py-spy dump --pid PID",
             ),
             Fix(
-                do="or have PyTorch record what each rank ran last",
-                command="TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
+                do="or have PyTorch record what each rank ran last", command="export TORCH_NCCL_TRACE_BUFFER_SIZE=2000"
             ),
         ),
     )

@@ -58,7 +58,7 @@ def steps_apart(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="send the state of rank 0 to all ranks before the first step",
-                command="hvd.broadcast_global_variables(0)",
+                code="hvd.broadcast_global_variables(0)",
             ),
             Fix(do="remove old checkpoints that only some hosts see, or move them to storage that all hosts share"),
         ),

@@ -52,10 +52,10 @@ def trains_outside_strategy(seen: EvidenceSet) -> Findings:
         evidence=apart,
         ranks=ranks,
         fixes=(
-            Fix(do="run the step through the strategy", command="strategy.run(train_step, args=(next(iterator),))"),
+            Fix(do="run the step through the strategy", code="strategy.run(train_step, args=(next(iterator),))"),
             Fix(
                 do="build and compile the model inside the strategy's scope",
-                command="with strategy.scope(): model = build(); model.compile(...)",
+                code="with strategy.scope(): model = build(); model.compile(...)",
             ),
         )[:: 1 if fact.scoped else -1],
     )

@@ -48,10 +48,10 @@ def unused_parameters(seen: EvidenceSet) -> Findings:
             because="the wrapper waited for gradients of parameters that do not contribute to the loss",
             evidence=tuple(unused),
             fixes=(
-                Fix(do="print which parameters they are", command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ..."),
+                Fix(do="print which parameters they are", command="export TORCH_DISTRIBUTED_DEBUG=DETAIL"),
                 Fix(
                     do="freeze or remove them, or allow them",
-                    command="DistributedDataParallel(model, find_unused_parameters=True)",
+                    code="DistributedDataParallel(model, find_unused_parameters=True)",
                 ),
             ),
         )
@@ -65,11 +65,11 @@ def unused_parameters(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(
                     do="checkpoint without re-entrant backward passes",
-                    command="model.gradient_checkpointing_enable({'use_reentrant': False})",
+                    code="model.gradient_checkpointing_enable({'use_reentrant': False})",
                 ),
                 Fix(
                     do="or tell the wrapper that the graph never changes, without find_unused_parameters",
-                    command="DistributedDataParallel(model, find_unused_parameters=False, static_graph=True)",
+                    code="DistributedDataParallel(model, find_unused_parameters=False, static_graph=True)",
                     safety=Safety.SAFE,
                 ),
             ),

@@ -44,7 +44,7 @@ def variable_outside_strategy_scope(seen: EvidenceSet) -> Findings:
         fixes=(
             Fix(
                 do="create model, optimizer and metrics inside the scope",
-                command="with strategy.scope(): model = build(); model.compile(...)",
+                code="with strategy.scope(): model = build(); model.compile(...)",
             ),
         ),
     )

@@ -46,5 +46,5 @@ def _instead(name: str, does: str) -> Remedy:
         does=does,
         safety=Safety.NEEDS_OWNER,
         variables=((COLLECTIVES, name),),
-        command="keepstep run --remedy all ...",
+        command="keepstep run --remedy all -- COMMAND",
     )
