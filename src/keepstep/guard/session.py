@@ -220,6 +220,8 @@ class Session(Peers):
             "goodbye": True,
             "status": ending.status,
             "raised": ending.raised,
+            "place": ending.place if ending.status else None,
+            "words": ending.text,
             "steps": self.steps,
             "pid": self._pid,
         }

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from keepstep.base.safe_files import open_private
+from keepstep.guard.record.user_line import user_line
 
 INTERRUPTED = 130
+LONGEST_TEXT = 300
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,17 @@ class Ending:
     status: int = 0
     raised: str | None = None
     """The type of the exception that ended it."""
+    place: str | None = None
+    """The user's line that called ``sys.exit``."""
+    text: str | None = None
+    """What was given to it, if that is no number."""
 
     @property
     def words(self) -> str:
         if self.raised == "KeyboardInterrupt":
             return "was interrupted (Ctrl-C)"
-        return f"ended with {self.raised}" if self.raised else f"ended with status {self.status}"
+        where = f" in {self.place}" if self.place and self.status else ""
+        return f"ended with {self.raised}" if self.raised else f"ended with status {self.status}{where}"
 
 
 class Listener:
@@ -46,7 +53,7 @@ class Listener:
 
     def __init__(self, doing: Callable[[], object], leave: Callable[[Ending], None]) -> None:
         self._doing, self._leave = doing, leave
-        self._asked: tuple[int, object] | None = None
+        self._asked: tuple[Ending, object] | None = None
 
     def listen(self) -> None:
         """Watch ``sys.exit`` and ``os._exit`` from now on."""
@@ -59,7 +66,8 @@ class Listener:
         @functools.wraps(real)
         def exit(status: Any = None, /) -> NoReturn:
             if threading.current_thread() is threading.main_thread():
-                self._asked = status_of(status), self._doing()
+                with contextlib.suppress(Exception):
+                    self._asked = _asked_for(status, user_line(sys._getframe(1))), self._doing()
             real(status)
 
         sys.exit = exit
@@ -81,7 +89,7 @@ class Listener:
         if raised is not None:
             return Ending(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
         if self._asked is not None and self._asked[1] == self._doing():
-            return Ending(self._asked[0])
+            return self._asked[0]
         return Ending()
 
 
@@ -91,6 +99,11 @@ def uncaught() -> str | None:
     if kind is None or sys.flags.interactive or hasattr(sys, "ps1") or "ipykernel" in sys.modules:
         return None
     return str(getattr(kind, "__name__", kind))
+
+
+def _asked_for(given: Any, place: str | None) -> Ending:
+    text = given[:LONGEST_TEXT] if isinstance(given, str) else None
+    return Ending(status_of(given), place=place, text=text)
 
 
 def status_of(given: Any) -> int:

@@ -38,6 +38,10 @@ class RankEnded(Fact):
     """Its exit status, as far as it knew."""
     raised: str | None = None
     """The type of the exception that ended it."""
+    place: str | None = None
+    """The user's line that called ``sys.exit``: ``train.py:64``."""
+    words: str | None = None
+    """The text that was given to it."""
     phase: str | None = None
     """What it did before."""
     pid: int | None = None

@@ -155,6 +155,29 @@ def user_frame(fact: ExceptionRaised) -> Frame | None:
     return own[-1] if own else None
 
 
+_NO_MODULE = lazy_pattern(r"^No module named '?(?P<name>[A-Za-z_][\w.]{0,120})'?")
+
+
+def missing_module(fact: ExceptionRaised) -> str | None:
+    """The module that Python could not find."""
+    found = _NO_MODULE.match(fact.message) if short_type(fact) in ("ModuleNotFoundError", "ImportError") else None
+    return found["name"].rstrip(".") if found else None
+
+
+def raised_on_purpose(fact: ExceptionRaised) -> bool:
+    """Whether a `raise` or `assert` of the user's own code raised it: then its words are the program's own."""
+    last = fact.frames[-1].file if fact.frames else None
+    if last is None or is_library_file(last) or not fact.code:
+        return False
+    return bool(re.match(r"(?:raise|assert)\b", fact.code[-1]))
+
+
+def place_of(fact: ExceptionRaised) -> str:
+    """`` in train.py:12``: the innermost line of the user's own code, if there is one."""
+    frame = user_frame(fact)
+    return f" in {(frame.file or '').replace(chr(92), '/').rpartition('/')[2]}:{frame.line}" if frame else ""
+
+
 _CHECKED_OUT = lazy_pattern(
     r"/(?:megatron|deepspeed|transformers|accelerate|trl|peft|verl|vllm|nemo|fairseq|colossalai|composer|llmfoundry"
     r"|torchtitan"

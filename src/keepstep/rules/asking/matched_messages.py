@@ -44,7 +44,7 @@ _SAY_NOTHING_OF_A_CAUSE = (
     TracebackCut, TaskNamed, ErrorSaid, NodeSeen, MemberPlaced, RankKnownBy,
 )  # fmt: skip
 
-_SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
+SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
 
 
 def recognised(seen: EvidenceSet, raised: Raised) -> bool:
@@ -65,8 +65,8 @@ def recognised(seen: EvidenceSet, raised: Raised) -> bool:
     inside = seen.near(raised, Fact, before=0, after=max(0, until - line))
     own = short_type(raised.fact) in OF_THE_PROGRAM
     return any(
-        _says_why(e.fact)
-        and not (own and isinstance(e.fact, _SYMPTOMS))
+        says_why(e.fact)
+        and not (own and isinstance(e.fact, SYMPTOMS))
         and (e.origin.line != last or _quotes(raised.fact, e.quote))
         for e in inside
     )
@@ -74,7 +74,7 @@ def recognised(seen: EvidenceSet, raised: Raised) -> bool:
 
 def tells_more(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     """Whether the same line, or the next, states a cause through a fact of another kind."""
-    return any(type(e.fact) is not type(place.fact) and _says_why(e.fact) for e in seen.near(place, Fact, after=2))
+    return any(type(e.fact) is not type(place.fact) and says_why(e.fact) for e in seen.near(place, Fact, after=2))
 
 
 def _quotes(fact: ExceptionRaised, quote: str) -> bool:
@@ -82,7 +82,8 @@ def _quotes(fact: ExceptionRaised, quote: str) -> bool:
     return quote[:60].strip() in f"{fact.type}: {fact.message}"
 
 
-def _says_why(fact: Fact) -> bool:
+def says_why(fact: Fact) -> bool:
+    """Whether a fact names a reason for a failure, and not only that there was one."""
     if isinstance(fact, _SAY_NOTHING_OF_A_CAUSE):
         return False
     return getattr(fact, "fatal", True) is not False and getattr(fact, "final", True) is not False

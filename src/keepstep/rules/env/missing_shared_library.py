@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from keepstep.model.facts import CudaMismatch, DeviceMemoryExhausted, GpuLibrariesMissing, LibraryMissing
 from keepstep.rules.api import (
     Cause,
@@ -76,8 +78,15 @@ def missing_shared_library(seen: EvidenceSet) -> Findings:
         evidence=missing,
         severity=Severity.WARNING if without_gpus and not needed else None,
         confidence=Confidence.SUPPORTED if without_gpus else None,
-        fixes=_fixes(names[0] if names else "LIB"),
+        fixes=(*_of_python(missing), *_fixes(names[0] if names else "LIB")),
     )
+
+
+def _of_python(missing: Sequence[Evidence[LibraryMissing]]) -> tuple[Fix, ...]:
+    """A compiled module of a Python package is installed with it."""
+    named = next((e.fact.name for e in missing if e.fact.name and "No module named" in e.quote), None)
+    do = "install the package that contains it on every node, in the environment that the ranks use"
+    return (Fix(do=do, command=f"python -m pip install {named.partition('.')[0]}"),) if named else ()
 
 
 def _wanted(seen: EvidenceSet, missing: Evidence[LibraryMissing]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from keepstep.rules.api import Cause, ErrorSaid, ExceptionRaised, Loudness, NativeAbort, lazy_pattern
-from keepstep.rules.asking.exceptions import is_library_file, is_of_the_program, short_type
+from keepstep.rules.asking.exceptions import is_library_file, is_of_the_program, raised_on_purpose, short_type
 from keepstep.rules.last_resort.row import LONGEST_TEXT
 from keepstep.rules.last_resort.table import BEFORE, FALLOUT, table
 
@@ -139,6 +139,11 @@ _PYTHON_SAYS = lazy_pattern(
 
 def named_in(fact: ExceptionRaised) -> Named | None:
     """The cause that an exception's own words suggest; None for Python's messages about mistakes in the program."""
-    if is_of_the_program(fact) or short_type(fact) in _OF_PYTHON or _PYTHON_SAYS.search(fact.message[:LONGEST]):
+    if (
+        raised_on_purpose(fact)
+        or is_of_the_program(fact)
+        or short_type(fact) in _OF_PYTHON
+        or _PYTHON_SAYS.search(fact.message[:LONGEST])
+    ):
         return None
     return named_by([words_of(fact)])

@@ -18,6 +18,8 @@ from keepstep.rules.asking.exceptions import (
     is_of_peers,
     is_of_the_program,
     is_wrapper,
+    place_of,
+    raised_on_purpose,
     ranks_told,
     short_type,
 )
@@ -123,7 +125,9 @@ def _unexplained(seen: EvidenceSet) -> list[Raised]:
 
 
 def speaks_of(fact: ExceptionRaised) -> ErrorSubject | None:
-    """The subject of an exception, by its first lines."""
+    """The subject of an exception, by its first lines; of one that the program itself raises, its line says more."""
+    if raised_on_purpose(fact):
+        return None
     text = fact.message[:_LONGEST]
     if len(_PRINTED.findall(text)) == 1:
         text = _PRINTED.sub("", text)
@@ -154,7 +158,7 @@ def in_words(seen: EvidenceSet, raised: Raised, of: str, fixes: tuple[Fix, ...])
     """The finding of a rule that knows only the subject of an exception: a hypothesis, like every guess by wording."""
     message = shorten(raised.fact.message.split("\n")[0], 80)
     return Found(
-        title=f"{short_type(raised.fact)} suggests {of}: {message}",
+        title=f"{short_type(raised.fact)}{place_of(raised.fact)} suggests {of}: {message}",
         because=f"unrecognised message; its wording suggests {of}",
         evidence=(raised,),
         ranks=ranks_told(seen, (raised,)),

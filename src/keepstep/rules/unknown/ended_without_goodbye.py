@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from keepstep.model.facts import Fact, ProcessExited, RankDoing, RankEnded
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Standing, count, rule
+from keepstep.rules.asking.left_by_itself import left_by_itself
 from keepstep.rules.asking.who_killed import WHO_KILLED
 from keepstep.story.rank_endings import (
     BOX_S,
@@ -57,7 +58,7 @@ def ended_without_goodbye(seen: EvidenceSet) -> Findings:
     silent = [e for e in ends.silent.values() if not supervised or exit_of(seen, e.fact.pid) is not None]
     open_ends = [e for e in silent if exit_of(seen, e.fact.pid) not in told]
     open_ends += [e for who, e in ends.badly.items() if not raised_by(seen, who)]
-    if not open_ends:
+    if not open_ends or left_by_itself(seen) is not None:
         return
     first, sure = _first(seen, [*silent, *ends.badly.values()])
     gone = exit_of(seen, first.fact.pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.model.facts import ExceptionRaised
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Standing, rule, shorten
-from keepstep.rules.asking.exceptions import Raised, ranks_told, short_type
+from keepstep.rules.asking.exceptions import Raised, missing_module, place_of, ranks_told, short_type
 from keepstep.rules.last_resort.naming import Named, named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
 
@@ -39,7 +39,7 @@ def exception_in_words(seen: EvidenceSet) -> Findings:
     """
     groups: dict[tuple[str, str], list[tuple[Raised, Named]]] = {}
     for told in unexplained(seen):
-        if speaks_of(told.fact) is not None or seen.merely_logged(told):
+        if speaks_of(told.fact) is not None or missing_module(told.fact) is not None or seen.merely_logged(told):
             continue
         named = named_in(told.fact)
         if named is not None:
@@ -48,8 +48,9 @@ def exception_in_words(seen: EvidenceSet) -> Findings:
         raised = tuple(told for told, _ in found)
         named = found[0][1]
         fact = raised[0].fact
+        message = shorten(fact.message.split("\n")[0], 80)
         yield Found(
-            title=f"{short_type(fact)} suggests {named.name}: {shorten(fact.message.split(chr(10))[0], 80)}",
+            title=f"{short_type(fact)}{place_of(fact)} suggests {named.name}: {message}",
             because=f"unrecognised message; its wording ({named.quoted}) suggests {named.name}",
             evidence=raised,
             ranks=ranks_told(seen, raised),

@@ -27,6 +27,7 @@ from keepstep.rules.api import (
     shorten,
 )
 from keepstep.rules.asking.exceptions import at_teardown, is_wrapper, short_type, user_frame
+from keepstep.rules.asking.left_by_itself import SIGNALS, last_words
 from keepstep.rules.last_resort.last_errors import Said, last_errors, named_by_last_errors
 from keepstep.rules.last_resort.naming import Named
 from keepstep.story.first_rank import first_exits
@@ -75,8 +76,10 @@ def first_to_fail(seen: EvidenceSet) -> Findings:
     shown = tuple(
         e for e in errors if named is not None and any(w in " ".join(e.fact.text.split()) for w in named.words)
     )
+    said = last_words(seen, who) if named is None and _is_own_exit(evidence.fact) else None
+    why = f"its last words: {shorten(said[1], 80)}" if said else "these logs do not say why"
     yield Found(
-        title=f"{what}; its last errors suggest {named.name}" if named else f"{what}; these logs do not say why",
+        title=f"{what}; its last errors suggest {named.name}" if named else f"{what}; {why}",
         because=(
             f"no known cause explains it; the wording of its last errors ({named.quoted}) suggests {named.name}"
             if named
@@ -94,6 +97,11 @@ def first_to_fail(seen: EvidenceSet) -> Findings:
             Fix(do="make native crashes print their stack next time", command="export PYTHONFAULTHANDLER=1"),
         ),
     )
+
+
+def _is_own_exit(fact: Fact) -> bool:
+    """Whether the process ended itself: Python prints the text of a SystemExit, and no traceback."""
+    return isinstance(fact, ProcessExited) and fact.signal is None and 0 < (fact.code or 0) < SIGNALS
 
 
 def _crashed(fact: Fact) -> Named | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import ExceptionRaised, StepSeen
+from keepstep.model.facts import ExceptionRaised, ProcessExited, StepSeen
 from keepstep.rules.api import (
     SEEN_BY_OTHER_RANKS,
     Cause,
@@ -19,9 +19,17 @@ from keepstep.rules.api import (
     rule,
     shorten,
 )
-from keepstep.rules.asking.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
+from keepstep.rules.asking.exceptions import (
+    Raised,
+    is_of_a_framework,
+    missing_module,
+    ranks_told,
+    short_type,
+    user_frame,
+)
 from keepstep.rules.last_resort.naming import named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
+from keepstep.story.rank_endings import ends_of
 
 OF_THE_SYSTEM = frozenset(
     {
@@ -66,7 +74,7 @@ def code_exception(seen: EvidenceSet) -> Findings:
     groups: dict[tuple[str, str, str], list[Raised]] = {}
     foreign = [told for told in unexplained(seen) if not seen.merely_logged(told) and _speaks_of_more(told.fact)]
     for told in unexplained(seen):
-        if told in foreign or (foreign and _may_retell(told.fact)):
+        if missing_module(told.fact) is not None or told in foreign or (foreign and _may_retell(told.fact)):
             continue
         place = user_frame(told.fact)
         key = (short_type(told.fact), shorten(told.fact.message, 60), f"{place.file}:{place.line}" if place else "")
@@ -97,6 +105,7 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     message = shorten(fact.message.split("\n")[0], 48)
     title = f"{subject} {short_type(fact)}{where}" + (f": {message}" if message else "")
     foreign = is_of_a_framework(fact)
+    swallowed = _went_on(seen, first)
     look = Fix(
         do=f"look at {frame.file}, line {frame.line}, in {called(frame.function)}"
         if frame
@@ -106,14 +115,20 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     return Found(
         title=shorten(title, 150),
         because=(
-            "a framework raised this unrecognised exception; most often it rejects what the program asked for"
+            f"the program caught it and went on: {swallowed}, so the work is probably not done"
+            if swallowed
+            else "a framework raised this unrecognised exception; most often it rejects what the program asked for"
             if foreign
             else "the exception was not caught, and matches no known failure of the system or the cluster"
         ),
         evidence=tuple(raised),
         ranks=who,
         confidence=Confidence.HYPOTHESIS if foreign else _grade(fact),
-        fixes=(look, _ALL_RANKS) if any(_is_torch(each.fact) for each in raised) else (look,),
+        fixes=(
+            look,
+            *((_ALL_RANKS,) if any(_is_torch(each.fact) for each in raised) else ()),
+            *((_RAISE_AGAIN,) if swallowed else ()),
+        ),
     )
 
 
@@ -127,6 +142,21 @@ _CAUGHT = lazy_pattern(r"Caught \w+ in |Traceback |in user code:")
 _ALL_RANKS = Fix(
     do="record the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"
 )
+
+
+_RAISE_AGAIN = Fix(do="let the exception end the program, or exit with a status other than 0", code="sys.exit(1)")
+
+
+def _went_on(seen: EvidenceSet, raised: Raised) -> str | None:
+    """How a rank is known to have ended well though this was printed: the program caught it."""
+    if raised.who is None:
+        return None
+    well = seen.once(ends_of).well.get(raised.who)
+    if well is not None and well.fact.goodbye:
+        return f"rank {raised.who} ended with status 0"
+    exits = [e for e in seen.all(ProcessExited) if e.who == raised.who]
+    ended = bool(exits) and all(e.fact.code == 0 and e.fact.signal is None for e in exits)
+    return f"rank {raised.who} ended with status 0" if ended else None
 
 
 def _is_torch(fact: ExceptionRaised) -> bool:
