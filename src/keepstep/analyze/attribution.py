@@ -47,7 +47,7 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
     for log in logs:
         owner = places.owners[log.name]
         known: dict[int, tuple[Rank | None, str]] = {}
-        for said, line, writer, at, quote in log.sightings:
+        for said, line, writer, at, quote, later in log.sightings:
             if id(writer) not in known:
                 own = writer.rank is not None and writer.rank == owner.rank
                 stream = "" if own else writer.key
@@ -67,7 +67,7 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
             elif isinstance(said, NAMING):
                 fact, found = places.settled(said, writer, log.name, rank.index if rank else None)
             how.note(found, origin)
-            evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
+            evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote, later_s=later))
     return in_time_order([*with_tasks(evidence), *how.evidence(), *_claimed_twice(logs)])
 
 

@@ -68,7 +68,7 @@ class Places:
         said: set[tuple[int, int]] = set()
         sizes: set[int] = set()
         for log in logs:
-            for fact, _, writer, _, _ in log.sightings:
+            for fact, _, writer, *_ in log.sightings:
                 if isinstance(fact, NodeSeen):
                     sizes |= {fact.per_node or fact.devices or 0}
                     speaker = writer if writer.key else self.owners[log.name]

@@ -27,6 +27,8 @@ from keepstep.model.finding import Finding, Fix
 from keepstep.model.identity import MOST_RANKS, Rank
 from keepstep.model.report import SCHEMA, ClockOffset, RanksEnd, Report
 
+LONGEST_S = 1e9
+"""JSON has no infinity."""
 MOST_EVIDENCE = 20
 LONGEST_QUOTE = 4000
 NOT_FINITE = ("nan", "inf", "-inf")
@@ -76,7 +78,7 @@ def _shown(evidence: Evidence[Fact]) -> dict[str, Any]:
         "line": evidence.origin.line,
         "quote": evidence.quote[:LONGEST_QUOTE],
         "rank": evidence.who,
-        "at": moment(evidence.at),
+        "at": moment(evidence.known_at),
     }
 
 
@@ -156,6 +158,8 @@ def to_dict(evidence: Evidence[Fact]) -> dict[str, Any]:
         found["quote"] = evidence.quote
     if evidence.within_s:
         found["within_s"] = _plain(evidence.within_s)
+    if evidence.later_s:
+        found["later_s"] = min(evidence.later_s, LONGEST_S)
     return found
 
 
@@ -173,6 +177,7 @@ def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
             at=_typed(found.get("at"), float | None),
             quote=_typed(found.get("quote", ""), str),
             within_s=_typed(found.get("within_s", 0.0), float),
+            later_s=_typed(found.get("later_s", 0.0), float),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not evidence: {type(error).__name__}: {error}") from error

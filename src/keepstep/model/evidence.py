@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +20,8 @@ from keepstep.model.identity import Rank
 
 TO_THE_END = 10**9
 """More lines than any log has."""
+SHOWN_S = 2.0
+"""A time that may be later by more than this is not shown."""
 LONGEST_TRACEBACK = 500
 """In lines."""
 LINES_OF_BARS = 20
@@ -47,6 +50,7 @@ class Evidence(Generic[F_co]):
     """One fact with its place. ``at`` is seconds since the epoch by the writer's own clock, if that was not corrected.
 
     ``within_s``: by how many seconds ``at`` may be wrong, besides the few by which host clocks usually differ.
+    ``later_s``: by how many it may be later still: a line that states no time has that of a line above it.
     """
 
     fact: F_co
@@ -55,6 +59,17 @@ class Evidence(Generic[F_co]):
     at: float | None = None
     quote: str = ""
     within_s: float = 0.0
+    later_s: float = 0.0
+
+    @property
+    def known_at(self) -> float | None:
+        """``at``, if it is known well enough to be shown."""
+        return self.at if self.later_s <= SHOWN_S else None
+
+    @property
+    def latest(self) -> float:
+        """The latest moment at which it may have happened."""
+        return math.inf if self.at is None else self.at + self.within_s + self.later_s
 
     @property
     def who(self) -> int | None:

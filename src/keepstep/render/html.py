@@ -268,7 +268,7 @@ def _group(who: str, pieces: list[Evidence[Fact]], around: Surroundings) -> Mark
 
 
 def _quote(piece: Evidence[Fact], around: Surroundings) -> Markup:
-    at = moment(piece.at)
+    at = moment(piece.known_at)
     above, below = around.get((piece.origin.source, piece.origin.line or 0), ((), ()))
     return fill(
         "quote.html",
@@ -387,7 +387,7 @@ def _shape(role: Role) -> Markup:
 
 
 def _tip(report: Report, event: Event) -> str:
-    at = moment(event.evidence.at)
+    at = moment(event.evidence.known_at)
     when = f" at {_short(at)}" if at else ""
     finding = report.findings[event.finding]
     return f"{finding.rule}{when}, {event.evidence.origin}: {finding.title}"

@@ -118,7 +118,7 @@ _Places = list[tuple[float, bool]]
 
 
 def _axis(report: Report, found: _Found) -> tuple[Axis, _Places, tuple[Tick, ...], str | None]:
-    times = {e.at for _, e in found if e.at is not None}
+    times = {e.known_at for _, e in found if e.known_at is not None}
     if len(times) > 1:
         low, high = min(times), max(times)
         moments = _moments(found)
@@ -138,20 +138,20 @@ def _axis(report: Report, found: _Found) -> tuple[Axis, _Places, tuple[Tick, ...
 
 def _moments(found: _Found) -> list[tuple[float, bool]]:
     """A time for each: its own, else that of the last line above it in its file, else of its finding."""
-    earliest = min(e.at for _, e in found if e.at is not None)
+    earliest = min(e.known_at for _, e in found if e.known_at is not None)
     by_source: dict[str, list[tuple[int, float]]] = {}
     by_finding: dict[int, float] = {}
     for n, e in found:
-        if e.at is not None:
-            by_finding[n] = min(e.at, by_finding.get(n, e.at))
+        if e.known_at is not None:
+            by_finding[n] = min(e.known_at, by_finding.get(n, e.known_at))
             if e.origin.line is not None:
-                by_source.setdefault(e.origin.source, []).append((e.origin.line, e.at))
+                by_source.setdefault(e.origin.source, []).append((e.origin.line, e.known_at))
     moments: list[tuple[float, bool]] = []
     last = earliest
     for n, e in found:
-        if e.at is not None:
-            last = e.at
-            moments.append((e.at, False))
+        if e.known_at is not None:
+            last = e.known_at
+            moments.append((e.known_at, False))
             continue
         near = by_source.get(e.origin.source)
         if near and e.origin.line is not None:

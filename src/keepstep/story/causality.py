@@ -31,7 +31,7 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
     rest = sorted((f for f in fatal if f is not root and f not in beside), key=lambda f: _key(seen, f))
     return (
         replace(named, role=Role.INITIATING),
-        *(replace(f, role=Role.CASCADE) for f in rest),
+        *(replace(f, role=Role.CONTRIBUTING if _may_be_earlier(f, root) else Role.CASCADE) for f in rest),
         *(replace(f, role=Role.CONTRIBUTING) for f in others),
     )
 
@@ -44,6 +44,19 @@ def _is_independent(one: Finding, root: Finding) -> bool:
         return False
     apart = bool(one.ranks) and bool(root.ranks) and set(one.ranks).isdisjoint(root.ranks)
     return apart and one.confidence is root.confidence and not (_precedes(one, root) or _precedes(root, one))
+
+
+def _may_be_earlier(one: Finding, root: Finding) -> bool:
+    """Whether the root's lines state no time, and this may have happened before them: then it followed from nothing."""
+    if one.cause in root.explains or not {e.origin.source for e in one.evidence}.isdisjoint(
+        e.origin.source for e in root.evidence
+    ):
+        return False
+    mine = [e.at for e in one.evidence if e.known_at is not None and e.at is not None]
+    theirs = [e for e in root.evidence if e.at is not None]
+    return (
+        bool(mine and theirs) and all(e.known_at is None for e in theirs) and min(mine) < min(e.latest for e in theirs)
+    )
 
 
 def _side_by_side(root: Finding, beside: list[Finding]) -> Finding:
@@ -88,7 +101,7 @@ def _first(seen: EvidenceSet, finding: Finding) -> int:
 
 def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:
     """Whether one finding's first evidence is clearly earlier, by comparable clocks and beyond their uncertainty."""
-    mine = [e.at + e.within_s for e in one.evidence if e.at is not None]
+    mine = [e.latest for e in one.evidence if e.at is not None]
     theirs = [e.at - e.within_s for e in other.evidence if e.at is not None]
     return bool(mine and theirs) and min(mine) + by < min(theirs)
 

@@ -60,7 +60,7 @@ def _in_one(items: Sequence[Evidence[Fact]], numbers: Sequence[int]) -> Iterator
             half = (each.at - above.at) / 2
             within = max(half, above.within_s, each.within_s)
             for untimed in open_:
-                yield untimed, replace(items[untimed], at=above.at + half, within_s=within)
+                yield untimed, replace(items[untimed], at=above.at + half, within_s=within, later_s=0.0)
         above, open_ = each, []
 
 
@@ -83,4 +83,4 @@ def _copied(items: Sequence[Evidence[Fact]], comparable: Collection[str]) -> Ite
         latest = max(timed, key=lambda each: each.at or 0.0)
         for number in numbers:
             if items[number] is not latest:
-                yield number, replace(items[number], at=latest.at, within_s=latest.within_s)
+                yield number, replace(items[number], at=latest.at, within_s=latest.within_s, later_s=latest.later_s)

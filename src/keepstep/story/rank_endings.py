@@ -131,7 +131,7 @@ def clearly_after(one: Evidence[Fact], other: Evidence[Fact]) -> bool:
     """By their lines in one log, else by their times."""
     if one.origin.source == other.origin.source and one.origin.line is not None and other.origin.line is not None:
         return one.origin.line > other.origin.line
-    return one.at is not None and other.at is not None and one.at > other.at + BOX_S
+    return one.at is not None and other.at is not None and one.at > other.at + other.later_s + BOX_S
 
 
 def ended_by_hand(seen: EvidenceSet) -> bool:

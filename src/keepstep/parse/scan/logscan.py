@@ -7,6 +7,7 @@ pass finds anchors in whole chunks; only lines that hold one are decoded and rea
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -280,6 +281,7 @@ class LogScan:
     ) -> Iterator[Sighting]:
         """What a line with an anchor states, and the block that it begins. Only blocks need the rest of the buffer."""
         at: float | None = None
+        later = 0.0
         timed = False
         above = partial(self._lines_above, buffer, start, writer)
         ours = is_ours(text, above, self._reports)
@@ -302,8 +304,8 @@ class LogScan:
                 continue
             self._seen[key] += 1
             if not timed:
-                at, timed = self._time(buffer, start, stop), True
-            yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
+                (at, later), timed = self._time(buffer, start, stop), True
+            yield Sighting(fact, number, writer, at, text.strip()[:QUOTE], later)
         for order, one in enumerate(self._know.blocks[anchor]):
             if ours or (consumed and not one.inside_others):
                 continue
@@ -315,7 +317,7 @@ class LogScan:
                 continue
             self._seen[key] += 1
             if not timed:
-                at, timed = self._time(buffer, start, stop), True
+                (at, later), timed = self._time(buffer, start, stop), True
             following = BlockLines(
                 self._line, self._prefixes.is_of_another, with_the_rest(), stop, writer, text[: match.start()]
             )
@@ -326,7 +328,7 @@ class LogScan:
                     fact = replace(fact, logged=logged)
                     self._consumed[writer.key] = base + following.consumed
                     quote = f"{fact.type}: {fact.message}".split("\n")[0][:QUOTE] if fact.message else fact.type
-                yield Sighting(fact, number, writer, at, quote)
+                yield Sighting(fact, number, writer, at, quote, later)
 
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
         """The text just before a block: on the same line, else the line above, if by the same writer."""
@@ -376,15 +378,29 @@ class LogScan:
                 return each.read(text + "\n" + near(below[1], 0))
         return None
 
-    def _time(self, buffer: bytes, start: int, stop: int) -> float | None:
-        """The time of a line, or of the nearest line above that has one."""
+    def _time(self, buffer: bytes, start: int, stop: int) -> tuple[float | None, float]:
+        """The time of a line; else that of the nearest line above that has one, and by how much it may be later."""
         at = self._clock.read(head(buffer[start:stop]))
-        tries = 0
+        if at is not None:
+            return at, 0.0
+        end, tries = stop, 0
         while at is None and start > 1 and tries < 60:
             start, stop = bounds(buffer, start - 1)
             at = self._clock.read(head(buffer[start:stop]))
             tries += 1
-        return at
+        return (None, 0.0) if at is None else (at, max(0.0, self._next_time(buffer, end) - at))
+
+    def _next_time(self, buffer: bytes, stop: int) -> float:
+        """Of the nearest line below that has one; no end of time where there is none."""
+        for _ in range(60):
+            if stop + 1 >= len(buffer):
+                break
+            start, stop = bounds(buffer, stop + 1, ends=False)
+            at = self._clock.read(head(buffer[start:stop]))
+            if at is not None:
+                return at
+            stop = max(stop, start)
+        return math.inf
 
 
 # --- A stream of bytes in pieces of one size.

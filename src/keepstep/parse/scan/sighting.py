@@ -15,13 +15,17 @@ QUOTE = 400
 
 
 class Sighting(NamedTuple):
-    """A fact and where it was found. ``line`` counts from 1."""
+    """A fact and where it was found. ``line`` counts from 1.
+
+    ``later_s``: by how much it may be later than ``at``. A line without a time lies between the timed lines around it.
+    """
 
     fact: Fact
     line: int
     writer: Writer
     at: float | None
     quote: str
+    later_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def module_not_found(seen: EvidenceSet) -> Findings:
         top = module.partition(".")[0]
         package = PACKAGES.get(module) or PACKAGES.get(top) or top
         yield Found(
-            title=f"{who(raised)} could not import {module}{place_of(raised[0].fact)}: Python found no such module",
+            title=f"{who(tuple(raised))} could not import {module}{place_of(raised[0].fact)}: no such module",
             because=f"no module {module} is installed, or on Python's path, where it ran",
             evidence=tuple(raised),
             ranks=ranks_told(seen, tuple(raised)),

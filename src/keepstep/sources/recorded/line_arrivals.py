@@ -41,11 +41,18 @@ def with_arrivals(
     if not known:
         return list(evidence)
     return [
-        replace(e, at=known[e.origin.source].at(e.origin.line))
-        if e.at is None and e.origin.line and e.origin.source in known
+        _timed(e, known[e.origin.source].at(e.origin.line))
+        if (e.at is None or e.later_s) and e.origin.line and e.origin.source in known
         else e
         for e in evidence
     ]
+
+
+def _timed(each: Evidence[Fact], arrived: float | None) -> Evidence[Fact]:
+    """With the time at which it arrived, if that is not before the line above it was written."""
+    if arrived is None or (each.at is not None and not each.at <= arrived <= each.at + each.later_s):
+        return each
+    return replace(each, at=arrived, later_s=0.0)
 
 
 def _read(left: LeftFile, logs: Sequence[LeftFile]) -> dict[str, Arrivals]:
