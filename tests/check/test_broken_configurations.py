@@ -94,7 +94,7 @@ BROKEN: dict[str, tuple[str, Mapping[str, str]]] = {
     "torch with a rank that is text": ("CFG107", torch(RANK="$SLURM_PROCID")),
     "torch with a world of none": ("CFG107", torch(WORLD_SIZE="0")),
     "torch with a port beyond all": ("CFG107", torch(MASTER_PORT="295000")),
-    "torch with a local rank beyond its host": ("CFG107", torch(LOCAL_RANK="1", LOCAL_WORLD_SIZE="1")),
+    "torch with a local rank beyond its host": ("CFG107", torch(LOCAL_RANK="2", LOCAL_WORLD_SIZE="2")),
     "torch with a URL for MASTER_ADDR": ("CFG104", torch(MASTER_ADDR=f"tcp://{HERE}")),
     "torch with a port in MASTER_ADDR": ("CFG104", torch(MASTER_ADDR=f"{HERE}:29500")),
     "torch with nonsense for MASTER_ADDR": ("CFG104", torch(MASTER_ADDR="a b;c")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import shlex
 import signal
 import subprocess
@@ -295,3 +296,14 @@ esac
         str(wait),
     ]
     return command, {"PATH": f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(tmp_path)}
+
+
+@pytest.mark.parametrize("cluster", [2], indirect=True)
+def test_localhost_for_every_task_is_the_first_suspect_and_no_firewall(cluster: Cluster) -> None:
+    ended = cluster.check(words=("--wait", "3"), worker0="localhost:2222", worker1="localhost:2223")
+    reports = [ended.report, json.loads(ended.outputs[1])]
+    for report in reports:
+        assert [finding["rule"] for finding in report["findings"]] == ["CFG113"]
+        assert report["findings"][0]["cause"] == "config.localhost_address"
+        assert "iptables" not in json.dumps(report)
+    assert ended.statuses == [1, 1]

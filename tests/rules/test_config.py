@@ -201,3 +201,24 @@ def test_more_ranks_on_a_host_than_it_has_devices_is_a_warning() -> None:
     (found,) = on(2)
     assert "4 ranks on n1" in found.title and "2 GPUs" in found.title
     assert not on(4) and not on(None)
+
+
+MISSED = (1, ConnectFailed(why=Why.TIMED_OUT, peer="the coordination service"))
+
+
+def test_a_first_task_that_waits_at_a_loopback_address_is_told() -> None:
+    waits, real = (0, PeerAwaited(peer="task:1")), (1, ServerStarted(address="10.0.0.2:2222"))
+    (found,) = asked(localhost_address, (0, ServerStarted(address="127.0.0.1:2222")), real, waits, MISSED)
+    assert (found.ranks, found.confidence) == ((1,), Confidence.SUPPORTED)
+
+
+def test_a_server_that_every_release_calls_localhost_is_a_hypothesis() -> None:
+    both = [(rank, ServerStarted(address=f"localhost:222{rank}")) for rank in (0, 1)]
+    (found,) = asked(localhost_address, *both, (0, PeerAwaited(peer="task:1")), MISSED)
+    assert found.confidence is Confidence.HYPOTHESIS
+
+
+def test_a_loopback_address_where_the_tasks_met_is_no_finding() -> None:
+    both = [(rank, ServerStarted(address=f"127.0.0.1:222{rank}")) for rank in (0, 1)]
+    assert asked(localhost_address, *both, (0, PeerAwaited(peer="task:1"))) == []
+    assert asked(localhost_address, both[1], MISSED) == []

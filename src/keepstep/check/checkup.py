@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keepstep.check.meeting.attend import attend, lead
@@ -109,9 +109,11 @@ def judged(looked: Collected) -> Checked:
     """The result, from everything that was seen."""
     # only the process that judges needs the rules: hundreds may start at once on one machine
     from keepstep.rules import builtin_rules
+    from keepstep.rules.notes import notes_on
 
     seen = EvidenceSet(items=tuple(looked.evidence), coverage=tuple(looked.coverage))
     report = diagnose(seen, builtin_rules(), side_by_side)
+    report = replace(report, notes=notes_on(seen, report.findings))
     return Checked(report=report, status=report.exit_status, seen=seen)
 
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from keepstep.check.meeting.over_ssh import BY_HOSTS
 from keepstep.check.place import Collected, Place
 from keepstep.check.script import look_at_script
 from keepstep.cluster import all_said
 from keepstep.cluster.address import is_loopback
 from keepstep.cluster.cluster_type import Cluster
+from keepstep.cluster.node_count import nodes_named
 from keepstep.cluster.tf_config import rpc_layer
 from keepstep.model.facts.cluster import (
     AgreedSetting,
@@ -18,6 +20,7 @@ from keepstep.model.facts.cluster import (
     HostSeen,
     InterfaceWanted,
     NameLookedUp,
+    NodesNamed,
     PortPrivileged,
     ProxySet,
 )
@@ -64,6 +67,9 @@ def look(place: Place) -> Collected:
         if each.cluster and not _starts_the_starter(each.cluster, place):
             looked.add(place.saw(_seen(each.cluster, place), each.cluster.said_by, _quote(each.cluster)))
     looked.add(place.saw(_host(place), "this host"))
+    if nodes := _nodes(place):
+        quote = f"{nodes.variable}={place.env[nodes.variable][:100]}" if nodes.variable in place.env else ""
+        looked.add(place.saw(nodes, nodes.variable, quote or f"{nodes.said_by} has {nodes.count}"))
     looked.take(_names(place, [each.cluster for each in said if each.cluster and each.cluster.said_by != "Slurm"]))
     if place.cluster:
         looked.take(_port(place, place.cluster))
@@ -76,6 +82,12 @@ def look(place: Place) -> Collected:
     who = ", ".join(each.cluster.said_by for each in said if each.cluster) or "no launcher's variables are set"
     looked.checked(f"launcher's variables ({who})")
     return looked
+
+
+def _nodes(place: Place) -> NodesNamed | None:
+    if place.cluster is not None and place.cluster.said_by == BY_HOSTS:
+        return NodesNamed(said_by=BY_HOSTS, count=len(place.cluster.hosts), variable=BY_HOSTS)
+    return nodes_named(place.env)
 
 
 def _starts_the_starter(cluster: Cluster, place: Place) -> bool:

@@ -51,6 +51,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "story": list(report.story),
         "earlier_runs": list(report.earlier),
         "clocks": [_clock(each) for each in report.clocks],
+        **({"notes": [{"says": n.says, "command": n.command} for n in report.notes]} if report.notes else {}),
     }
 
 

@@ -73,6 +73,17 @@ class RanksEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something worth knowing before a run that is no problem: it changes neither verdict nor status."""
+
+    says: str
+    command: str | None = None
+    """The line to set, if there is one."""
+    first: bool = False
+    """Whether the rest of the report is right only if this is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
@@ -92,6 +103,8 @@ class Report:
     """Where several runs were given: what the earlier ones say about this failure."""
     clocks: tuple[ClockOffset, ...] = ()
     """The clocks that were found to differ."""
+    notes: tuple[Note, ...] = ()
+    """Before a run: what is worth knowing and no problem."""
 
     @property
     def root(self) -> Finding | None:

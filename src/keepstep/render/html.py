@@ -18,7 +18,7 @@ from keepstep.model.evidence import CoverageState, Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.plan import ShareSeen
 from keepstep.model.finding import Confidence, Finding, Fix, Role, Safety, Severity
-from keepstep.model.report import SCHEMA, Report, Verdict
+from keepstep.model.report import SCHEMA, Note, Report, Verdict
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
 from keepstep.render.nothing_found import said_without_findings, where_ranks_ended
@@ -113,6 +113,7 @@ def _page(report: Report, **parts: Markup) -> str:
         script=script,
         told=join(
             [
+                _told("Worth knowing", [_noted(each) for each in report.notes]),
                 _told("Its attempts", report.story),
                 _told("How far the ranks got", where_ranks_ended(report)),
                 _told("Earlier runs", report.earlier),
@@ -121,6 +122,10 @@ def _page(report: Report, **parts: Markup) -> str:
         coverage=_coverage(report),
         **parts,
     )
+
+
+def _noted(note: Note) -> str:
+    return note.says + (f": {'; '.join(note.command.splitlines())}" if note.command else "")
 
 
 def _told(head: str, said: Iterable[str]) -> Markup:

@@ -12,7 +12,7 @@ from keepstep.base.wording import count, listing, ranks, ranks_with_hosts, short
 from keepstep.model.evidence import CoverageState, Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.finding import Confidence, Finding, Role, Safety, Severity
-from keepstep.model.report import OF_A_CLOCK, Report, Verdict
+from keepstep.model.report import OF_A_CLOCK, Note, Report, Verdict
 from keepstep.render.nothing_found import said_without_findings, where_ranks_ended
 
 MOST_QUOTES = 4
@@ -44,6 +44,10 @@ def _visible(report: Report) -> Report:
         hosts=tuple((rank, visible(host)) for rank, host in report.hosts),
         story=tuple(map(visible, report.story)),
         earlier=tuple(map(visible, report.earlier)),
+        notes=tuple(
+            replace(each, says=visible(each.says), command=visible(each.command) if each.command else None)
+            for each in report.notes
+        ),
     )
 
 
@@ -90,6 +94,9 @@ class _TerminalPage:
             yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
         if report.story:
             yield ""
+        for note in (each for each in report.notes if each.first):
+            yield from self._worth_knowing(note)
+            yield ""
         if root is None:
             yield f"{self._paint(word, tint, 'bold')}  {said_without_findings(report)}"
             for told in where_ranks_ended(report):
@@ -101,6 +108,9 @@ class _TerminalPage:
             yield from self._finding(root, first=True)
             yield from self._rest(report)
         yield from self._earlier(report)
+        for note in (each for each in report.notes if not each.first):
+            yield ""
+            yield from self._worth_knowing(note)
         yield ""
         yield from self._coverage(report)
 
@@ -183,6 +193,15 @@ class _TerminalPage:
             yield self._paint("earlier runs", "dim")
             for told in report.earlier:
                 yield from textwrap.wrap(told, self._width, initial_indent="  + ", subsequent_indent="    ")
+
+    def _worth_knowing(self, note: Note) -> Iterator[str]:
+        lead = "note  "
+        lines = textwrap.wrap(note.says, self._width - len(lead), break_on_hyphens=False)
+        yield self._paint(lead, "yellow", "bold") + lines[0]
+        for more in lines[1:]:
+            yield " " * len(lead) + more
+        for line in note.command.splitlines() if note.command else ():
+            yield " " * len(lead) + self._paint("$ " + line, "cyan")
 
     def _hosts(self, finding: Finding) -> dict[int, str]:
         return self._report.hosts_of(finding) if self._report is not None else {}

@@ -157,6 +157,14 @@ class LocalhostBetweenHosts(Fault):
         return f"nobody listens at localhost:{port} of {len(listens) - 1} of {len(listens)} hosts"
 
 
+class LocalhostForEveryTask(LocalhostBetweenHosts):
+    """Every task of the cluster has localhost, on ports of their own, and they run on several hosts."""
+
+    def prepare(self, run: Run) -> None:
+        for rank in range(run.scenario.ranks):
+            meet_at(run, "localhost", rank)
+
+
 class WrongInterface(Fault):
     """Each host has a second interface that no cable joins, and the ranks use its address."""
 

@@ -17,6 +17,7 @@ from keepstep.check.network.probe import ProbeContact
 from keepstep.check.network.rounds import conduct
 from keepstep.check.parts import look
 from keepstep.check.place import Collected, Place
+from keepstep.cluster.node_count import nodes_named
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.cluster import NameLookedUp
 from keepstep.model.facts.links import MeetingFailed, MeetingPortsTaken, MemberLeft, MemberMissing, Reached
@@ -92,7 +93,13 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
     if isinstance(found, ProvenConnection):
         return _attend(place, found, Duty(place, appointment.token), looking)
     looked = looking.result()
-    fact = MeetingFailed(where=appointment.where, reached=found.reached, waited_s=appointment.wait, said=found.said)
+    fact = MeetingFailed(
+        where=appointment.where,
+        reached=found.reached,
+        waited_s=appointment.wait,
+        said=found.said,
+        loopback=_loopback(place, appointment) if found.reached is Reached.REFUSED else None,
+    )
     words = f"{appointment.where}: {found.reached.value}, for {duration(appointment.wait)}"
     looked.add(place.saw(fact, "the meeting of the check", words))
     if found.reached is Reached.UNRESOLVED:
@@ -169,6 +176,12 @@ def _told(desk: Desk) -> Collected:
     return looked
 
 
+def _loopback(place: Place, appointment: Appointment) -> str | None:
+    """Where they were to meet, if it means each host itself and nobody says that there is only one."""
+    nodes = nodes_named(place.env)
+    return appointment.host if appointment.alone and (nodes is None or nodes.count > 1) else None
+
+
 def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) -> Collected:
     """Which ranks did not come, and whether their hosts answer at all."""
     looked = Collected()
@@ -193,6 +206,7 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
             expected=len(appointment.expected or ()) + 1,
             reached=attempt.reached if attempt else None,
             said=attempt.said if attempt else "",
+            loopback=_loopback(place, appointment),
         )
         words = f"rank {rank}{f' on {host}' if host else ''} did not come within {duration(waited)}"
         if attempt is not None:

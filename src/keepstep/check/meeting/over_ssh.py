@@ -32,6 +32,8 @@ from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.links import HostNotStarted
 from keepstep.sources.host.ssh import start
 
+BY_HOSTS = "--hosts"
+"""What reports call whoever said which hosts there are."""
 MOST_OUTPUT = 256 << 20
 MOST_WORDS = 4000
 PATIENCE_S = 600.0
@@ -51,7 +53,7 @@ def cluster_of(hosts: Sequence[str], me: int) -> Cluster:
     """The cluster for a list of hosts: one process on each."""
     names = [host.rpartition("@")[2] for host in hosts]
     return Cluster(
-        said_by="--hosts", tasks=tuple(Task(rank=n, index=n, host=name) for n, name in enumerate(names)), me=me
+        said_by=BY_HOSTS, tasks=tuple(Task(rank=n, index=n, host=name) for n, name in enumerate(names)), me=me
     )
 
 

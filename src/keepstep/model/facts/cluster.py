@@ -67,6 +67,15 @@ class ClusterSeen(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodesNamed(Fact):
+    """On how many nodes a launcher put the ranks, or pods where it is Kubernetes."""
+
+    said_by: str
+    count: int
+    variable: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSeen(Fact):
     """The host that a process runs on: ``machine`` distinguishes hosts even if their names are equal."""
 

@@ -131,6 +131,8 @@ class MemberMissing(Fact):
     reached: Reached | None = None
     """The result of trying to reach its host, if known. REFUSED: the host itself answers."""
     said: str = ""
+    loopback: str | None = None
+    """The address where rank 0 waited, if it means the host itself and no launcher says that all ranks are there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,8 @@ class MeetingFailed(Fact):
     reached: Reached
     waited_s: float
     said: str = ""
+    loopback: str | None = None
+    """The address that was tried, if it means the host itself and no launcher says that all ranks are there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

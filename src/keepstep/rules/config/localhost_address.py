@@ -14,7 +14,9 @@ from keepstep.model.facts import (
     PeerAwaited,
     PortTaken,
     RendezvousTimeout,
+    ServerStarted,
     StepSeen,
+    Why,
     WorldSeen,
 )
 from keepstep.rules.api import (
@@ -38,6 +40,9 @@ _LOOPBACK = lazy_pattern(
     r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$", re.I
 )
 _HOSTNAME_ENTRY = lazy_pattern(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
+
+REGISTRATION = "the coordination service"
+"""Whom a task of TensorFlow calls first: the first task."""
 
 
 @rule(
@@ -65,7 +70,8 @@ def localhost_address(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The process prints the addresses of all tasks. TensorFlow prints its own as `localhost:port`, which is normal. A
-    second loopback address beside real ones, or two tasks on one loopback port, is not.
+    second loopback address beside real ones, or two tasks on one loopback port, is not. Nor is a first task that waits
+    at a loopback address while another one, which has started too, cannot reach it.
 
     ## What to do
     Give every task an address that the other hosts can reach.
@@ -90,6 +96,9 @@ def localhost_address(seen: EvidenceSet) -> Findings:
             fixes=_FIXES,
         )
         return
+    if served := _served_at_itself(seen):
+        yield served
+        return
     said = tuple(e for e in seen.all(AddressIsLocal) if not seen.survived(e))
     sure = tuple(e for e in said if e.fact.certain)
     distant = any(not _LOOPBACK.match(getattr(e.fact, "peer", None) or "") for e in trouble)
@@ -109,6 +118,35 @@ def localhost_address(seen: EvidenceSet) -> Findings:
         )
         return
     yield from _dialled(seen)
+
+
+def _served_at_itself(seen: EvidenceSet) -> Found | None:
+    """TensorFlow's first task waits for the others at a loopback address, and another one cannot reach it there."""
+    servers = {e.who: e for e in seen.all(ServerStarted) if e.who is not None}
+    first = servers.get(0)
+    missed = tuple(
+        e
+        for e in seen.all(ConnectFailed)
+        if e.who and e.who in servers and e.fact.why is Why.TIMED_OUT and e.fact.peer == REGISTRATION
+    )
+    waits = tuple(e for e in (*seen.all(PeerAwaited), *seen.all(RendezvousTimeout)) if e.who == 0)
+    if first is None or not _LOOPBACK.match(first.fact.address) or not missed or not waits:
+        return None
+    if came_too_late(seen) or any(e.who in ranks_of(missed) for e in seen.all(StepSeen)):
+        return None  # they were there at different times, or met there once
+    others = [e for rank, e in servers.items() if rank != 0]
+    real = tuple(e for e in others if not _LOOPBACK.match(e.fact.address))
+    # older releases of TensorFlow call every server localhost, whatever their cluster says
+    told = all(e.fact.address.lower().startswith("localhost:") for e in servers.values())
+    return Found(
+        title=f"the first task waits at {first.fact.address}, which the other hosts take for themselves",
+        because="it waited for the others while they tried to reach it, "
+        + ("and they have addresses of other hosts" if real else "and nothing stands between a host and its loopback"),
+        evidence=(first, *real[:1], *missed[:2], *waits[:1]),
+        ranks=ranks_of(missed),
+        confidence=Confidence.SUPPORTED if real or not told else Confidence.HYPOTHESIS,
+        fixes=_FIXES,
+    )
 
 
 def _dialled(seen: EvidenceSet) -> Findings:

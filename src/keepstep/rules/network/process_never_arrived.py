@@ -49,6 +49,8 @@ def process_never_arrived(seen: EvidenceSet) -> Findings:
             continue  # ssh said why
         if each.fact.arrived >= each.fact.expected and seen.all(ClusterSeen):
             continue  # as many joined as there are: one of them has another's rank, which CFG111 reports
+        if each.fact.loopback is not None and each.fact.arrived < each.fact.expected:
+            continue  # CFG113: perhaps it waits on another host, where that address is another place
         groups[each.fact.reached, each.fact.said].append(each)
     for (reached, said), found in groups.items():
         fact = found[0].fact

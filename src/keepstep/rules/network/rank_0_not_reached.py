@@ -43,6 +43,8 @@ def rank_0_not_reached(seen: EvidenceSet) -> Findings:
         fact = each.fact
         if fact.reached is Reached.UNRESOLVED:
             continue  # the name has its own finding
+        if fact.loopback is not None:
+            continue  # CFG113: no firewall stands between a host and itself
         if fact.where == "rank 0":
             yield Found(
                 title="rank 0's check ended before it was complete",
