@@ -13,6 +13,7 @@ from keepstep.check.place import Collected, Place
 from keepstep.model.facts.host import TroubleBefore
 from keepstep.parse.tools.cuda import xid
 from keepstep.sources.host import capacity
+from keepstep.sources.host.failure_trace import trace_settings
 from keepstep.sources.host.kernel_log import read_kernel_log
 from keepstep.store import failed_hosts
 
@@ -42,8 +43,7 @@ def look(place: Place) -> Collected:
     looked.take(_device_faults(place))
     for lock in capacity.tpu_locks(place.env):
         looked.add(place.saw(lock, lock.path, lock.holder or "no process holds it"))
-    if why := capacity.core_files():
-        looked.unavailable(f"core files on {place.host}", why)
+    looked.add(place.saw(trace_settings(place.env, place.host), "what a crash leaves"))
     if trouble := _trouble(place):
         looked.add(place.saw(trouble, "earlier failures", f"{trouble.began} of the last {trouble.of}"))
     looked.checked("memory, disks, limits" + (f" and {len(gpus)} GPUs" if gpus else ""))

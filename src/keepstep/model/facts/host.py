@@ -52,6 +52,23 @@ class LimitSeen(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSettings(Fact):
+    """What decides whether a rank that crashes on this host leaves something to explain it."""
+
+    host: str
+    log_level: int | None = None
+    """TF_CPP_MIN_LOG_LEVEL, if set."""
+    core_limit: int | None = None
+    """The limit on core files that a rank will have; None is no limit."""
+    core_limit_most: int | None = None
+    """The hard limit."""
+    core_handler: str | None = None
+    """The program that gets core files and from which this user cannot get them; empty: the kernel writes none."""
+    faulthandler: bool = False
+    """Whether Python prints its stack when it crashes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoresSeen(Fact):
     """CPU cores this process may use, and what would run on them."""
 

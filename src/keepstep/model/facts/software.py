@@ -35,4 +35,6 @@ class ScriptCalls(Fact):
     strategies: tuple[str, ...] = ()
     fits: bool = False
     """Whether it calls a model's ``fit``."""
+    faulthandler: bool = False
+    """Whether it makes Python print its stack when it crashes."""
     loader_workers: int | None = None

@@ -21,5 +21,6 @@ def read_script(name: str, text: str) -> ScriptCalls:
         script=name,
         strategies=tuple(sorted(set(_STRATEGY.findall(code)))),
         fits=bool(_FIT.search(code)),
+        faulthandler="faulthandler.enable" in code,
         loader_workers=max(workers) if workers else None,
     )

@@ -7,10 +7,11 @@ from keepstep.model.evidence import EvidenceSet
 from keepstep.model.finding import Finding
 from keepstep.model.report import Note
 from keepstep.rules.notes.every_task_here import every_task_here
+from keepstep.rules.notes.no_trace import no_trace
 
 
 def notes_on(seen: EvidenceSet, findings: tuple[Finding, ...]) -> tuple[Note, ...]:
     """The notes on what a check saw, each once. What is a finding is no note as well."""
     told = {each.cause for each in findings}
-    found = every_task_here(seen, told)
-    return () if found is None else (found,)
+    found = (every_task_here(seen, told), no_trace(seen))
+    return tuple(each for each in found if each is not None)

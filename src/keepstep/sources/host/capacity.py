@@ -154,18 +154,6 @@ def _limit(name: str, number: int, used: int | None) -> LimitSeen:
     return LimitSeen(name=name, soft=soft, hard=hard, used=used)
 
 
-def core_files() -> str | None:
-    """Why a crash would leave no core file that can be found; None if it would."""
-    pattern = ""
-    with contextlib.suppress(OSError):
-        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    if pattern.startswith("|"):
-        return f"the kernel hands them to {pattern[1:].split()[0]}"
-    if resource.getrlimit(resource.RLIMIT_CORE)[0] == 0:
-        return "`ulimit -c` is 0: a crash would leave none"
-    return None
-
-
 def cores(env: Mapping[str, str], ranks_here: int) -> CoresSeen:
     may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = env.get("OMP_NUM_THREADS", "").partition(",")[0]
