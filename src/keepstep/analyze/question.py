@@ -12,6 +12,7 @@ from keepstep.analyze.earlier_runs import latest_failure
 from keepstep.analyze.load_tables import known_with
 from keepstep.analyze.passes import Progress
 from keepstep.analyze.report_on_attempts import of_all_attempts
+from keepstep.analyze.runs_of_job import runs_of
 from keepstep.analyze.several_runs import compared, runs_in
 from keepstep.analyze.why import Explained, explain_live, explain_paths
 from keepstep.base.redact import redact
@@ -68,6 +69,8 @@ class _Meant:
     places: list[Path] = field(default_factory=list)
     """Run folders, and any other paths as they are."""
     jobs: list[JobLeft] = field(default_factory=list)
+    runs: list[Path] = field(default_factory=list)
+    """What `keepstep run` left in those jobs."""
     texts: list[LeftFile] = field(default_factory=list)
 
 
@@ -90,7 +93,9 @@ def _meaning(words: Sequence[str]) -> _Meant:
         elif word.startswith("slurm:"):
             from keepstep.sources.schedulers.slurm_job import read_slurm_job
 
-            meant.jobs.append(read_slurm_job(word.removeprefix("slurm:")))
+            job = read_slurm_job(word.removeprefix("slurm:"))
+            meant.jobs.append(job)
+            meant.runs += runs_of(job)
         elif word.startswith("k8s:"):
             from keepstep.sources.schedulers.kubernetes_job import read_kubernetes_job
 
@@ -116,14 +121,16 @@ def _run_or_path(word: str) -> Path:
 
 def _explain(meant: _Meant, question: Question, own: Extensions, progress: Progress) -> Explained:
     """The last attempt of each run, and everything else; of a single run, the earlier attempts too."""
+    folders = [*meant.places, *meant.runs[-1:]]
     explained = explain_paths(
-        [*map(run_folders.attempt_to_explain, meant.places), *(path for job in meant.jobs for path in job.paths)],
+        [*map(run_folders.attempt_to_explain, folders), *(path for job in meant.jobs for path in job.paths)],
         more=[*meant.texts, *(text for job in meant.jobs for text in job.texts)],
         evidence=[*(each for job in meant.jobs for each in job.evidence), *_as_the_user_says(question)],
         coverage=[
             *own.coverage,
             *(each for job in meant.jobs for each in job.coverage),
             *_damaged_manifests(meant.places),
+            *(Coverage(what=f"the job's run {run.name}", state=CoverageState.CHECKED) for run in meant.runs[-1:]),
         ],
         knowledge=known_with(own.signatures, own.blocks) if own.signatures or own.blocks else None,
         rules=own.rules,
@@ -133,9 +140,9 @@ def _explain(meant: _Meant, question: Question, own: Extensions, progress: Progr
         follow=question.follow,
         budget=question.budget,
     )
-    if len(meant.places) != 1 or meant.jobs or meant.texts:
+    if len(folders) != 1 or len(meant.jobs) != len(meant.runs[-1:]) or meant.texts:
         return explained
-    return replace(explained, report=_with_earlier_attempts(explained.report, meant.places[0], question))
+    return replace(explained, report=_with_earlier_attempts(explained.report, folders[0], question))
 
 
 def _as_the_user_says(question: Question) -> Iterator[Evidence[Fact]]:

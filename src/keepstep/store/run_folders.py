@@ -27,7 +27,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -95,6 +95,8 @@ class RunManifest:
     remedies: list[str] = field(default_factory=list)
     moved_from: str = ""
     """Where its folder was until that could not be written any more."""
+    jobs: list[str] = field(default_factory=list)
+    """What Slurm calls the job that it was part of: its number, and its name within an array."""
 
 
 class RunFolder:
@@ -175,8 +177,15 @@ def create(root: Path, command: list[str], *, name: str | None, ranks: int, vers
         pid=os.getpid(),
         started=_started(os.getpid()) or 0.0,
         version=version,
+        jobs=_slurm_jobs(os.environ),
     )
     return RunFolder(path, manifest)
+
+
+def _slurm_jobs(env: Mapping[str, str]) -> list[str]:
+    array, task = env.get("SLURM_ARRAY_JOB_ID", ""), env.get("SLURM_ARRAY_TASK_ID", "")
+    found = (env.get("SLURM_JOB_ID", ""), f"{array}_{task}" if array and task else "")
+    return [each[:40] for each in found if each]
 
 
 def _label(command: list[str]) -> str:

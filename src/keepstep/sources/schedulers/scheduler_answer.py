@@ -54,6 +54,12 @@ class JobLeft:
     texts: tuple[LeftFile, ...] = ()
     evidence: tuple[Evidence[Fact], ...] = ()
     coverage: tuple[Coverage, ...] = ()
+    ids: tuple[str, ...] = ()
+    """What its processes know it as."""
+    folders: tuple[Path, ...] = ()
+    """Where its processes were started."""
+    owner: int | None = None
+    """Whose it is."""
 
 
 def ask_client(command: Sequence[str], limit_s: float = TIME_LIMIT_S) -> Answer:

@@ -91,6 +91,9 @@ def read_slurm_job(job: str, ask: Ask = ask_client) -> JobLeft:
         paths=tuple(paths),
         evidence=tuple(e for one in jobs for e in _evidence(one)),
         coverage=tuple(coverage),
+        ids=tuple(dict.fromkeys(name for one in jobs for name in (one.id, one.said.get("JobId", "")) if name)),
+        folders=tuple(dict.fromkeys(Path(folder) for one in jobs if (folder := _told(one.said.get("WorkDir"))))),
+        owner=next((owner for one in jobs if (owner := _owner(one)) is not None), None),
     )
 
 
@@ -264,14 +267,19 @@ def _files(one: _SlurmJob) -> tuple[list[Path], list[Coverage]]:
 
 def _may_be_of(path: Path, one: _SlurmJob) -> bool:
     """Whether a file can be the job's: another user's job may name any of our files as its output, or link to it."""
-    match = re.search(r"\((\d{1,10})\)", one.said.get("UserId", ""))
-    if match is None or int(match[1]) == os.geteuid() or str(path) == os.devnull:
+    owner = _owner(one)
+    if owner is None or owner == os.geteuid() or str(path) == os.devnull:
         return True
     try:
         info = path.stat()
     except OSError:
         return True  # its reader will say so
-    return stat.S_ISREG(info.st_mode) and info.st_uid in (int(match[1]), _NOBODY)
+    return stat.S_ISREG(info.st_mode) and info.st_uid in (owner, _NOBODY)
+
+
+def _owner(one: _SlurmJob) -> int | None:
+    match = re.search(r"\((\d{1,10})\)", one.said.get("UserId", ""))
+    return int(match[1]) if match else None
 
 
 def _expanded(pattern: str, one: _SlurmJob, folder: Path) -> list[Path]:
