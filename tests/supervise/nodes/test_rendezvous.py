@@ -27,13 +27,14 @@ class Crew:
     """Two nodes and a spare. Attempt 0 ran on nodes 0 and 1."""
 
     def __init__(self, folder: Path) -> None:
-        hub = Hub(None)
+        self.hub = hub = Hub(None)
+        self.said: list[str] = []
         self.leader = Leader(hub, Membership(run="r", version="1", nodes=3, now=now(), first=True), print)
         self.gathering = Gathering(
             leader=self.leader,
             least=2,
             most=2,
-            say=print,
+            say=self.said.append,
             interrupted=lambda: None,
             interrupt=lambda signal: None,
             hurry=lambda: False,
@@ -42,19 +43,25 @@ class Crew:
             first_s=20.0,
             again_s=20.0,
         )
-        self.agents: list[Connection] = []
+        self.agents: dict[int, Connection] = {}
         self._beats = 0
-        for node in range(3):
-            self.agents.append(hub.local())
-            self.agents[node].send(
-                said.Hello(
-                    **{"run": "r", "node": node, "host": f"h{node}", "address": None, "version": "1", "python": "3.11"},
-                    **{"program": "p", "per_node": 1, "agent": f"a{node}"},
-                )
+        self._folder = folder
+
+    def comes(self, node: int) -> None:
+        self.agents[node] = self.hub.local()
+        self.agents[node].send(
+            said.Hello(
+                **{"run": "r", "node": node, "host": f"h{node}", "address": None, "version": "1", "python": "3.11"},
+                **{"program": "p", "per_node": 1, "agent": f"a{node}"},
             )
-            self.beat(node, said.State.IDLE, attempt=said.NEVER)
+        )
+        self.beat(node, said.State.IDLE, attempt=said.NEVER)
+
+    def begin(self) -> None:
+        for node in range(3):
+            self.comes(node)
         assert self.gathered() == [0, 1]
-        self.leader.open(0, folder, Layout(), [0, 1])
+        self.leader.open(0, self._folder, Layout(), [0, 1])
         for node in (0, 1):
             self.beat(node, said.State.RUNS)
 
@@ -70,10 +77,16 @@ class Crew:
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
+def crew(arriving: Crew) -> Crew:
+    arriving.begin()
+    return arriving
+
+
+@pytest.fixture
+def arriving(tmp_path: Path) -> Iterator[Crew]:
     made = Crew(tmp_path)
     yield made
-    for agent in made.agents:
+    for agent in made.agents.values():
         with contextlib.suppress(ConnectionLost):
             agent.send(said.Bye(status=0))
         agent.close()
@@ -127,3 +140,25 @@ def test_a_node_that_the_engine_takes_away_is_not_waited_for(crew: Crew) -> None
     crew.beat(1, said.State.IDLE)
     crew.gathering.leave(1, "Slurm", "takes it")
     assert crew.gathered() == [0, 2]
+
+
+def test_the_spare_is_the_last_host_of_the_list_whoever_comes_first(arriving: Crew) -> None:
+    arriving.comes(2)
+    arriving.comes(1)
+    with ThreadPoolExecutor() as pool:
+        gathered = pool.submit(arriving.gathered)
+        with pytest.raises(TimeoutError):
+            gathered.result(0.5)
+        arriving.comes(0)
+        assert gathered.result(20.0) == [0, 1]
+    assert arriving.said == ["spare: h2"]
+
+
+def test_a_host_that_does_not_come_is_replaced_and_that_is_said(
+    arriving: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendezvous, "IN_ORDER_S", 0.2)
+    arriving.comes(0)
+    arriving.comes(2)
+    assert arriving.gathered() == [0, 2]
+    assert arriving.said == ["node 1 did not come in time: h2 takes part instead"]

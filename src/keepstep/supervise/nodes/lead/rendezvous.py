@@ -14,9 +14,12 @@ from keepstep.supervise.nodes.lead.hosts_left_out import Excluded, Failure, excl
 from keepstep.supervise.nodes.lead.leader import Leader, Leaving
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.placement import NodePlace, Roles
+from keepstep.supervise.nodes.messages import NEVER
 
 MORE_S = 5.0
 """Once there are as many as needed, for the rest of those that may take part."""
+IN_ORDER_S = 15.0
+"""Once there are as many as may take part, for those that come first in the list of hosts."""
 TELL_S = 10.0
 END_S = 0.5
 """Between two requests to end what an earlier leader has started."""
@@ -113,10 +116,14 @@ class Gathering:
 
     def _is_complete(self, usable: list[int], since_s: float) -> bool:
         """Whether all are here who can be expected soon. ``since_s``: for how long there have been enough."""
+        if self._before is None:
+            if all(node in usable for node in range(min(self.most, self.leader.nodes))):
+                return True
+            # the first hosts of the list take part, not those that happen to be there first
+            new = self.leader.newest_attempt == NEVER  # a leader that took over has lost the one before it
+            return since_s >= (IN_ORDER_S if new and len(usable) >= self.most and not self.tend() else MORE_S)
         if since_s >= MORE_S:
             return True
-        if self._before is None:
-            return len(usable) >= self.most
         # A node that still ends its ranks keeps its place, however many spares there are.
         return not any(self._may_come(node) for node in self._before if node not in usable)
 
@@ -163,7 +170,12 @@ class Gathering:
         )
         for words in world.words:
             self.say(words)
-        chosen = self._before = list(world.nodes)
+        chosen = list(world.nodes)
+        late = [node for node in range(len(chosen)) if node not in chosen] if self._before is None else []
+        if late and max(chosen) >= len(chosen):
+            instead = self._named([node for node in chosen if node >= len(chosen)])
+            self.say(f"{listing([f'node {node}' for node in late])} did not come in time: {instead} takes part instead")
+        self._before = chosen
         self.took_part.update({node: here[node] for node in chosen})
         self.tell_spares([node for node in usable if node not in chosen])
         found = []
