@@ -218,7 +218,7 @@ def test_a_clock_that_is_off_is_named_once(size: int) -> None:
         (MeetingPortsTaken(ports=(23400, 23401)), "NET103"),
         (MemberLeft(rank=3, host="node-3", during="the probes", how="reset"), "NET114"),
         (HostNotStarted(rank=1, host="b", status=255, said="Permission denied"), "NET116"),
-        (HostNotStarted(rank=1, host="b", status=127, said="sh: keepstep: not found"), "NET116"),
+        (HostNotStarted(rank=1, host="b", status=127, said="sh: keepstep: not found"), "ENV008"),
     ],
 )
 def test_each_fact_is_judged_by_its_rule(fact: Fact, rule: str | None) -> None:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 from keepstep_lab import hosts as lab
 from keepstep_lab.machines import Agent, Machines, wait_for
 
@@ -69,6 +71,31 @@ class Sshd:
         words = ("--hosts", names, "--remote", f"{sys.executable} -m keepstep", "--per-node", "1", "--grace", "2")
         path = f"{self._folder / 'bin'}:{os.environ['PATH']}"
         return self._machines.start(0, *words, *options, env={"PATH": path}, check=check)
+
+    def typed(self, *words: str) -> Agent:
+        """`keepstep WORDS` on machine 0, as somebody types it in an active environment that ssh does not activate.
+
+        The program of `keepstep run` is one that the script finds by its name, in that environment.
+        """
+        own = os.path.dirname(sys.executable)
+        path = f"{self._folder / 'bin'}:{own}:{os.environ['PATH']}"
+        script = [*words, "-c", "import keepstep_lab"] if words[0] == "run" else list(words)
+        output = self._machines.of(0, f"typed-{len(self._machines.agents)}.txt")
+        with output.open("wb") as stream:
+            process = subprocess.Popen(
+                [*self._machines.net.inside(0), "env", f"--chdir={self._machines.of(0, 'work')}", "keepstep", *script],
+                env={**os.environ, **self._machines.variables(0), "PATH": path},
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True,
+            )  # fmt: skip
+        self._machines.agents.append(Agent(process, output))
+        return self._machines.agents[-1]
+
+    def kill_client(self, host: int) -> None:
+        """The ssh client on machine 0 that leads to this machine."""
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            if words and words[0] == _program("ssh") and f"{self._folder}/client" in words and lab.name(host) in words:
+                process.kill()
 
     def stop(self, host: int) -> None:
         """This machine refuses ssh from now on; what runs there goes on."""

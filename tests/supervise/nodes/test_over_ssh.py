@@ -92,3 +92,29 @@ def test_a_cut_that_ends_just_after_the_lease_blames_the_network_and_no_one_else
     assert "killed from outside" not in run.said
     assert machines.never_two_at_once(), machines.spans()
     assert machines.left() == []
+
+
+def test_the_command_of_the_docs_runs_where_no_shell_activates_the_environment(machines: Machines, ssh: Sshd):
+    run = ssh.typed("run", "--no-check", "--no-spares", "--hosts", "node-1,node-2", "--per-node", "1", "--", "python")
+    assert run.ended() == 0, run.said
+
+
+def test_a_host_without_keepstep_is_no_fault_of_the_network(machines: Machines, ssh: Sshd):
+    nowhere = ("--remote", "keepstep-of-nobody")
+    run = ssh.run("--nodes", "2", *nowhere, "--max-attempts", "1", on=(1, 2))
+    assert run.ended() != 0
+    assert "ENV008" in run.said and "network." not in run.said, run.said
+    check = ssh.typed("check", "config", "--hosts", "node-1,node-2", *nowhere)
+    assert check.ended() == 1
+    assert "ENV008" in check.said and "network." not in check.said, check.said
+
+
+def test_an_ssh_client_that_is_killed_on_the_leaders_host_blames_no_node(machines: Machines, ssh: Sshd):
+    run = ssh.run("--nodes", "2", on=(1, 2))
+    machines.wait_for_attempt(0, 2)
+    ssh.kill_client(2)
+    machines.wait_for_attempt(1, 2)
+    machines.finish()
+    assert run.ended() == 0
+    assert "the connection to node-2 was ended on the leader's own host" in run.said, run.said
+    assert "the agent on node-2" not in run.said and "ssh node-2" not in run.said

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import secrets
-import shlex
 import signal
 import subprocess
 import sys
@@ -30,14 +29,14 @@ from keepstep.cluster.address import joined
 from keepstep.cluster.cluster_type import Cluster, Task
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.links import HostNotStarted
-from keepstep.sources.host.ssh import start
+from keepstep.sources.host.ssh import NOT_THERE, shell_words, start
 
 BY_HOSTS = "--hosts"
 """What reports call whoever said which hosts there are."""
 MOST_OUTPUT = 256 << 20
 MOST_WORDS = 4000
 PATIENCE_S = 600.0
-FAILED = (255, 126, 127)
+FAILED = (255, *NOT_THERE)
 """ssh itself failed, a file cannot be run, no such command."""
 
 
@@ -67,19 +66,8 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
     threads: list[threading.Thread] = []
     try:
         for number, host in enumerate(hosts):
-            check = [
-                *shlex.split(remote),
-                "check",
-                *words,
-                "--meet",
-                meet,
-                "--hosts",
-                listed,
-                "--member",
-                str(number),
-                "--evidence",
-            ]
-            script = f"read -r KEEPSTEP_TOKEN && export KEEPSTEP_TOKEN && exec {shlex.join(check)}"
+            check = ["check", *words, "--meet", meet, "--hosts", listed, "--member", str(number), "--evidence"]
+            script = f"read -r KEEPSTEP_TOKEN && export KEEPSTEP_TOKEN && {shell_words(remote, check)}"
             each = _Started(host, start(host, script))
             started.append(each)
             assert each.process.stdin is not None

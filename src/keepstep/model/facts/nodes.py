@@ -18,6 +18,8 @@ class NodeLost(Fact):
     """Its connection was closed: the machine answers, but the agent is gone. Else nothing arrives from it any more."""
     why: str | None = None
     """Why its connection ended, in words."""
+    here: str | None = None
+    """What ended the connection on the leader's own host, in words: the node has no part in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class NodesMissing(Fact):
     """In words: who is missing, and what is known about it."""
     refused: bool = False
     """They came, but with another program, version or option than the first one."""
+    absent: bool = False
+    """A host was reached by ssh, and lacks the keepstep command or the working folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,14 +29,24 @@ def agent_gone(seen: EvidenceSet) -> Findings:
     The connection was closed by the other machine, which therefore lives, and no agent came back.
 
     ## What to do
-    Look on that machine for what ended it: the kernel's log, the scheduler's log, the agent's own last words.
+    Look on that machine for what ended it: the kernel's log, the scheduler's log, the agent's own last words. If the
+    leader's own ssh client was ended, look on the leader's host.
 
     ## When this is wrong
     When a proxy or a firewall between the two closes connections that live.
     """
     for lost in seen.groups(NodeLost, by=lambda fact: fact.node):
         fact = lost[-1].fact
-        if fact.closed:
+        here = next((e.fact.here for e in reversed(lost) if e.fact.here is not None), None)
+        if here is not None:
+            yield Found(
+                title=f"the connection to {fact.host} was ended on the leader's own host",
+                because=f"{here}; nothing is known against {fact.host}, whose ranks end when their agent hears nothing",
+                evidence=lost,
+                ranks=(),
+                fixes=(Fix(do="see on the leader's host what ended it", command="dmesg -T | tail -50"),),
+            )
+        elif fact.closed:
             whom = f", with {ranks(fact.ranks)}," if fact.ranks else ""
             yield Found(
                 title=f"the agent on {fact.host}{whom} is gone",

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from keepstep.rules.api import Cause, EvidenceSet, Findings, Fix, Found, HostNotStarted, rule, shorten
 
-NOT_FOUND = 127
+NOT_THERE = (126, 127)
+"""The host was reached, and has no such command: ENV008."""
 
 
 @rule(id="NET116", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(HostNotStarted,))
@@ -16,31 +17,27 @@ def host_not_started(seen: EvidenceSet) -> Findings:
     ssh ends with an error instead of running the check.
 
     ## Why it happens
-    The host does not answer, its key is unknown, the login needs a password (the check never asks for one), or keepstep
-    is not installed there.
+    The host does not answer, its key is unknown, or the login needs a password (the check never asks for one). A host
+    without keepstep is another finding (ENV008).
 
     ## How we know
     From the exit status and the error message of ssh.
 
     ## What to do
-    Log in by hand once. Install keepstep in the environment that a login without a terminal gets.
+    Log in by hand once.
 
     ## When this is wrong
     A shell start-up file on that host that prints something or fails may hide the real reason.
     """
     for each in seen.all(HostNotStarted):
         fact = each.fact
-        absent = fact.status == NOT_FOUND
+        if fact.status in NOT_THERE:
+            continue
         yield Found(
-            title=f"the check could not be started on {fact.host}"
-            + (": keepstep was not found there" if absent else ""),
+            title=f"the check could not be started on {fact.host}",
             because=shorten(fact.said) or f"ssh ended with status {fact.status}",
             evidence=(each,),
             fixes=(
-                Fix(do="install it there", command=f"ssh {fact.host} python3 -m pip install keepstep")
-                if absent
-                else Fix(
-                    do="check whether a login without prompts works", command=f"ssh -o BatchMode=yes {fact.host} true"
-                ),
+                Fix(do="check whether a login without prompts works", command=f"ssh -o BatchMode=yes {fact.host} true"),
             ),
         )

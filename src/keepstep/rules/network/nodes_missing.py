@@ -26,7 +26,7 @@ def nodes_missing(seen: EvidenceSet) -> Findings:
     When a node was only slow to start: give it more time with `--wait`.
     """
     for each in seen.all(NodesMissing):
-        if not each.fact.refused:
+        if not each.fact.refused and not each.fact.absent:
             yield Found(
                 title="too few nodes came to start the run",
                 because=each.fact.why,

@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 
 from keepstep.errors import UserError
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR", "-T")
 """It asks no questions."""
 MOST_HOSTS = 4096
+USUAL = "keepstep"
+NOT_THERE = (126, 127)
+"""What a shell ends with if it cannot run a command, or knows none of that name."""
 _HOST = re.compile(r"^(?:[A-Za-z0-9_][\w.+-]{0,63}@)?(?:[A-Za-z0-9_][\w.-]{0,252}|[0-9A-Fa-f:]{2,45})$")
 
 
@@ -39,3 +46,21 @@ def start(host: str, script: str, *options: str) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise UserError(f"cannot start ssh: {error.strerror}", hint="--hosts needs the ssh client") from error
+
+
+def shell_words(remote: str, words: Sequence[str], env: Mapping[str, str] = os.environ) -> str:
+    """``exec`` of the keepstep command there, in the environment that this one is in, if it exists there too.
+
+    A login without a terminal activates no environment: its PATH knows neither our keepstep nor the user's python.
+    """
+    command = shlex.split(remote)
+    folder = os.path.dirname(command[0]) if command and "/" in command[0] else _own_folder(env)
+    there = f"[ -x {shlex.quote(f'{folder}/{os.path.basename(command[0])}')} ] && " if folder else ""
+    first = f'{there}PATH={shlex.quote(folder)}:"$PATH"; export PATH; ' if folder else ""
+    return f"{first}exec {shlex.join([*command, *words])}"
+
+
+def _own_folder(env: Mapping[str, str]) -> str | None:
+    """The folder of the command that was typed here, which PATH leads to."""
+    found = shutil.which(USUAL, path=env.get("PATH"))
+    return os.path.dirname(os.path.abspath(found)) if found else None

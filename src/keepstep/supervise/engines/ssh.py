@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from keepstep.errors import UserError
-from keepstep.sources.host.ssh import hosts_of, start
+from keepstep.sources.host.ssh import NOT_THERE, hosts_of, shell_words, start
 from keepstep.supervise.engines.nodes_asked_for import Wanted
 from keepstep.supervise.nodes.agent.lease import LONGEST_S
 from keepstep.supervise.nodes.connection.hub import Hub
+from keepstep.supervise.nodes.lead.rendezvous import NotThere
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 
 ALIVE = ("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=5")
@@ -35,6 +36,8 @@ LEASE_S = 12.0
 its waits; elsewhere an agent makes another connection instead. A cut of 5 s needs up to 11 s, with a beat before it."""
 AGAIN_S = 5.0
 MOST_WORDS = 4000
+LAST_WORDS_S = 0.5
+"""An ssh that has ended may have said more than was read so far."""
 END_S = 5.0
 
 
@@ -61,6 +64,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         longest_s=LONGEST_S,
         ready=agents.start,
         tend=agents.tend,
+        ended_here=agents.ended_here,
         over=agents.end,
     )
 
@@ -70,6 +74,7 @@ class _Started:
     process: subprocess.Popen[bytes]
     at: float
     words: bytes = b""
+    reader: threading.Thread | None = None
 
 
 @dataclass
@@ -81,6 +86,8 @@ class _Agents:
     run: str
     _hub: Hub | None = None
     _started: dict[int, _Started] = field(default_factory=dict)
+    _killed: dict[int, int] = field(default_factory=dict)
+    """By node: the signal that ended the ssh before the present one."""
 
     def start(self, hub: Hub) -> None:
         """On all hosts."""
@@ -95,13 +102,23 @@ class _Agents:
             status = each.process.poll()
             if status is None:
                 continue
+            if each.reader is not None:
+                each.reader.join(LAST_WORDS_S)
             said = each.words.decode(errors="replace").strip().splitlines()
-            trouble.append(
-                f"{self.hosts[node]}: {said[-1] if said else 'nothing was said'} (ssh ended with status {status})"
-            )
+            words = f"{self.hosts[node]}: {said[-1] if said else 'nothing was said'} (ssh ended with status {status})"
+            trouble.append(NotThere(words) if status in NOT_THERE else words)
             if time.monotonic() - each.at > AGAIN_S:
                 self._begin(node)
         return trouble
+
+    def ended_here(self, node: int) -> str | None:
+        """Whether somebody on this host ended the ssh of a node: then nothing is known about the node."""
+        status = self._started[node].process.poll()
+        number = -status if status is not None and status < 0 else self._killed.pop(node, None)
+        if number is None:
+            return None
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        return f"the ssh client on this host, {socket.gethostname()}, was ended by {name}"
 
     def end(self) -> None:
         """The agents were told goodbye and end; an ssh that does not is ended. Reapers on the hosts see to the rest."""
@@ -115,13 +132,17 @@ class _Agents:
 
     def _begin(self, node: int) -> None:
         assert self._hub is not None
-        words = [*shlex.split(self.wanted.remote), "run", "--on", "pipe", "--meet", self.run]
+        words = ["run", "--on", "pipe", "--meet", self.run]
         words += ["--nodes", str(len(self.hosts)), "--node-rank", str(node), *self.wanted.again]
-        script = f"cd {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
+        script = f"cd {shlex.quote(os.getcwd())} || exit {NOT_THERE[-1]}; {shell_words(self.wanted.remote, words)}"
+        before = self._started.get(node)
+        if before is not None and (status := before.process.poll()) is not None and status < 0:
+            self._killed[node] = -status
         process = start(self.hosts[node], script, *ALIVE)
         assert process.stdin is not None and process.stdout is not None
         each = self._started[node] = _Started(process, time.monotonic())
-        threading.Thread(target=partial(_pass_on, each), daemon=True).start()
+        each.reader = threading.Thread(target=partial(_pass_on, each), daemon=True)
+        each.reader.start()
         self._hub.over_pipe(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno()), self.hosts[node])
         process.stdin.close()
         process.stdout.close()

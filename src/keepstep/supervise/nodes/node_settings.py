@@ -91,6 +91,8 @@ class Station:
     """Called before: for an engine that has news of its own."""
     tend: Callable[[], list[str]] | None = None
     """Called while nodes are awaited: restarts agents, and says why some are missing."""
+    ended_here: Callable[[int], str | None] | None = None
+    """What ended the connection to a node on the leader's own host, in words; asked once for each loss."""
     over: Callable[[], None] | None = None
     """Called at the end."""
     at_end: Callable[[int], None] | None = None

@@ -108,7 +108,8 @@ class JointAttempt:
                 self._say(f"{words}: the nodes are gathered again; nothing was started")
             self._early = Outcome(Happened.INTERRUPTED)
         except TooFew as error:
-            self._losses.write(NodesMissing(why=str(error), refused=error.refused), time.time(), str(error))
+            fact = NodesMissing(why=str(error), refused=error.refused, absent=error.absent)
+            self._losses.write(fact, time.time(), str(error))
             self._early = Outcome(Happened.NODE_LOST, given_up=str(error))
 
     def _start(self, places: Sequence[NodePlace]) -> list[int]:
@@ -307,10 +308,12 @@ class JointAttempt:
 
     def _silent(self, node: int, since_s: float, why: str | None) -> None:
         seats = tuple(seat.rank for seat in self._layout.seats if seat.node == node)
-        how = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
+        here = self._gathering.ended_here(node)
+        gone = f"its agent is gone ({why})" if why is not None else "nothing arrives from it any more"
+        how = here or gone
         whom = f", with {ranks(seats)}," if seats else ""
         self._say(f"{self._host(node)}{whom} has been silent for {since_s:.1f} s: {how}; waiting for it to come back")
-        fact = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why)
+        fact = NodeLost(host=self._host(node), node=node, ranks=seats, closed=why is not None, why=why, here=here)
         self._losses.add(fact, since_s)
 
     def _leaves(self, each: Leaving) -> Outcome:

@@ -85,6 +85,7 @@ class Nodes:
             first_s=station.first_s,
             again_s=station.again_s,
             tend=station.tend or (list[str]),
+            ended_here=station.ended_here or (lambda node: None),
             taken_out=out,
         )
         self._thread: threading.Thread | None = None

@@ -25,13 +25,19 @@ END_S = 0.5
 """Between two requests to end what an earlier leader has started."""
 
 
+class NotThere(str):
+    """Why a host is missing: it was reached, and has no such command or folder."""
+
+    __slots__ = ()
+
+
 class TooFew(Exception):
     """There are not enough nodes; the text says which are missing and what can be done."""
 
-    def __init__(self, words: str, *, refused: bool = False) -> None:
-        """``refused``: some came, but cannot take part."""
+    def __init__(self, words: str, *, refused: bool = False, absent: bool = False) -> None:
+        """``refused``: some came, but cannot take part. ``absent``: a host lacks the command or the folder."""
         super().__init__(words)
-        self.refused = refused
+        self.refused, self.absent = refused, absent
 
 
 @dataclass
@@ -58,6 +64,8 @@ class Gathering:
     grace_s: float = 10.0
     tend: Callable[[], list[str]] = list
     """Restarts agents that have ended; says why some are missing."""
+    ended_here: Callable[[int], str | None] = lambda node: None
+    """What ended the connection to a node on this host, in words, if that is known."""
     taken_out: set[str] = field(default_factory=set)
     """Hosts that the engine no longer counts."""
     failures: list[Failure] = field(default_factory=list)
@@ -84,7 +92,8 @@ class Gathering:
                 return self._chosen(usable)
             self._let_in(now - began > MORE_S and enough is None)
             if len(usable) < self.least and (why := self._why_not()):
-                raise TooFew(why, refused=bool(self.leader.refused))
+                absent = any(isinstance(each, NotThere) for each in self.tend())
+                raise TooFew(why, refused=bool(self.leader.refused), absent=absent)
             if now - began > patience and enough is None:
                 raise TooFew(self._who_is_missing(patience))
             if now - told > TELL_S:
