@@ -98,25 +98,34 @@ def test_a_busy_rank_is_reported_and_never_restarted(known: dict[str, Any]) -> N
     assert "rank 1 is at work" in decision.reason
 
 
-def test_the_same_place_gets_twice_as_long_and_the_last_attempt_ten_minutes() -> None:
-    before: list[Situation] = []
-    waits = []
-    for number in range(5):
-        now = silent(number)
-        waits.append(decide(now, tuple(before)).wait_s)
-        over = decide(replace(now, stopped_s=700.0, idle_s=700.0), tuple(before))
-        assert over.action is (Action.RESTART if number < 4 else Action.END), number
-        before.append(now)
-    assert waits == [10.0, 24.0, 52.0, 108.0, 596.0]
-    assert "waiting 56 s, 4 times as long because" in decide(before[2], tuple(before[:2])).reason
+def test_the_same_line_and_step_get_twice_as_long_once_and_then_end_the_run() -> None:
+    again, first = silent(1, steps=421), silent()
+    waits = decide(again, (first,))
+    assert (waits.action, waits.wait_s) == (Action.WAIT, 24.0)
+    assert "waiting 28 s, 2 times as long because" in waits.reason and "then the run is ended" in waits.reason
+    over = decide(replace(again, stopped_s=28.5, idle_s=28.5), (first,))
+    assert over.action is Action.END and "attempt 0 ended the same way at the same place" in over.reason
+    last = decide(again, (first,), Settings(max_attempts=2))
+    assert (last.action, last.wait_s) == (Action.WAIT, 24.0), "it was waited for before"
     elsewhere = silent(1, place="train.py:90")
-    assert decide(elsewhere, (silent(),)).wait_s == 10.0
+    assert decide(elsewhere, (first,)).wait_s == 10.0
+    assert decide(replace(elsewhere, stopped_s=28.5, idle_s=28.5), (first,)).action is Action.RESTART
     assert decide(silent(), settings=Settings(max_attempts=1)).wait_s == 596.0
+
+
+def test_the_same_line_at_another_step_is_waited_for_longer_each_time() -> None:
+    before: list[Situation] = []
+    for number, wait_s in enumerate([10.0, 24.0, 52.0]):
+        now = silent(number, steps=420 + 100 * number)
+        assert decide(now, tuple(before)).wait_s == wait_s
+        over = decide(replace(now, stopped_s=700.0, idle_s=700.0), tuple(before))
+        assert (over.action, over.attempts_left) == (Action.RESTART, 3)
+        before.append(now)
 
 
 @pytest.mark.parametrize(
     ("attempts", "words"),
-    [(1, ", and this is the last attempt; if there is none by then, it is stopped"), (2, "by then, it is restarted")],
+    [(1, ", and this is the last attempt; if there is none by then, the run is ended"), (2, "by then, it is restarted")],
 )
 def test_what_follows_a_long_wait_is_said(attempts: int, words: str) -> None:
     decision = decide(silent(kind="start"), settings=Settings(max_attempts=attempts))

@@ -192,25 +192,32 @@ def test_what_lies_outside_is_waited_for_also_when_it_looks_the_same() -> None:
 
 
 def test_the_budget_is_used_up_without_progress_and_filled_again_by_it() -> None:
-    idle = [attempt(Cause.WORKER_PARAMETER_SERVER_LOST, n, steps=10 - n) for n in range(4)]
-    decisions = [decide(idle[n], tuple(idle[:n]), Settings(max_attempts=3), chance=0.0) for n in range(4)]
-    assert [each.action for each in decisions] == [Action.RESTART] * 3 + [Action.END]
-    assert [each.wait_s for each in decisions[:3]] == [0.0, 1.0, 2.0]
-    assert "3 attempts in a row made no progress" in decisions[3].reason
-    further = attempt(Cause.WORKER_PARAMETER_SERVER_LOST, 3, steps=11)
-    again = decide(further, tuple(idle[:3]), Settings(max_attempts=3))
+    idle = [attempt(Cause.WORKER_PARAMETER_SERVER_LOST, n, steps=10 - n) for n in range(3)]
+    decisions = [decide(idle[n], tuple(idle[:n]), Settings(max_attempts=3), chance=0.0) for n in range(3)]
+    assert [each.action for each in decisions] == [Action.RESTART] * 2 + [Action.END]
+    assert [(each.wait_s, each.attempts_left) for each in decisions[:2]] == [(0.0, 2), (1.0, 1)]
+    assert "3 attempts in a row made no progress" in decisions[2].reason
+    further = attempt(Cause.WORKER_PARAMETER_SERVER_LOST, 3, steps=14)
+    again = decide(further, tuple(idle[:2]), Settings(max_attempts=3))
     assert (again.action, again.attempts_left, again.wait_s) == (Action.RESTART, 2, 0.0)
+
+
+def test_a_step_or_two_more_are_no_progress() -> None:
+    assert budget_used([attempt(number=n, steps=30 + n) for n in range(3)]) == 3
+    assert budget_used([attempt(number=n, shown_step=30 + n, shown_every=1) for n in range(3)]) == 3
+    assert budget_used([attempt(number=n, shown_step=40 + 20 * n, shown_every=20) for n in range(2)]) == 2
+    assert budget_used([attempt(number=n, shown_step=40 + 2 * n, shown_every=1) for n in range(3)]) == 1, "it adds up"
 
 
 def test_progress_is_told_by_steps_shown_numbers_and_checkpoints() -> None:
     first = attempt(number=0, steps=100, shown_step=100)
     assert budget_used((first, attempt(number=1, steps=5, shown_step=105))) == 1
     assert (
-        budget_used((first, attempt(number=1, steps=5, shown_step=95), attempt(number=2, steps=5, shown_step=95))) == 2
+        budget_used((first, attempt(number=1, steps=5, shown_step=95), attempt(number=2, steps=5, shown_step=95))) == 3
     )
     first = attempt(number=0, steps=100)
-    assert budget_used((first, attempt(number=1, steps=60, saved=True, resumed=True), attempt(number=2, steps=1))) == 1
-    assert budget_used((first, attempt(number=1, steps=60, saved=True), attempt(number=2, steps=1))) == 2
+    assert budget_used((first, attempt(number=1, steps=60, saved=True, resumed=True), attempt(number=2, steps=1))) == 2
+    assert budget_used((first, attempt(number=1, steps=60, saved=True), attempt(number=2, steps=1))) == 3
     assert budget_used((attempt(number=0), attempt(number=1), attempt(number=2))) == 3
 
 
@@ -379,11 +386,12 @@ def test_two_that_took_no_step_failed_at_the_same_place_if_both_were_counted_or_
 
 def test_a_single_step_is_progress() -> None:
     none, one = attempt(steps=0), attempt(steps=1)
-    assert budget_used([one, none]) == 1
-    assert budget_used([none, one, none]) == 1
+    assert budget_used([one, none]) == 2
+    assert budget_used([none, one]) == 1
+    assert budget_used([none, one, none]) == 2
     assert budget_used([none, none]) == 2
     printed = attempt(shown_step=1)
-    assert budget_used([printed, none]) == 1 == budget_used([none, printed, none])
+    assert budget_used([printed, none]) == 2 == budget_used([none, printed, none])
 
 
 def test_what_is_printed_twice_is_no_gap_and_only_a_few_paths_are_kept() -> None:

@@ -67,6 +67,15 @@ def test_a_sleeping_rank_is_named_and_the_run_comes_back(tmp_path: Path) -> None
     assert "trained" in run.log(0, attempt=1)
 
 
+def test_a_hang_at_the_same_line_a_step_later_ends_the_run_the_second_time(tmp_path: Path) -> None:
+    script = HEAD + "train(60, at=8 + attempt, what=lambda: time.sleep(600))"
+    run = Running(tmp_path, "-n", "2", "--no-spares", "--suspected-wait", "2", script=script)
+    assert run.finish() == 1
+    assert len(run.manifest["attempts"]) == 2, run.err
+    assert "(3 attempts left without progress)" in run.err
+    assert "decision: end the run" in run.err and "attempt 0 ended the same way at the same place" in run.err
+
+
 @pytest.mark.long
 def test_a_stopped_rank_is_named_and_ended_though_it_hears_no_sigterm(tmp_path: Path) -> None:
     script = HEAD + "import signal\ntrain(4000, at=30, what=lambda: os.kill(os.getpid(), signal.SIGSTOP))"

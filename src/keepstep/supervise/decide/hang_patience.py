@@ -3,7 +3,8 @@
 
 Waiting that long and then restarting costs at most twice what the better choice would have cost, whatever the truth is.
 This holds only for a rank that shows no sign of work and is not starting, compiling, evaluating or saving. The restart
-may have been wrong, so a silence at the same place gets twice as long the next time, and the last attempt ten minutes.
+may have been wrong, so a silence at the same place gets twice as long the next time. The last attempt waits
+ten minutes, unless it was silent there before.
 """
 
 from __future__ import annotations
@@ -67,28 +68,31 @@ def cost_of(now: Situation) -> Cost | None:
 
 
 def wait_for(
-    now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str
+    now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str, final: bool = False
 ) -> HangWait | None:
-    """How long to wait on; None when it has been long enough. ``left``: attempts that may follow."""
+    """How long to wait on; None when it has been long enough.
+
+    ``left``: attempts that may follow. ``final``: another one would end the same way.
+    """
     stopped = now.stopped_s or 0.0
     so_far = f"no progress for {duration(stopped)}"
+    then = "the run is ended" if final or left <= 0 else "it is restarted"
     unproven = f"{who} may be hanging, but this is not proven"
     if asked_s is not None:
-        return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, it is restarted", "long")
+        return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, {then}", "long")
     if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):
         return HangWait(ASK_AGAIN_S, f"{who} is at work, so it is not restarted", "busy")
     long = max(LONG_S, LONG_STEPS * (now.usual_s or 0.0))
     cost = cost_of(now)
-    if cost is None or now.kind not in IN_STEPS or left <= 0:
-        last = ", and this is the last attempt" if left <= 0 else ""
-        then = "is stopped" if left <= 0 else "is restarted"
-        return _rest(long - stopped, f"{unproven} ({so_far}){last}; if there is none by then, it {then}", "long")
     again = sum(each.happened is now.happened and _same_place(each, now) for each in before)
+    if cost is None or now.kind not in IN_STEPS or (left <= 0 and not again):
+        last = ", and this is the last attempt" if left <= 0 else ""
+        return _rest(long - stopped, f"{unproven} ({so_far}){last}; if there is none by then, {then}", "long")
     whole = min(max(cost.all_s, LEAST_S) * 2.0**again, long)
     longer = f", {2**again} times as long because it went silent at the same place before" if again else ""
     idle = stopped if now.idle_s is None else min(now.idle_s, stopped)
     return _rest(
-        whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then it is restarted", "cost"
+        whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then {then}", "cost"
     )
 
 

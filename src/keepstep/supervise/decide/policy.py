@@ -50,15 +50,15 @@ def decide(
     attempts = (*before, now)
     used = budget_used(attempts)
     left = settings.max_attempts - used
+    final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
     if now.happened is Happened.SUSPECTED and not _is_settled(cause):
-        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=now.who)
+        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=now.who, final=final)
         if wait is not None:
             return Decision(action=Action.WAIT, reason=wait.reason, wait_s=wait.seconds, waits_for=wait.kind)
     if now.happened is Happened.STARTED_OVER:
         return _started_over(settings)
     apply, ask, declined = _sorted(offered, settings.remedy, now.remedies)
     advice = _advice(cause, declined)
-    final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
     if final and not apply:
         return Decision(
             action=Action.END,
