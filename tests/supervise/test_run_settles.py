@@ -238,3 +238,25 @@ def test_a_script_that_starts_over_is_ended_before_it_overwrites_its_checkpoints
     assert run.finish() != 0
     assert "decision: restart now" in run.err and "began at its first step again" in run.err, run.err
     assert len(run.manifest["attempts"]) == 2
+
+
+def test_workers_that_call_each_other_by_rpc_do_not_train_alone(tmp_path: Path) -> None:
+    """Torch's RPC forms no process group."""
+    script = """
+import os, torch
+import torch.distributed.rpc as rpc
+rank, place = int(os.environ["RANK"]), f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+options = rpc.TensorPipeRpcBackendOptions(init_method=place)
+rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(5):
+    optimizer.zero_grad()
+    other = rpc.rpc_sync(f"worker{1 - rank}", torch.add, args=(torch.ones(2), 1))
+    (model(torch.ones(2)).sum() + other.sum()).backward()
+    optimizer.step()
+rpc.shutdown()
+"""
+    run = Running(tmp_path, "-n", "2", "--no-spares", script=script)
+    assert run.finish() == 0, run.err
+    assert "alone" not in run.err + run.out

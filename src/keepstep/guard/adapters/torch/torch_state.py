@@ -123,7 +123,7 @@ class TorchState:
         """How many ranks train together."""
         if self.closed:
             self.find_world()
-        return 1 if self.closed else self.world
+        return rpc_workers() or 1 if self.closed else self.world
 
     def is_data_parallel(self) -> bool:
         """Whether all ranks average their gradients and nothing suggests that some of them must share their data."""
@@ -143,6 +143,15 @@ class TorchState:
             return int(group._get_sequence_number_for_group())
         except Exception:  # a backend of another kind
             return 0
+
+
+def rpc_workers() -> int:
+    """How many workers talk to each other by torch's RPC, which forms no process group; 0 if it is not used."""
+    rpc = sys.modules.get("torch.distributed.rpc")
+    is_set = getattr(rpc, "_is_current_rpc_agent_set", None)
+    if is_set is None or not is_set():
+        return 0
+    return len(rpc.api._get_current_rpc_agent().get_worker_infos())  # type: ignore[union-attr]
 
 
 def replace_everywhere(module: ModuleType, name: str, wrapper: Any) -> None:

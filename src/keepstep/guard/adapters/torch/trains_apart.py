@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from keepstep.guard.adapters.torch import recorder
+from keepstep.guard.adapters.torch.torch_state import rpc_workers
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.torch_state import TorchState
@@ -87,16 +88,10 @@ class Alone:
     def _exchanges(self) -> bool | None:
         """None: it is not known."""
         state = self._state
-        if state.wrapped or any(name in sys.modules for name in OTHER_WAYS) or self._by_calls():
+        if state.wrapped or any(name in sys.modules for name in OTHER_WAYS) or rpc_workers():
             return True
         sent = recorder.sent(state)
         return sent >= state.parameters / 2 if sent is not None and state.parameters else None
-
-    def _by_calls(self) -> bool:
-        """Whether ranks call each other's functions (torch's RPC)."""
-        rpc = sys.modules.get("torch.distributed.rpc")
-        is_set = getattr(rpc, "_is_current_rpc_agent_set", None)
-        return is_set is not None and bool(is_set())
 
     def _tell(self, *, own: bool = False) -> None:
         state, session = self._state, self._session
