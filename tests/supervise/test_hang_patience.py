@@ -113,6 +113,26 @@ def test_the_same_line_and_step_get_twice_as_long_once_and_then_end_the_run() ->
     assert decide(silent(), settings=Settings(max_attempts=1)).wait_s == 596.0
 
 
+@pytest.mark.parametrize("kind", ["step", "checkpoint", "end"])
+def test_different_collectives_end_the_run_after_twenty_seconds_in_any_phase(kind: str) -> None:
+    """A save that only one rank joined: the others go on to their next step, and all wait."""
+    apart = report(Cause.SYNC_COLLECTIVE_MISMATCH, confidence=Confidence.SUPPORTED)
+    first = decide(silent(report=apart, kind=kind))
+    assert (first.action, first.wait_s) == (Action.WAIT, 16.0)
+    assert "if no rank moves by then, the run is ended" in first.reason
+    assert decide(silent(report=apart, kind=kind, stopped_s=20.5, idle_s=20.5)).action is Action.END
+    assert decide(silent(report=apart, kind=kind, stopped_s=20.5, idle_s=0.5)).action is Action.WAIT
+    guess = report(Cause.SYNC_COLLECTIVE_MISMATCH, confidence=Confidence.HYPOTHESIS)
+    assert decide(silent(report=guess, kind="checkpoint", stopped_s=20.5, idle_s=20.5)).action is Action.WAIT
+
+
+def test_a_place_whose_silence_once_ended_by_itself_gets_three_times_that() -> None:
+    waits = decide(silent(endured_s=20.0))
+    assert (waits.action, waits.wait_s) == (Action.WAIT, 56.0)
+    assert "waiting 60 s, because a silence of 20 s at the same place ended by itself before" in waits.reason
+    assert decide(silent(endured_s=1.0)).wait_s == 10.0
+
+
 def test_the_same_line_at_another_step_is_waited_for_longer_each_time() -> None:
     before: list[Situation] = []
     for number, wait_s in enumerate([10.0, 24.0, 52.0]):
@@ -125,7 +145,10 @@ def test_the_same_line_at_another_step_is_waited_for_longer_each_time() -> None:
 
 @pytest.mark.parametrize(
     ("attempts", "words"),
-    [(1, ", and this is the last attempt; if there is none by then, the run is ended"), (2, "by then, it is restarted")],
+    [
+        (1, ", and this is the last attempt; if there is none by then, the run is ended"),
+        (2, "by then, it is restarted"),
+    ],
 )
 def test_what_follows_a_long_wait_is_said(attempts: int, words: str) -> None:
     decision = decide(silent(kind="start"), settings=Settings(max_attempts=attempts))

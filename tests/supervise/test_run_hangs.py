@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.supervise.starting import Running, wait_for, why
+from keepstep.cli.parser import run as keepstep
+from keepstep.model.report import Report
+from keepstep.supervise import executor
+from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.decide.attempt_progress import AttemptProgress
+from tests.supervise.starting import OURS, Running, wait_for, why
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
 pytest.importorskip("torch")
@@ -115,6 +120,69 @@ train(30)
     assert "no progress for" not in run.err
     assert not (run.run / "attempt-0" / "stacks.jsonl").exists()
     assert len(run.manifest["attempts"]) == 1
+
+
+def test_a_rank_whose_children_store_files_is_not_stuck(tmp_path: Path) -> None:
+    """Little by little, for as long as it takes keepstep to look twice: joined, waited for in a queue, and polled."""
+    script = (
+        HEAD
+        + """
+import glob, multiprocessing
+def looks():
+    return sum(open(path).read().count('"looked"') for path in glob.glob(".keepstep/runs/2*/attempt-0/events.jsonl"))
+def store(name, queue):
+    before, number = looks(), 0
+    while looks() < before + 2 and not os.path.exists(".keepstep/over"):
+        with open(name, "ab") as out: out.write(b"x" * 100)
+        time.sleep(0.2)
+    queue.put("stored")
+def joined(child, queue): child.join()
+def queued(child, queue): queue.get()
+def polled(child, queue):
+    while child.is_alive(): time.sleep(1.5)
+def run():
+    for wait in (joined, queued, polled):
+        train(10)
+        if rank == 0:
+            queue = multiprocessing.get_context("fork").Queue()
+            child = multiprocessing.get_context("fork").Process(target=store, args=(wait.__name__, queue))
+            child.start()
+            wait(child, queue)
+        dist.barrier()
+    train(10)
+run()
+"""
+    )
+    run = Running(tmp_path, "-n", "2", "--no-spares", "--suspected-wait", "0", script=script)
+    assert run.finish(300) == 0, run.err
+    assert len(run.manifest["attempts"]) == 1, run.err
+    assert "was stuck in" not in run.err
+
+
+def test_a_run_that_moved_while_it_was_looked_at_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The look at the network between hosts takes seconds. Here, its place is taken by what ends the silence."""
+    os.mkfifo(tmp_path / "go")
+
+    class LooksLong(Attempt):
+        def look_further(self, report: Report, progress: AttemptProgress) -> bool:
+            (tmp_path / "go").write_text("go")
+            wait_for((tmp_path / "gone-on").exists)
+            return False
+
+    monkeypatch.setattr(executor, "Attempt", LooksLong)
+    monkeypatch.chdir(tmp_path)
+    for name in OURS:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "train.py").write_text(
+        HEAD + "train(40, at=10, what=lambda: open('go').read())\nopen('gone-on', 'w').close()\ntrain(40)"
+    )
+    options = ["--no-check", "-n", "2", "--no-spares", "--suspected-wait", "0"]
+    assert keepstep(["run", *options, "--", sys.executable, "train.py"]) == 0
+    said = capfd.readouterr().err
+    assert "looking closer" in said or "the run continues" in said
+    assert "decision" not in said, said
 
 
 @pytest.mark.long

@@ -71,6 +71,10 @@ class Attempt:
         """On one machine, everything was looked at while it ran."""
         return False
 
+    def goes_on(self, outcome: Outcome) -> bool:
+        """Whether ranks that had stopped have moved since."""
+        return outcome.stop is not None and self._watching.has_moved(outcome.stop)
+
     def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
         job = self._means.job
@@ -265,8 +269,9 @@ class Attempt:
             stopped_s=stop.quiet_s if stop is not None else None,
             usual_s=self._watching.usual_s,
             kind=kind_of(stop, named) if stop is not None else None,
-            idle_s=hangs.idle_s(time.monotonic()) if stop is not None else None,
+            idle_s=hangs.idle_s() if stop is not None else None,
             place=hangs.place if stop is not None else None,
+            endured_s=hangs.endured_s if stop is not None else None,
             start_s=back.start_s(warm=pool is not None and bool(pool.pids())),
             work_s=back.work_s(),
             unsaved_s=back.unsaved_s(),

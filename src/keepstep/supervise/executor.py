@@ -103,6 +103,9 @@ class Trial(Page, Protocol):
     def look_further(self, report: Report, progress: AttemptProgress) -> bool:
         """Once it has failed: look at what takes longer, if the report gives reason to. True: there is new evidence."""
 
+    def goes_on(self, outcome: Outcome) -> bool:
+        """Whether ranks that had stopped have moved since: looking further takes its time."""
+
     def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause. Changes nothing."""
 

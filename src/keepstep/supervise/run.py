@@ -34,6 +34,7 @@ from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.script_check import CodeLook, script_of
 
+ASK_AGAIN_S = 5.0
 MakeCrew = Callable[[RunOptions, Mapping[str, str], Terminal, Interrupts], Crew]
 
 
@@ -187,6 +188,9 @@ class Supervisor:
             report, progress = account.explain(attempt)
             if attempt.look_further(report, progress):
                 report, progress = account.explain(attempt)
+            if outcome.happened in (Happened.STOPPED, Happened.SUSPECTED) and attempt.goes_on(outcome):
+                attempt.hold(ASK_AGAIN_S)  # if it stops again, or part of it still stands, that is told then
+                continue
             now = attempt.situation(outcome, report, progress, remedies=tuple(self._applied.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):
                 continue

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from keepstep.base.proc_stat import ProcStat, family
+from keepstep.base.proc_stat import ProcStat, family, with_descendants
 from keepstep.signals.blackbox import BoxPhase, Doing
 from keepstep.signals.box_files import keep
 from keepstep.supervise.attempt_context import AttemptStarted, Means, Outcome
@@ -18,7 +18,7 @@ from keepstep.supervise.attempt_processes import Members
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.watch.foreign_ranks import Below
 from keepstep.supervise.watch.guard_reports import GuardReports
-from keepstep.supervise.watch.hang_detector import Sign
+from keepstep.supervise.watch.hang_detector import Sign, Stop
 from keepstep.supervise.watch.hangs import Hangs
 from keepstep.supervise.watch.metrics import Metrics
 from keepstep.supervise.watch.own_evidence import Records
@@ -80,6 +80,13 @@ class Watching:
             self._slow_due = now + 1.0
             self._slowly(signs, now)
         return outcome
+
+    def has_moved(self, stop: Stop) -> bool:
+        """Whether a stop is over: asked before anything is done about it, which may be long after it was reported."""
+        self._boxes.refresh(now=True)
+        doings = {box.pid: box.doing() for box in self._boxes.open.values()}
+        listed = with_descendants({*doings, *(each.pid for each in self._members.living)})
+        return self.hangs.has_moved(stop, self._signs(doings, listed, time.monotonic()))
 
     def _signs(self, doings: dict[int, Doing | None], listed: dict[int, ProcStat], now: float) -> list[Sign]:
         """The signs of every living rank that trains."""

@@ -71,6 +71,25 @@ def test_what_was_reported_together_with_something_else_is_not_forgotten(world: 
     assert world.watch().happened is Happened.SUSPECTED
 
 
+def beat(world: JointAttempt, node: int, steps: int, quiet_s: float) -> None:
+    told = said.Beat(number=1, attempt=0, state=said.State.RUNS, steps=steps, quiet_s=quiet_s)
+    world._leader._membership.beat(node, told, now(), connection=str(node))
+
+
+def test_ranks_that_moved_while_the_network_was_looked_at_go_on(world: JointAttempt) -> None:
+    for node in range(3):
+        beat(world, node, steps=30, quiet_s=9.0)
+    world._leader.news()
+    world._leader._news = [stopped(0)]
+    outcome = world.watch()
+    assert outcome.happened is Happened.SUSPECTED
+    for node in range(3):
+        beat(world, node, steps=30, quiet_s=20.0)
+    assert not world.goes_on(outcome)
+    beat(world, 2, steps=31, quiet_s=0.1)
+    assert world.goes_on(outcome)
+
+
 def test_ranks_that_stop_on_many_nodes_are_one_decision(world: JointAttempt) -> None:
     world._leader._news = [stopped(node) for node in range(3)]
     assert world.watch().happened is Happened.SUSPECTED

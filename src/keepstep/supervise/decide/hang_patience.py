@@ -23,6 +23,8 @@ BUSY_S = 2.5
 """A rank that has worked this recently is at work ..."""
 ASK_AGAIN_S = 30.0
 """... and is looked at again after this long."""
+ENDURED = 3.0
+"""A silence may last this many times as long as one at the same line that ended by itself."""
 IN_STEPS = ("step", "between", "alone")
 """Silences outside starts, compilations, evaluations and checkpoints."""
 FIRST_S, LONGEST_S = 1.0, 300.0
@@ -67,6 +69,11 @@ def cost_of(now: Situation) -> Cost | None:
     return Cost(now.start_s, now.lived_s if work is None else work, since)
 
 
+def is_at_work(now: Situation) -> bool:
+    """Whether those that the others wait for have shown a sign of work a moment ago."""
+    return now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S)
+
+
 def wait_for(
     now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str, final: bool = False
 ) -> HangWait | None:
@@ -80,7 +87,7 @@ def wait_for(
     unproven = f"{who} may be hanging, but this is not proven"
     if asked_s is not None:
         return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, {then}", "long")
-    if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):
+    if is_at_work(now):
         return HangWait(ASK_AGAIN_S, f"{who} is at work, so it is not restarted", "busy")
     long = max(LONG_S, LONG_STEPS * (now.usual_s or 0.0))
     cost = cost_of(now)
@@ -88,12 +95,12 @@ def wait_for(
     if cost is None or now.kind not in IN_STEPS or (left <= 0 and not again):
         last = ", and this is the last attempt" if left <= 0 else ""
         return _rest(long - stopped, f"{unproven} ({so_far}){last}; if there is none by then, {then}", "long")
-    whole = min(max(cost.all_s, LEAST_S) * 2.0**again, long)
+    whole = min(max(max(cost.all_s, LEAST_S) * 2.0**again, ENDURED * (now.endured_s or 0.0)), long)
     longer = f", {2**again} times as long because it went silent at the same place before" if again else ""
+    if now.endured_s is not None:
+        longer = f", because a silence of {duration(now.endured_s)} at the same place ended by itself before"
     idle = stopped if now.idle_s is None else min(now.idle_s, stopped)
-    return _rest(
-        whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then {then}", "cost"
-    )
+    return _rest(whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then {then}", "cost")
 
 
 def backoff_s(restarts: int, chance: float) -> float:

@@ -15,11 +15,13 @@ from keepstep.model.finding import Confidence, Finding, Fix, Safety
 from keepstep.supervise.decide.attempt_history import NEVER_RAN, budget_used, is_final, restarts_in_vain
 from keepstep.supervise.decide.cause_recurs import EVERYWHERE
 from keepstep.supervise.decide.decision import Action, Decision, Settings
-from keepstep.supervise.decide.hang_patience import LONG_S, backoff_s, wait_for
+from keepstep.supervise.decide.hang_patience import ASK_AGAIN_S, LONG_S, HangWait, backoff_s, is_at_work, wait_for
 from keepstep.supervise.decide.remedy import Remedy, RemedyMode
 from keepstep.supervise.decide.situation import Happened, Situation
 
 MOST_ADVICE = 3
+DIFFER_S = 20.0
+"""So long without progress, stacks in different collectives are proof, whatever phase the ranks are in."""
 NOT_RESTARTED = "keepstep restarts your own command only with --max-attempts"
 
 
@@ -51,8 +53,11 @@ def decide(
     used = budget_used(attempts)
     left = settings.max_attempts - used
     final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
-    if now.happened is Happened.SUSPECTED and not _is_settled(cause):
-        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=now.who, final=final)
+    if now.happened is Happened.SUSPECTED:
+        if _differs(cause):
+            wait = _until_settled(now)
+        else:
+            wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=now.who, final=final)
         if wait is not None:
             return Decision(action=Action.WAIT, reason=wait.reason, wait_s=wait.seconds, waits_for=wait.kind)
     if now.happened is Happened.STARTED_OVER:
@@ -110,13 +115,24 @@ def _started_over(settings: Settings) -> Decision:
     )
 
 
-def _is_settled(cause: Finding | None) -> bool:
-    """Whether the report proves what stopped the run, though the stacks alone would not."""
+def _differs(cause: Finding | None) -> bool:
+    """Whether ranks are in different collectives. None of these ends without all ranks, in a save as in a step."""
     return (
         cause is not None
         and cause.cause is Cause.SYNC_COLLECTIVE_MISMATCH
-        and cause.confidence is Confidence.ESTABLISHED
+        and cause.confidence is not Confidence.HYPOTHESIS
     )
+
+
+def _until_settled(now: Situation) -> HangWait | None:
+    """How long to wait for ranks in different collectives: not at all, or a while if only stacks say so."""
+    assert now.root is not None
+    if now.root.confidence is Confidence.ESTABLISHED:
+        return None
+    if is_at_work(now):
+        return HangWait(ASK_AGAIN_S, f"{now.who} is at work, so the run is not ended", "busy")
+    rest = DIFFER_S - (now.stopped_s or 0.0)
+    return HangWait(rest, f"{now.what}; if no rank moves by then, the run is ended", "differ") if rest > 0 else None
 
 
 def _leave_it(now: Situation) -> Decision:

@@ -56,6 +56,8 @@ class Situation(AttemptProgress):
     """How long those that the others wait for have shown no sign of work."""
     place: str | None = None
     """The line of the script at which the awaited rank stands."""
+    endured_s: float | None = None
+    """The longest silence at that line that ended by itself."""
     start_s: float | None = None
     """How long a start takes, up to the first step, as measured."""
     work_s: float | None = None

@@ -142,6 +142,7 @@ class Known(Message):
     """The ``kind`` of the silence."""
     idle_s: float | None = None
     place: str | None = None
+    endured_s: float | None = None
     start_s: float | None = None
     work_s: float | None = None
     unsaved_s: float | None = None

@@ -11,10 +11,11 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from keepstep.base.proc_stat import family, with_descendants
+from keepstep.supervise.watch.children import Children
 
 WORKS_BYTES = 16 << 10
 """Per second over TCP: heartbeats of coordination services are far less."""
@@ -32,22 +33,26 @@ class Activity:
     """``moved`` now and then: which of these processes (with all below them) have worked since the last time."""
 
     def __init__(self) -> None:
-        self._at = 0.0
+        self.at = 0.0
+        """When it was last asked."""
         self._bytes: dict[int, dict[int, int]] = {}
         self._gpus: _Gpus | None = None
+        self.children = Children()
 
     def forget(self) -> None:
-        self._at = 0.0
+        self.at = 0.0
         self._bytes.clear()
+        self.children.forget()
 
-    def moved(self, pids: Collection[int], now: float) -> set[int]:
-        """Empty on the first call, and if called more than once per second."""
-        passed = now - self._at
+    def moved(self, pids: Collection[int], now: float, since: Mapping[int, float]) -> set[int]:
+        """Empty on the first call, and if called more than once per second. ``since``: each one's last progress."""
+        passed = now - self.at
         if passed < LEAST_S:
             return set()
-        self._at = now
+        self.at = now
         listed = with_descendants(pids)
         trees = {pid: family(listed, [pid]) or {pid} for pid in pids}
+        self.children.see(trees, listed, now, passed, since)
         counts = tcp_bytes()
         before, self._bytes = self._bytes, {pid: _of(tree, counts) for pid, tree in trees.items()}
         found = {pid for pid in pids if pid in before and _grown(before[pid], self._bytes[pid]) > WORKS_BYTES * passed}

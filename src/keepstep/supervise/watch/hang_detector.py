@@ -162,10 +162,14 @@ class Watch:
     _leaving: bool = False
     """A rank has exited by itself: the others may be exiting, too."""
 
-    def see(self, signs: Sequence[Sign], at: float) -> Suspicion | None:
-        """Take note of all living ranks, and say whether it is time to look at their stacks."""
+    def note(self, signs: Sequence[Sign]) -> None:
+        """Take note of what ranks do while their stacks are being looked at."""
         for sign in signs:
             self._remember(sign)
+
+    def see(self, signs: Sequence[Sign], at: float) -> Suspicion | None:
+        """Take note of all living ranks, and say whether it is time to look at their stacks."""
+        self.note(signs)
         for pid in set(self._ranks) - {sign.pid for sign in signs}:
             self._leaving = self._leaving or self._ranks[pid].sign.phase is BoxPhase.END
             del self._ranks[pid]
@@ -189,7 +193,7 @@ class Watch:
         self._next[suspicion.kind] = max(quiet * AGAIN, quiet + 2.0)
         if stop is not None:
             self._stop, self._stuck = stop, suspicion.kind
-        elif still is False and not (signs and self._has_moved(suspicion, signs)):
+        elif still is False and not (signs and self.has_moved(suspicion, signs)):
             self._lively += suspicion.kind == "step"
         return stop
 
@@ -197,7 +201,7 @@ class Watch:
         self, suspicion: Suspicion, *, still: bool | None, at: float, signs: Sequence[Sign] = (), sure: bool = True
     ) -> Stop | None:
         """What :meth:`looked` would say, without taking note of it."""
-        if (signs and self._has_moved(suspicion, signs)) or still is False:
+        if (signs and self.has_moved(suspicion, signs)) or still is False:
             return None
         quiet = suspicion.quiet_s + at - suspicion.at
         tells = self.crowding * (TELLS_BETWEEN_S if suspicion.kind == "between" or self._leaving else TELLS_S)
@@ -211,7 +215,8 @@ class Watch:
         )
         return Stop(suspicion=suspicion, proven=proven, at=at)
 
-    def _has_moved(self, suspicion: Suspicion, signs: Sequence[Sign]) -> bool:
+    def has_moved(self, suspicion: Suspicion, signs: Sequence[Sign]) -> bool:
+        """Whether a rank has made progress since the suspicion, or ended."""
         then = {sign.pid: sign for sign in suspicion.signs}
         if {sign.pid for sign in signs} != set(then):
             return True
@@ -231,7 +236,7 @@ class Watch:
     def works(self, pid: int, at: float) -> None:
         """Something else showed that it is at work."""
         if pid in self._ranks:
-            self._ranks[pid].worked = at
+            self._ranks[pid].worked = max(at, self._ranks[pid].worked)
 
     @property
     def stopped(self) -> Stop | None:

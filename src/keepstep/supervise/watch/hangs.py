@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING
 from keepstep.base.redact import redact
 from keepstep.model.report import Verdict
 from keepstep.supervise.watch.activity import Activity
-from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch
+from keepstep.supervise.watch.hang_detector import BUSY_S, LEAST_S, Sign, Stop, Suspicion, Watch
 from keepstep.supervise.watch.own_evidence import Records
 from keepstep.supervise.watch.vitals import crowding
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from keepstep.supervise.watch.rank_stacks import StacksLooked
+    from keepstep.supervise.watch.rank_stacks import Awaited, StacksLooked
 
 LOOK_ALONG_S = 3.0
 """For stacks that are being taken when a rank fails."""
+AT_WORK_S = 3.0
+"""Children that had done something this recently when they were last seen are at work."""
 
 
 class Hangs:
@@ -46,10 +48,7 @@ class Hangs:
         self._say = say
         self._watch = Watch(least_s=least_s, forgiven={} if forgiven is None else forgiven)
         self._activity = Activity()
-        self._awaited: frozenset[int] = frozenset()
-        """The processes that the others wait for, by stacks and boxes."""
-        self.place: str | None = None
-        """Where in the script the first of them is."""
+        self._awaited: Awaited | None = None
         self._look: tuple[Suspicion, Future[StacksLooked]] | None = None
         self._glanced: StacksLooked | None = None
         """What the Python stacks showed; the thread that looks sets it."""
@@ -57,6 +56,7 @@ class Hangs:
         self._still: tuple[Suspicion, StacksLooked] | None = None
         """The last look at which nobody moved."""
         self._signs: list[Sign] = []
+        self._seen_at = 0.0
         self._told: Stop | None = None
         self._held_until = 0.0
 
@@ -73,23 +73,36 @@ class Hangs:
         """Leave a suspected stop alone until then."""
         self._held_until = until
 
-    def idle_s(self, now: float) -> float:
-        """For how long those that the others wait for have shown no sign of work."""
-        return self._watch.idle_s(self._awaited, now)
+    def idle_s(self) -> float:
+        """For how long those that the others wait for had shown no sign of work when they were last seen."""
+        return self._watch.idle_s(self._awaited.pids if self._awaited is not None else (), self._seen_at)
+
+    @property
+    def place(self) -> str | None:
+        """Where in the script the first of those is that the others wait for."""
+        return self._awaited.place if self._awaited is not None else None
+
+    @property
+    def endured_s(self) -> float | None:
+        """The longest silence at that place that ended by itself."""
+        return self._watch.forgiven.get(self.place) if self.place is not None else None
+
+    def has_moved(self, stop: Stop, signs: list[Sign]) -> bool:
+        """Whether a stop that was reported is over."""
+        return self._watch.has_moved(stop.suspicion, signs)
 
     def tick(self, signs: list[Sign], now: float) -> Stop | None:
         """Returns what must be decided on: a new stop, or one whose waiting time is over."""
         self._watch.crowding = crowding()
-        self._signs = signs
+        self._signs, self._seen_at = signs, now
+        self._see_activity(now)
         if self._look is not None:
+            self._watch.note(signs)
             if self._look[1].done():
                 return self._looked(signs, now)
             self._name_early(signs, now)
             return None
         suspicion = self._watch.see(signs, now)
-        if self._told is not None:
-            for pid in self._activity.moved(self._awaited, now):
-                self._watch.works(pid, now)
         if suspicion is not None:
             from keepstep.supervise.watch.rank_stacks import look
 
@@ -104,6 +117,8 @@ class Hangs:
             return None
         stop = self._watch.stopped
         if self._told is not None and stop is None:
+            if self.place is not None:
+                self._watch.forgiven[self.place] = max(self._told.quiet_s, self.endured_s or 0.0)
             self._told = None
             self._records.forget_stop()
             self._say("the run continues")
@@ -111,6 +126,39 @@ class Hangs:
             self._held_until = 0.0
             return replace(stop, at=now)
         return None
+
+    def _see_activity(self, now: float) -> None:
+        """Once nothing moves: who works by the network or a GPU, and through the children that it waits for."""
+        since = {
+            sign.pid: sign.progress if sign.progress is not None else now - self._watch.idle_s((sign.pid,), now)
+            for sign in self._signs
+        }
+        if now - max(since.values(), default=now) < LEAST_S:
+            self._activity.forget()
+            return
+        for pid in self._activity.moved(since.keys(), now, since):
+            self._watch.works(pid, now)
+        if self._awaited is None or self._told is None:
+            return
+        for pid in self._awaited.pids:
+            if (at := self._worked_below(pid, self._awaited)) is not None:
+                self._watch.works(pid, at)
+
+    def _worked_below(self, pid: int, whom: Awaited) -> float | None:
+        return self._activity.children.worked(pid, awaited=pid in whom.for_children)
+
+    def _with_children(self, suspicion: Suspicion, looked: StacksLooked, now: float) -> StacksLooked:
+        """The look, knowing what processes below the awaited ranks do: where they work, nobody hangs."""
+        from keepstep.supervise.watch.rank_stacks import awaited
+
+        whom = awaited(Stop(suspicion=suspicion, proven=False, at=now), looked)
+        worked = [at for pid in whom.pids if (at := self._worked_below(pid, whom)) is not None]
+        if worked and self._activity.at - max(worked) < AT_WORK_S:
+            quiet = suspicion.quiet_s + now - suspicion.at
+            return replace(looked, still=False if quiet < BUSY_S else looked.still, sure=False)
+        if any(self._activity.children.has_young(pid) for pid in whom.pids):
+            return replace(looked, sure=looked.sure and looked.differ)
+        return looked
 
     def look_too(self) -> None:
         """Ranks of another node have stopped: the stacks of ours, long enough to see whether they move."""
@@ -146,9 +194,11 @@ class Hangs:
     def _name_early(self, signs: Sequence[Sign], now: float) -> None:
         """Say whom the others wait for as soon as Python stacks show it, while native ones are being taken."""
         assert self._look is not None
-        looked = self._glanced
-        if looked is None or self._named or self._told is not None:
+        if self._glanced is None or self._named or self._told is not None:
             return
+        looked = self._with_children(self._look[0], self._glanced, now)
+        if any(self._activity.children.has_young(sign.pid) for sign in signs):
+            return  # what a rank has just started may be at work, which shows a moment later
         root = looked.report.root
         stop = self._watch.judge(self._look[0], still=looked.still, at=now, signs=signs, sure=looked.sure)
         if (
@@ -172,6 +222,7 @@ class Hangs:
             self._say(f"the stacks could not be read ({type(error).__name__}: {error})")
             self._watch.looked(suspicion, still=False, at=now)
             return None
+        looked = self._with_children(suspicion, looked, now)
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
         self._still = (suspicion, looked) if looked.still is not False else None
         self._records.event(
@@ -196,5 +247,4 @@ class Hangs:
     def _await(self, stop: Stop, looked: StacksLooked) -> None:
         from keepstep.supervise.watch.rank_stacks import awaited
 
-        self._awaited, self.place = awaited(stop, looked)
-        self._activity.forget()
+        self._awaited = awaited(stop, looked)

@@ -47,6 +47,12 @@ class StacksLooked:
     """What they wait for does not come by itself: a lock, a signal that stopped one, ranks in different collectives."""
 
     @property
+    def differ(self) -> bool:
+        """Whether the ranks are in different collectives, none of which ends without all of them."""
+        root = self.report.root
+        return root is not None and root.cause is Cause.SYNC_COLLECTIVE_MISMATCH
+
+    @property
     def moves(self) -> list[str]:
         """Each process and why it does not count as still, in words."""
         return [
@@ -140,16 +146,28 @@ def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], li
     return items, process_stacks.coverage_of(found)
 
 
-def awaited(stop: Stop, looked: StacksLooked) -> tuple[frozenset[int], str | None]:
-    """The processes that the others wait for, and the line of the script at which the first of them is."""
+@dataclass(frozen=True)
+class Awaited:
+    """The processes that the others wait for."""
+
+    pids: frozenset[int] = frozenset()
+    for_children: frozenset[int] = frozenset()
+    """Those of them that wait for child processes of their own."""
+    place: str | None = None
+    """The line of the script at which the first of them is."""
+
+
+def awaited(stop: Stop, looked: StacksLooked) -> Awaited:
+    """By their stacks, else by their boxes."""
     odd = _odd(stop, looked.report)
-    first = (
-        next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None)
-        if odd
-        else None
+    live = {each.process.fact.pid: each for job in jobs(looked.seen) for each in job}
+    waits = {sign.pid: live[sign.pid].wait for sign in odd if sign.pid in live}
+    frame = live[odd[0].pid].user if odd and odd[0].pid in live else None
+    return Awaited(
+        frozenset(sign.pid for sign in odd),
+        frozenset(pid for pid, wait in waits.items() if wait is not None and wait.kind is WaitKind.CHILDREN),
+        f"{frame.file}:{frame.line}" if frame is not None else None,
     )
-    frame = first.user if first is not None else None
-    return frozenset(sign.pid for sign in odd), f"{frame.file}:{frame.line}" if frame is not None else None
 
 
 def _odd(stop: Stop, report: Report) -> tuple[Sign, ...]:

@@ -165,7 +165,7 @@ def sign_of(
         progress=doing.last / 1e9 if doing is not None else None,
         usual_s=doing.usual_ns / 1e9 if doing is not None and doing.usual_ns is not None else None,
         cpu_s=sum(listed[each].cpu_s for each in tree),
-        transferred=sum(_transferred(each) for each in tree),
+        transferred=sum(transferred(each) for each in tree),
         printed=printed,
         frozen=entry is not None and entry.state in "Tt",
         collective=doing.collective if doing is not None else None,
@@ -231,12 +231,17 @@ def has_started(root: int, listed: Mapping[int, ProcStat]) -> bool:
     return any(_command(pid) not in (own, b"") for pid in family(listed, [root]) - {root})
 
 
+def is_helper(pid: int) -> bool:
+    """Whether it is a process that multiprocessing keeps for itself."""
+    return HELPERS.search(_command(pid)) is not None
+
+
 def training_process(root: int, listed: Mapping[int, ProcStat]) -> int:
     """Without a box: the process below ``root`` that trains. A shell or `python -m launcher` only waits for it."""
     tree = family(listed, [root])
     if len(tree) < 2:
         return root
-    useful = [pid for pid in tree if not HELPERS.search(_command(pid))]
+    useful = [pid for pid in tree if not is_helper(pid)]
     pythons = [pid for pid in useful if b"python" in _command(pid).split(b"\0")[0]]
     best = root
     if pythons and root not in pythons:
@@ -268,7 +273,8 @@ class Seer:
         return self._listed
 
 
-def _transferred(pid: int) -> int:
+def transferred(pid: int) -> int:
+    """Bytes that a process has read and written so far, and its children that have ended."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{pid}/io", "rb") as stream:
             lines = stream.read().split()

@@ -96,6 +96,8 @@ class Agent:
         for folder in self._pool.variables.values():
             self._reaper.remove(folder)
         self._running: _Running | None = None
+        self._pauses: dict[str, float] = {}
+        """What attempts on this node have learned about pauses."""
         self._newest = said.NEVER
         self.layout = Layout()
         """Of the newest attempt."""
@@ -307,6 +309,7 @@ class Agent:
             reserve=self._reserve,
             explains=self._part.leads,
             may_start_over=may_start_over,
+            pauses=self._pauses,
         )
 
     # --- evidence

@@ -66,6 +66,12 @@ class Further:
             append(self.folder / FILE, self._hosts.seen)
         return True
 
+    def forget(self) -> None:
+        """The run went on: what the network was like then says nothing about what may stop it next."""
+        self._hosts = None
+        with contextlib.suppress(OSError):
+            (self.folder / FILE).unlink(missing_ok=True)
+
     def offers(self, report: Report, progress: AttemptProgress, env: Mapping[str, str]) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
         found: tuple[Remedy, ...] = ()

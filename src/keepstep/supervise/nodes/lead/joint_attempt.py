@@ -88,6 +88,8 @@ class JointAttempt:
         self._signal: int | None = None
         self._growing: Growing | None = None
         self._judged: tuple[Outcome, Report] | None = None
+        self._stood: tuple[float, dict[int, int]] = (0.0, {})
+        """When no rank of any node was seen to move, and how many steps those of each node had made."""
         self._leaving = False
         """The engine takes a node away soon."""
         self._began = clock()
@@ -245,6 +247,7 @@ class JointAttempt:
             return self._collected(self._or_lost(node, outcome))
         if not _all_stand_still(self._leader, self._nodes, node):
             return None  # others make progress: what this node waits for may come
+        self._stood = clock(), {each: self._leader.steps(each) for each in self._nodes}
         outcome = self._collected(outcome, long=True)
         if any(each.returning for each in self._known.values()):
             self.hold(RETURNS_S)  # the node asks again then
@@ -345,6 +348,17 @@ class JointAttempt:
         if self._further is None or self._lost:
             return False
         return self._further.look(report, progress, self._nodes, self._gathering)
+
+    def goes_on(self, outcome: Outcome) -> bool:
+        """Whether ranks of any node have moved since the stop was reported."""
+        since, steps = self._stood
+        kept = [node for node in self._kept() if node in steps]
+        if outcome.stop is not None and outcome.stop.suspicion.kind == "alone":
+            return False  # others go on meanwhile, and only its node knows whether that rank does
+        moved = any(self._leader.steps(node) > steps[node] or self._leader.moved_since(node, since) for node in kept)
+        if moved and self._further is not None:
+            self._further.forget()
+        return moved
 
     def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""

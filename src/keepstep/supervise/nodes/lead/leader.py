@@ -212,6 +212,11 @@ class Leader:
         member = self.member(node)
         return member.quiet_s if member is not None else None
 
+    def moved_since(self, node: int, at: float) -> bool:
+        """Whether one of its ranks has moved since then, by its last beat."""
+        member = self.member(node)
+        return member is not None and member.quiet_s is not None and member.heard - member.quiet_s > at
+
     def slept_s(self) -> float:
         """For how long this process itself was not run of late, if that was for longer than a lease; else 0."""
         with self._changed:
