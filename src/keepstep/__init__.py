@@ -8,9 +8,14 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "shard"]
+__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "shard", "why"]
 
-_FUNCTIONS = {"OutOfStep": "keepstep.errors", "check_data": "keepstep.check.live", "shard": "keepstep.feed.shard"}
+_FUNCTIONS = {
+    "OutOfStep": "keepstep.errors",
+    "check_data": "keepstep.check.live",
+    "shard": "keepstep.feed.shard",
+    "why": "keepstep.analyze.why_from_python",
+}
 
 
 def __getattr__(name: str) -> Any:

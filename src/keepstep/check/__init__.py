@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keepstep.model.report import Report
+if TYPE_CHECKING:
+    from keepstep.render.shown_report import ShownPreflight
 
 
-def check(*parts: str, **settings: Any) -> Report | None:
+def check(*parts: str, **settings: Any) -> ShownPreflight | None:
     """Check these parts, or all, and return the report; None on ranks other than 0 of a job.
 
     ``settings`` are the fields of :class:`keepstep.check.checkup.CheckRequest`.
@@ -16,8 +17,10 @@ def check(*parts: str, **settings: Any) -> Report | None:
     from keepstep.check.checkup import CheckRequest
     from keepstep.check.checkup import check as carry_out
     from keepstep.check.parts import PARTS
+    from keepstep.render.shown_report import shown_preflight
 
     unknown = set(parts) - set(PARTS)
     if unknown:
         raise ValueError(f"no such part: {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
-    return carry_out(CheckRequest(parts=parts or tuple(PARTS), **settings)).report
+    report = carry_out(CheckRequest(parts=parts or tuple(PARTS), **settings)).report
+    return shown_preflight(report) if report is not None else None

@@ -18,7 +18,7 @@ from keepstep.errors import UserError
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.plan import ShareEmpty, StepsUneven
-from keepstep.model.report import Report
+from keepstep.render.shown_report import ShownPreflight, shown_preflight
 
 BATCHES = 16
 SECONDS = 10.0
@@ -31,7 +31,7 @@ def check_data(
     step_s: float | None = None,
     batches: int = BATCHES,
     seconds: float = SECONDS,
-) -> Report:
+) -> ShownPreflight:
     """Look at an input pipeline and read a few batches of it; the random state is afterwards as it was before.
 
     ``dataset`` is a ``tf.data.Dataset``, a ``DataLoader``, a Grain or Hugging Face dataset, or anything that can be
@@ -45,7 +45,7 @@ def check_data(
         _look(looked, dataset, None, None, batches, seconds, step_s)
     else:
         _look_at_ranks(looked, dataset, ranks, batches, seconds, step_s)
-    return judge(looked)
+    return shown_preflight(judge(looked))
 
 
 def _look_at_ranks(
