@@ -9,6 +9,11 @@ KeepstepError
 
 from __future__ import annotations
 
+import errno
+import os
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 class KeepstepError(Exception):
     """The base of all errors. ``hint`` says what to try next."""
@@ -36,3 +41,11 @@ class OutOfStep(KeepstepError):
     """The ranks are about to do different things. The guard raises no other exception into a training."""
 
     exit_status = 1
+
+
+def cannot_write(path: str | os.PathLike[str], error: OSError) -> KeepstepError:
+    """A file that the user asked for: a full disk is no mistake in the call, a wrong path is."""
+    said = f"cannot write {os.fspath(path)}: {error.strerror or error}"
+    if error.errno in FULL:
+        return Unavailable(said, hint="give a path on another disk, or free some space")
+    return UserError(said, hint="give a path in a folder that exists and that you may write to")

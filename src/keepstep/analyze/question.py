@@ -17,7 +17,7 @@ from keepstep.analyze.several_runs import compared, runs_in
 from keepstep.analyze.why import Explained, explain_live, explain_paths
 from keepstep.base.redact import redact
 from keepstep.base.time_budget import TimeBudget
-from keepstep.errors import UserError
+from keepstep.errors import Unavailable, UserError
 from keepstep.extend import Extensions, load_extensions
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.model.facts.base import Fact
@@ -111,6 +111,8 @@ def _run_or_path(word: str) -> Path:
     if not path.exists() and "/" not in word:
         found = run_folders.find(word, fallback_folder.all_runs())
         if found is None and word == "last":
+            for place, why in run_folders.unreadable():
+                raise Unavailable(f"cannot read {place}: {why}")
             raise UserError(
                 f"there is no run here yet: no run folder in {run_folders.DEFAULT.absolute()}",
                 hint="start one with `keepstep run -- CMD`, or give the folder or files that a run wrote",

@@ -109,6 +109,24 @@ def open_to_share(path: Path | str) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CLOEXEC, 0o644), "wb")
 
 
+def share_whole(path: Path | str, data: bytes) -> None:
+    """Write a file that the user asked for, whole or not at all. What is there and no regular file is written to."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open_to_share(path) as stream:
+            stream.write(data)
+        return
+    real = os.path.realpath(path)  # a link stays a link
+    fresh = os.path.join(os.path.dirname(real), f".{os.path.basename(real)}.{os.urandom(4).hex()}")
+    try:
+        with open_to_share(fresh) as stream:
+            stream.write(data)
+        os.replace(fresh, real)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
 def private_folder(path: Path) -> None:
     """Make sure this folder exists, for this user alone. ``PermissionError`` if another user made it first."""
     with contextlib.suppress(FileExistsError):

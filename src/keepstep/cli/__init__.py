@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import gc
-import io
-import os
 import sys
 
 MANY_OBJECTS = 100_000
@@ -15,21 +13,30 @@ MANY_OBJECTS = 100_000
 def main() -> None:
     """The entry point of ``keepstep``."""
     gc.set_threshold(MANY_OBJECTS)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a letter the terminal cannot show must not break us
+    from keepstep.cli.standard_streams import flush, harmless
+
+    sys.stdout, out = harmless(sys.stdout)
+    sys.stderr, _ = harmless(sys.stderr)
+    status = _status(sys.argv[1:])
+    flush()
+    if out is not None and out.error is not None:
+        print(f"keepstep: standard output cannot be written: {out.error.strerror}", file=sys.stderr, flush=True)
+        if sys.argv[1:2] != ["run"]:  # which passes the job's own status on
+            status = 3
+    sys.exit(status)
+
+
+def _status(arguments: list[str]) -> int:
     try:
         from keepstep.cli.parser import run
 
-        status = run(sys.argv[1:])
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
+        return run(arguments)
+    except SystemExit as left:  # argparse: help was asked for, or the words are wrong
+        return left.code if isinstance(left.code, int) else 0
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        status = 130
+        return 130
     except Exception as error:
         from keepstep.cli.own_crash import broke
 
-        status = broke(error, sys.argv[1:])
-    sys.exit(status)
+        return broke(error, arguments)

@@ -8,6 +8,7 @@ and ``keepstep --help`` must be instant.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 
@@ -15,7 +16,7 @@ from keepstep import __version__
 from keepstep.base.visible import visible
 from keepstep.cli.arguments import check, check_code, check_data, completion, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
-from keepstep.errors import KeepstepError, UserError
+from keepstep.errors import FULL, KeepstepError, Unavailable, UserError
 
 _EPILOG = """\
 exit status:
@@ -33,6 +34,9 @@ examples:
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
+
+OF_THE_MACHINE = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE)
+"""Errors that say something about the disk, the rights or the limits here, and nothing about keepstep."""
 
 VERBS = {
     "why": "keepstep.cli.why:why",
@@ -98,4 +102,10 @@ def run(arguments: list[str]) -> int:
         if error.hint:
             print(visible(f"  hint: {error.hint}"), file=sys.stderr)
         return error.exit_status
+    except OSError as error:
+        if error.errno not in OF_THE_MACHINE or asked.verb == "run":
+            raise
+        what = f"{error.filename}: " if error.filename else ""
+        print(visible(f"keepstep: {what}{error.strerror}"), file=sys.stderr)
+        return Unavailable.exit_status
     return status

@@ -8,9 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from keepstep.base.safe_files import open_to_share
+from keepstep.base.safe_files import share_whole
 from keepstep.base.visible import visible
-from keepstep.errors import UserError
+from keepstep.errors import UserError, cannot_write
 from keepstep.model.report import Report
 from keepstep.render.terminal import render_terminal
 
@@ -37,10 +37,9 @@ def refuse_to_overwrite(target: str | None, force: bool) -> None:
 def write_page(path: str, text: str) -> None:
     """Write a page and say where it is."""
     try:
-        with open_to_share(path) as stream:
-            stream.write(text.encode())
+        share_whole(path, text.encode())
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
+        raise cannot_write(path, error) from error
     say(f"wrote {path}")
 
 

@@ -12,31 +12,33 @@ from pathlib import Path
 
 from keepstep.base.visible import visible
 from keepstep.base.wording import count, duration, shorten, size
+from keepstep.cli.print_report import say
+from keepstep.errors import Unavailable, UserError
 from keepstep.store import fallback_folder, host_failures, run_folders
 
 
 def runs_verb(asked: argparse.Namespace) -> int:
     """List, or prune."""
     root = Path(asked.run_dir) if asked.run_dir else run_folders.DEFAULT
+    if asked.dry_run and not asked.prune:
+        raise UserError("--dry-run needs --prune", hint="`keepstep runs --prune --dry-run` removes nothing")
     if asked.prune:
-        removed = run_folders.prune(
-            root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep
-        )
-        print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in removed))
-        return 0
+        return _prune(asked, root)
     if asked.hosts:
         return _hosts(asked.json)
     listed = fallback_folder.all_runs(root)
+    status = _tell_unreadable(root)
     if asked.json:
         rows = [
             {"path": str(run.path), **asdict(run.manifest), "state": run.state, "size_bytes": run.size_bytes}
             for run in listed
         ]
         print(json.dumps(rows, indent=1))
-        return 0
+        return status
     if not listed:
-        print(f"no runs under {root}")
-        return 0
+        if not status:
+            print(f"no runs under {root}")
+        return status
     name = max(len(run.path.name) for run in listed)
     room = shutil.get_terminal_size((200, 24)).columns
     for run in listed:
@@ -45,7 +47,28 @@ def runs_verb(asked: argparse.Namespace) -> int:
             print(f"{line}  {why}".rstrip())
         else:
             print(f"{line}\n  {shorten(why, max(20, room - 2))}")
-    return 0
+    return status
+
+
+def _prune(asked: argparse.Namespace, root: Path) -> int:
+    old = run_folders.old_runs(
+        root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep
+    )
+    kept = {run.path: why for run in old if not asked.dry_run and (why := run_folders.remove(run)) is not None}
+    gone = [run.path for run in old if run.path not in kept]
+    did = "would remove" if asked.dry_run else "removed"
+    print(f"{did} {count(len(gone), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in gone))
+    for path, why in kept.items():
+        say(f"keepstep: cannot remove {path}: {why}")
+    return Unavailable.exit_status if kept else _tell_unreadable(root)
+
+
+def _tell_unreadable(root: Path) -> int:
+    """Say what is not listed. Returns the exit status."""
+    left_out = run_folders.unreadable(root)
+    for path, why in left_out:
+        say(f"keepstep: cannot read {path}: {why}")
+    return Unavailable.exit_status if left_out else 0
 
 
 def _hosts(as_json: bool) -> int:

@@ -24,10 +24,11 @@ from typing import Any
 
 from keepstep import __version__
 from keepstep.base.redact import MARK, redact, redacted, taken_out
+from keepstep.base.safe_files import NOT_REGULAR
 from keepstep.base.time_budget import TimeBudget
 from keepstep.base.visible import visible
 from keepstep.base.wording import count, size
-from keepstep.errors import UserError
+from keepstep.errors import UserError, cannot_write
 from keepstep.model.codec import to_dict
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet
 from keepstep.model.facts.base import Fact
@@ -75,15 +76,14 @@ def write_bundle(
     try:
         _write(out, members, force)
     except OSError as error:
-        raise UserError(
-            f"cannot write {out}: {error.strerror or error}",
-            hint="give a path in a folder that exists and that you may write to",
-        ) from error
+        raise cannot_write(out, error) from error
     return out
 
 
 def _write(out: Path, members: Iterable[tuple[str, bytes]], force: bool) -> None:
     """All or nothing: a file beside it, then a rename."""
+    if out.exists() and not out.is_file():  # a device, a pipe: the rename would remove it
+        raise UserError(f"cannot write {out}: {NOT_REGULAR}")
     handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".part", dir=out.parent)
     try:
         with os.fdopen(handle, "wb") as raw:

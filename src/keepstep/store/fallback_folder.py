@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keepstep.base.safe_files import make_private, open_private, private_folder
+from keepstep.errors import FULL
 from keepstep.model.facts.nodes import RunFolderLost
 from keepstep.store import failed_hosts, run_folders
-from keepstep.store.reserved_space import FULL, Reserve
+from keepstep.store.reserved_space import Reserve
 
 NEEDED = 1 << 20
 """Bytes that must fit for a place to count as usable: the evidence of one attempt of a small run."""

@@ -7,7 +7,6 @@ Logs can fill a disk to its last block. What explains the failure is a few kilob
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from keepstep.base.safe_files import open_private
+from keepstep.errors import FULL
 
 T = TypeVar("T")
 NAME = ".reserve"
 MOST_BYTES, PIECE = 256 << 10, 32 << 10
 OF_WHAT_IS_FREE = 4
 """On a small disk, no more than this share is held back."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Reserve:

@@ -31,14 +31,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from keepstep.base import foreign_json
 from keepstep.base.proc_stat import TICKS, read_stat
 from keepstep.base.redact import redact
 from keepstep.base.safe_files import make_private, open_regular, overwrite, write_whole
+from keepstep.errors import FULL
 from keepstep.model.codec import build
 from keepstep.model.identity import MOST_RANKS
-from keepstep.store.reserved_space import FULL, Reserve
+from keepstep.store.reserved_space import Reserve
 
 SCHEMA = "keepstep.run/1"
 MANIFEST = "manifest.json"
@@ -241,6 +243,17 @@ def runs(root: Path = DEFAULT) -> list[Listed]:
     return sorted(found, key=lambda run: run.manifest.began)
 
 
+def unreadable(root: Path = DEFAULT) -> list[tuple[Path, str]]:
+    """What :func:`runs` had to leave out, and why. A place that is not there holds no runs, which is fine."""
+    try:
+        listed = sorted(root.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [(root, error.strerror or str(error))]
+    return [(path, why) for path in listed if not path.is_symlink() and (why := manifest_problem(path)) is not None]
+
+
 def read_manifest(folder: Path) -> RunManifest | None:
     """What a run records about itself; None if it cannot be read."""
     try:
@@ -256,10 +269,17 @@ def manifest_problem(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return error.strerror if folder.is_dir() else None
+        return error.strerror if _may_be_folder(folder) else None
     except ValueError as error:
         return f"damaged: {error}"
     return None
+
+
+def _may_be_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except PermissionError:
+        return True
 
 
 def _read(folder: Path) -> RunManifest | None:
@@ -322,31 +342,42 @@ def find(name: str, listed: Sequence[Listed]) -> Path | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def prune(
+def old_runs(
     root: Path = DEFAULT,
     *,
     most_bytes: int = KEPT_BYTES,
     most_s: float = KEPT_S,
     least: int = KEPT_LEAST,
     now: float | None = None,
-) -> list[Path]:
-    """Remove runs that ended long ago, and the oldest while all take too much space; never live or new ones."""
+) -> list[Listed]:
+    """Runs that ended long ago, and the oldest while all take too much space; never live or new ones."""
     now = time.time() if now is None else now
-    removed: list[Path] = []
+    found: list[Listed] = []
     listed = runs(root)
     total = sum(run.size_bytes for run in listed)
     for run in listed[: max(0, len(listed) - least)]:
-        if run.state == "running":
-            continue
         old = now - (run.manifest.ended or run.manifest.began) > most_s
-        if old or total > most_bytes:
-            size = run.size_bytes
-            with contextlib.suppress(RecursionError):
-                shutil.rmtree(run.path, ignore_errors=True)
-            if not run.path.exists():
-                total -= size
-                removed.append(run.path)
-    return removed
+        if run.state != "running" and (old or total > most_bytes):
+            total -= run.size_bytes
+            found.append(run)
+    return found
+
+
+def remove(run: Listed) -> str | None:
+    """Remove a run. Returns why it is still there."""
+    why: list[str] = []
+
+    def failed(function: object, path: str, info: tuple[object, BaseException, object]) -> None:
+        why.append(getattr(info[1], "strerror", None) or str(info[1]))
+
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(run.path, onerror=failed)
+    return (why or ["it is too deep"])[0] if os.path.lexists(run.path) else None
+
+
+def prune(root: Path = DEFAULT, **limits: Any) -> list[Path]:
+    """Remove the runs that :func:`old_runs` names, as far as they can be. Returns those."""
+    return [run.path for run in old_runs(root, **limits) if remove(run) is None]
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:

@@ -18,6 +18,7 @@ def add(verbs: Verbs) -> None:
     runs.add_argument(
         "--prune", action="store_true", help="remove old runs instead (`keepstep run` also does so when it starts)"
     )
+    runs.add_argument("--dry-run", action="store_true", help="with --prune: only list what would be removed")
     runs.add_argument(
         "--keep", type=int, default=5, metavar="N", help="with --prune: always keep the newest N (default: 5)"
     )
