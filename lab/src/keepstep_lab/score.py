@@ -17,6 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from keepstep.analyze.why import Explained
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.errors import UserError
 from keepstep_lab import hosts, record
 from keepstep_lab.judge import Outcome, Status, compare, judge_run
@@ -165,6 +166,7 @@ def named(names: Iterable[str], framework: str | None = None, quick: bool = Fals
     wanted = list(names)
     unknown = [name for name in wanted if name not in SCENARIOS]
     if unknown:
-        raise UserError(f"no such scenario: {', '.join(unknown)}", hint="see `keepstep lab list`")
+        hint = did_you_mean(unknown[0], SCENARIOS, "see `keepstep lab list`")
+        raise UserError(f"no such scenario: {', '.join(unknown)}", hint=hint)
     chosen = [SCENARIOS[name] for name in wanted] or list(SCENARIOS.values())
     return [s for s in chosen if framework in (None, s.framework) and (s.quick or not quick)]

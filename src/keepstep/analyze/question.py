@@ -15,6 +15,7 @@ from keepstep.analyze.report_on_attempts import of_all_attempts
 from keepstep.analyze.runs_of_job import runs_of
 from keepstep.analyze.several_runs import compared, runs_in
 from keepstep.analyze.why import Explained, explain_live, explain_paths
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.base.redact import redact
 from keepstep.base.time_budget import TimeBudget
 from keepstep.errors import Unavailable, UserError
@@ -109,7 +110,8 @@ def _run_or_path(word: str) -> Path:
     """The folder of a run of `keepstep run`, named by folder or name, wherever it is now; any other path as it is."""
     path = Path(word)
     if not path.exists() and "/" not in word:
-        found = run_folders.find(word, fallback_folder.all_runs())
+        listed = fallback_folder.all_runs()
+        found = run_folders.find(word, listed)
         if found is None and word == "last":
             for place, why in run_folders.unreadable():
                 raise Unavailable(f"cannot read {place}: {why}")
@@ -117,6 +119,8 @@ def _run_or_path(word: str) -> Path:
                 f"there is no run here yet: no run folder in {run_folders.DEFAULT.absolute()}",
                 hint="start one with `keepstep run -- CMD`, or give the folder or files that a run wrote",
             )
+        if found is None and (hint := did_you_mean(word, ["last", *(run.path.name for run in listed)])) is not None:
+            raise UserError(f"no such file or run: {word}", hint=hint)
         path = found or path
     return fallback_folder.of(path) or path
 

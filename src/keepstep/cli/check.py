@@ -10,6 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.check.checkup import Checked, CheckRequest, check, judged
 from keepstep.check.meeting.over_ssh import end_with_standard_input, over_ssh
 from keepstep.check.meeting.packing import packed
@@ -27,7 +28,9 @@ def check_verb(asked: argparse.Namespace) -> int:
         part = unknown[0]
         raise UserError(f"`{part}` takes paths and options of its own", hint=f"write `keepstep check {part} PATH`")
     if unknown:
-        raise UserError(f"no such part: {unknown[0]}", hint=f"the parts are {', '.join((*PARTS, *TAKES_PATHS))}")
+        parts = (*PARTS, *TAKES_PATHS)
+        hint = did_you_mean(unknown[0], parts, f"the parts are {', '.join(parts)}")
+        raise UserError(f"no such part: {unknown[0]}", hint=hint)
     if asked.write:
         return _write(asked)
     if asked.sample is not None and asked.sample < 1:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keepstep import __version__
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.base.redact import redacted
 from keepstep.check.code.check_code import CodeChecked, CodeRequest, check_code
 from keepstep.check.code.project_settings import settings_near
@@ -53,7 +54,8 @@ def _ids(given: Sequence[str]) -> tuple[str, ...]:
     known = [rule.id for rule in code_rules()]
     for each in ids:
         if not any(rule.startswith(each) for rule in known):
-            raise UserError(f"no rule about code begins with {each}", hint="`keepstep rules` lists all rules")
+            hint = did_you_mean(each, known, "`keepstep rules` lists all rules")
+            raise UserError(f"no rule about code begins with {each}", hint=hint)
     return ids
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from difflib import get_close_matches
 from pathlib import Path
 
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.base.redact import redacted
 from keepstep.check.data.check_files import Rescue, Sharing, check_files
 from keepstep.check.data.look import DataRequest
@@ -58,8 +58,7 @@ def _refuse(asked: argparse.Namespace) -> None:
         if folder and Path(folder).exists() and not (Path(folder).is_dir() and not any(Path(folder).iterdir())):
             raise UserError(f"{folder} is not an empty folder", hint="give the name of a new one")
     if asked.policy is not None and asked.policy not in POLICIES:
-        close = get_close_matches(asked.policy, POLICIES, n=1)
-        hint = f"did you mean {close[0]}?" if close else "`keepstep check data --policy list` explains all"
+        hint = did_you_mean(asked.policy, POLICIES, "`keepstep check data --policy list` explains all")
         raise UserError(f"no such policy: {asked.policy}", hint=hint)
     if asked.policy is not None and asked.ranks is None:
         raise UserError("--policy needs the number of ranks", hint="give --ranks N")

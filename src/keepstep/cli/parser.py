@@ -14,8 +14,9 @@ import sys
 
 from keepstep import __version__
 from keepstep.base.visible import visible
-from keepstep.cli.arguments import check, check_code, check_data, completion, lab, rules, runs, why
+from keepstep.cli.arguments import check, check_code, check_data, completion, help_verb, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
+from keepstep.cli.arguments.helpful_parser import HelpfulParser
 from keepstep.errors import FULL, KeepstepError, Unavailable, UserError
 
 _EPILOG = """\
@@ -49,13 +50,14 @@ VERBS = {
     "lab": "keepstep_lab.cli.lab:lab",
     "completion": "keepstep.cli.completion:completion_verb",
     "manual": "keepstep.cli.completion:manual_verb",
+    "help": "keepstep.cli.help:help_verb",
 }
 """What does each verb; imported only when it is called. A part of the check that takes paths is a verb of two words."""
 
 
 def build() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = HelpfulParser(
         prog="keepstep",
         description="keepstep keeps distributed training in step, or tells you why it is not.",
         epilog=_EPILOG,
@@ -63,7 +65,7 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for each in (why, check, check_code, check_data, run_options, runs, rules, lab, completion):
+    for each in (why, check, check_code, check_data, run_options, runs, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser
 

@@ -8,11 +8,11 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import keepstep.rules
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.base.visible import visible
 from keepstep.base.wording import count
 from keepstep.errors import UserError
@@ -119,10 +119,8 @@ def _named(known: Sequence[Rule], name: str) -> list[Rule]:
         return found
     if wanted in (cause.value for cause in Cause):
         raise UserError(f"no rule names the cause {wanted} yet", hint="`keepstep rules` lists the rules")
-    options = [text for rule in known for text in (rule.id.casefold(), rule.name, rule.cause.value)]
-    near = get_close_matches(wanted, options, n=1)
-    shown = near[0].upper() if near and len(near[0]) == 6 else "".join(near)
-    hint = f"did you mean {shown}?" if near else f"try `keepstep rules search {name}`"
+    options = [text for rule in known for text in (rule.id, rule.name, rule.cause.value)]
+    hint = did_you_mean(wanted, options, f"try `keepstep rules search {name}`")
     raise UserError(f"no rule, cause or family has the name {name!r}", hint=hint)
 
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.errors import UserError
 from keepstep_lab.guests import score, table
 from keepstep_lab.guests.faults import FAULTS
@@ -98,7 +99,8 @@ def _faults(given: list[str] | None, guest: Guest) -> list[str]:
     chosen = [name for each in given or () for name in (guest.faults if each == "all" else (each,))]
     for name in chosen:
         if name not in FAULTS:
-            raise UserError(f"no such fault: {name}", hint="`keepstep lab guests list --faults` lists them")
+            hint = did_you_mean(name, FAULTS, "`keepstep lab guests list --faults` lists them")
+            raise UserError(f"no such fault: {name}", hint=hint)
     return chosen
 
 

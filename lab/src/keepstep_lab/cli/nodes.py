@@ -10,6 +10,7 @@ import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.errors import UserError
 from keepstep_lab.nodes.table import SCENARIOS
 from keepstep_lab.nodes.trial import NodeOutcome, NodeScenario, run_one
@@ -22,7 +23,8 @@ def nodes(asked: argparse.Namespace) -> int:
     names = [asked.name] if asked.nodes_ask == "run" else asked.names
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
-        raise UserError(f"no such scenario: {unknown[0]}", hint="`keepstep lab nodes list` lists them")
+        hint = did_you_mean(unknown[0], SCENARIOS, "`keepstep lab nodes list` lists them")
+        raise UserError(f"no such scenario: {unknown[0]}", hint=hint)
     chosen = [SCENARIOS[name] for name in names or SCENARIOS]
     return _list(asked, chosen) if asked.nodes_ask == "list" else _score(asked, chosen)
 

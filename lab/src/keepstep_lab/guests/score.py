@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from keepstep.base.did_you_mean import did_you_mean
 from keepstep.errors import UserError
 from keepstep_lab.guests import broken, judge
 from keepstep_lab.guests.catalogue import GUESTS
@@ -111,6 +112,7 @@ def named(names: Iterable[str], framework: str | None = None, quick: bool = Fals
     wanted = list(names)
     unknown = [name for name in wanted if name not in GUESTS]
     if unknown:
-        raise UserError(f"no such guest: {', '.join(unknown)}", hint="see `keepstep lab guests list`")
+        hint = did_you_mean(unknown[0], GUESTS, "see `keepstep lab guests list`")
+        raise UserError(f"no such guest: {', '.join(unknown)}", hint=hint)
     chosen = [GUESTS[name] for name in wanted] or list(GUESTS.values())
     return [guest for guest in chosen if framework in (None, guest.framework) and (guest.quick or not quick)]

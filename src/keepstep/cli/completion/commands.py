@@ -134,9 +134,11 @@ def suggestions() -> Suggestions:
     """Names of parts, rules, and of what the lab has, as this installation has them."""
     from keepstep.check.parts import PARTS
     from keepstep.cli.arguments import lab
+    from keepstep.cli.parser import VERBS
     from keepstep.rules import builtin_rules
 
     return {
+        ("help", "VERB"): tuple(dict.fromkeys(verb.split()[0] for verb in VERBS)),
         ("check", "PART"): tuple(PARTS),
         ("rules show", "ID"): tuple(sorted(rule.id for rule in builtin_rules())),
         **lab.suggestions(),
