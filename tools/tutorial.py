@@ -45,7 +45,13 @@ def play(folder: Path) -> list[Ran]:
             (folder / name).write_text(fence["body"], "utf-8")
         elif fence["kind"] == "sh":
             done = subprocess.run(
-                ["bash", "-c", fence["body"]], cwd=folder, env=env, capture_output=True, text=True, timeout=LONGEST_S
+                ["bash", "-c", fence["body"]],
+                cwd=folder,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=LONGEST_S,
             )
             ran.append(Ran(fence["body"].strip(), done.stdout, done.returncode))
     return ran

@@ -49,11 +49,11 @@ def test_a_failure_is_explained_although_the_disk_is_full(tmp_path: Path, small:
     run = Running(tmp_path, "-q", "-n", "2", "--max-attempts", "1", "--run-dir", str(small / "runs"), script=script)
     assert run.finish() == 1
     assert run.err.count("the disk is full") == 1 and "continues" not in run.err
-    assert "healthy" not in run.out
-    assert "KeyError: 'learning_rate'" in run.out and "the disk was full" in run.out
+    assert "healthy" not in run.err
+    assert "KeyError: 'learning_rate'" in run.err and "the disk was full" in run.err
     (folder,) = (small / "runs").glob("2*")
     later = why(folder)
-    assert run.out.endswith(later), "`keepstep why RUN` says what the run said"
+    assert later in run.err, "`keepstep why RUN` says what the run said"
     (listed,) = run_folders.runs(small / "runs")
     assert (listed.state, listed.manifest.status) == ("failed", 1), "and so does `keepstep runs`"
     assert not (folder / NAME).exists()

@@ -52,8 +52,9 @@ def test_a_users_exception_ends_the_run_at_once_with_its_status(tmp_path: Path) 
     assert time.monotonic() - began < 30
     assert len(run.manifest["attempts"]) == 1
     assert run.manifest["attempts"][0]["cause"] == "user.code_exception"
-    assert "end the run" in run.err and "KeyError" in run.out
-    assert run.out.endswith(why(run.run)), "`keepstep why RUN` says what the run said"
+    assert "end the run" in run.err and "KeyError" in run.err
+    assert why(run.run) in run.err, "`keepstep why RUN` says what the run said"
+    assert all(line.startswith("rank ") for line in run.out.splitlines()), "standard output is the job's"
 
 
 def test_the_status_is_that_of_the_first_rank_that_failed(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_a_stopped_rank_is_named_and_ended_though_it_hears_no_sigterm(tmp_path: 
     script = HEAD + "import signal\ntrain(4000, at=30, what=lambda: os.kill(os.getpid(), signal.SIGSTOP))"
     run = Running(tmp_path, "-n", "2", "--no-spares", "--max-attempts", "1", script=script)
     assert run.finish() == 1, run.err
-    assert "rank 1 was stopped by a signal (SIGSTOP)" in run.out
-    assert run.out.endswith(why(run.run))
+    assert "rank 1 was stopped by a signal (SIGSTOP)" in run.err
+    assert why(run.run) in run.err
 
 
 def test_pauses_are_no_hangs(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_the_users_torchrun_is_left_to_itself(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     run = Running(tmp_path, script=script, command=command)
     assert run.finish() == 1
-    assert "ZeroDivisionError" in run.out and "user.code_exception" in run.out
+    assert "ZeroDivisionError" in run.err and "user.code_exception" in run.err
     assert len(run.manifest["attempts"]) == 1
     boxes = list((run.run / "attempt-0" / "guard").glob("rank*.box"))
     assert {path.name.split("-")[0] for path in boxes} == {"rank0", "rank1"}

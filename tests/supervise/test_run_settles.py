@@ -130,7 +130,7 @@ def test_an_exception_in_torch_is_not_waited_for_on_its_way_out(tmp_path: Path, 
     assert run.finish() == 1
     assert re.search(r"decision: end the run: rank 1 raised KeyError in train.py:\d+", run.err), run.err
     assert "decision: wait" not in run.err and decided_s(run) < 2.0 + ROOM_S
-    assert "raised KeyError" in run.out
+    assert "raised KeyError" in run.err
 
 
 @pytest.mark.long

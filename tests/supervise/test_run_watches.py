@@ -27,7 +27,7 @@ def test_a_core_file_is_found_or_it_is_said_why_not(tmp_path: Path) -> None:
         core.resolve().unlink()
     else:
         assert "core file of rank1" in (attempt / "exits.jsonl").read_text()
-    assert "SIGSEGV" in run.out and "rank 1" in run.out
+    assert "SIGSEGV" in run.err and "rank 1" in run.err
 
 
 def test_parameter_servers_end_with_the_chief(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_runs_are_listed_and_explained_by_name(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "COLUMNS": "200"},
     )
-    assert by_name.stdout == why(run.run) and by_name.stdout in run.out
+    assert by_name.stdout == why(run.run) and by_name.stdout in run.err
 
 
 def test_what_the_supervisor_wrote_is_not_read_as_a_log(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ time.sleep(60)
 """
         run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
         assert run.finish() == 137
-        assert "resource.host_oom_killed" in run.out and "rank 1" in run.out
+        assert "resource.host_oom_killed" in run.err and "rank 1" in run.err
     finally:
         group.rmdir()
 
@@ -137,8 +137,8 @@ open("done", "w").close()
 def test_memory_that_rises_is_told_and_nothing_is_ended_for_it(tmp_path: Path) -> None:
     run = Running(tmp_path, "-n", "2", "--no-spares", script=LEAKS.format(steps=400))
     assert run.finish() == 0, run.err
-    assert "memory of rank 1 kept growing during training" in run.out
-    assert "resource.memory_leak" in run.out and "resource.memory_leak" in why(run.run)
+    assert "memory of rank 1 kept growing during training" in run.err
+    assert "resource.memory_leak" in run.err and "resource.memory_leak" in why(run.run)
     assert len(run.manifest["attempts"]) == 1
 
 
@@ -159,7 +159,7 @@ if os.environ["RANK"] == "1":
             tmp_path, "-n", "2", "--no-spares", "--max-attempts", "1", script=enters + LEAKS.format(steps=5000)
         )
         assert run.finish() == 137
-        assert run.manifest["attempts"][0]["cause"] == "resource.memory_leak", run.out
-        assert "memory of rank 1 kept growing" in run.out
+        assert run.manifest["attempts"][0]["cause"] == "resource.memory_leak", run.err
+        assert "memory of rank 1 kept growing" in run.err
     finally:
         group.rmdir()

@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import functools
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -487,7 +486,7 @@ class Session(Peers):
             return
         name = f"rank {self.who.rank}: " if self.who.rank is not None else ""
         with contextlib.suppress(Exception):
+            from keepstep.base.own_line import say_on_own_line
             from keepstep.base.visible import visible
 
-            sys.stderr.write(f"keepstep: {name}{visible(text)}\n")
-            sys.stderr.flush()
+            say_on_own_line(f"keepstep: {name}{visible(text)}")

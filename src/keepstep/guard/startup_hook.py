@@ -44,9 +44,11 @@ def session() -> Session:
     global _session
     if _session is None:
         from keepstep.guard import own_rank
+        from keepstep.guard.ending import own_frames
         from keepstep.guard.session import Session
 
         _session = Session(own_rank.of_environment())
+        own_frames.leave_out()
     return _session
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any
 
+from keepstep.base.own_line import say_on_own_line
 from keepstep.base.safe_files import append
 from keepstep.guard.agree.arrivals import Waiting
 from keepstep.signals.arrivals import Arrival
@@ -18,8 +19,7 @@ def main(arrival: str, notes: str) -> None:
     mine = Arrival(**json.loads(arrival))
 
     def say(text: str) -> None:
-        sys.stderr.write(f"keepstep: {f'rank {mine.index}: ' if mine.index is not None else ''}{text}\n")
-        sys.stderr.flush()
+        say_on_own_line(f"keepstep: {f'rank {mine.index}: ' if mine.index is not None else ''}{text}")
 
     def note(fields: dict[str, Any], words: str) -> None:
         if not notes:

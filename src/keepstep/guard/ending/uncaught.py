@@ -2,7 +2,7 @@
 """An exception that ends this rank, written down the moment it is known: the process may still block on its way out.
 
 An exit barrier, a `finally` or a `with` that waits for other ranks can keep a failed rank alive for ever. The rank's
-own traceback is printed first, as always, and never touched: no frame is added to it.
+own traceback is printed first, as always, without frames of ours (:mod:`own_frames`).
 
 | how an exception ends a rank | how it is seen |
 |---|---|

@@ -218,7 +218,7 @@ class Account:
         from keepstep.base.redact import redacted
         from keepstep.render.terminal import render_terminal
 
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         with self._terminal.telling():
             self._terminal.plainly(
                 render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns)

@@ -309,5 +309,5 @@ def _is_the_guards(stream: Stream, moved: int) -> bool:
         return False
     with contextlib.suppress(OSError):
         lines = os.pread(stream.file, moved, stream.began + stream.written - moved).splitlines()
-        return bool(lines) and all(line.startswith(b"keepstep: ") for line in lines)
+        return any(lines) and all(line.startswith(b"keepstep: ") or not line for line in lines)
     return False

@@ -132,11 +132,14 @@ class Terminal:
                 self._draw()
 
     def plainly(self, text: str) -> None:
-        """A report, as it is, on standard output."""
+        """A report, as it is. On standard error, like all our words: standard output is the job's."""
         with self._lock:
+            self._show_all()
             self.status("")
+            self._clear()
             self._finish_line()
-            self._put(self._out, text)
+            self._put(self._words, text)
+            self._draw()
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:

@@ -21,6 +21,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from keepstep.base.own_line import say_on_own_line
 from keepstep.base.proc_stat import read_stat
 from keepstep.base.safe_files import open_private
 from keepstep.base.visible import visible
@@ -218,8 +219,7 @@ class Companion:
         self._lines += 1
         if self._lines <= MOST_LINES:
             with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(f"keepstep: {visible(text)}\n")
-                sys.stderr.flush()
+                say_on_own_line(f"keepstep: {visible(text)}", others_draw=True)
 
     def finish(self) -> None:
         """All ranks are gone: the boxes that are only in memory are kept."""
