@@ -11,6 +11,7 @@ import keepstep.rules
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
+from keepstep.model.facts.guard import RankDoing
 from keepstep.model.facts.process import (
     ExceptionRaised,
     FatalSignal,
@@ -578,3 +579,28 @@ def test_the_rank_that_does_not_finish_what_the_others_finished_is_named() -> No
 def test_operations_whose_sizes_may_differ_are_not_compared_by_size() -> None:
     items = [entry(r, 1, "all_to_all_single", sizes=f"[[{r}]]", state="started") for r in range(2)]
     assert report(*items).findings == ()
+
+
+def seen_alive(rank: int, *frames: Frame, **doing: int | str) -> list[Evidence[Fact]]:
+    """One rank of a live job that never moved, with what its black box says."""
+    pid = 100 + rank
+    seen = ProcessSeen(pid=pid, command="python train.py", state="S", switches=0, still=True, job="run", watched_s=2.0)
+    facts: list[Fact] = [seen, StackDump(frames=frames, pid=pid, current=True, living=True)]
+    facts.append(RankDoing(phase=str(doing["phase"]), steps=int(doing["steps"]), pid=pid))
+    return [Evidence(fact=fact, origin=Origin(source=f"pid {pid}"), rank=Rank(index=rank)) for fact in facts]
+
+
+SLEEPS = Frame(function="time_sleep", file="/lib/libpython3.11.so.1.0", library="libpython3.11.so.1.0")
+
+
+@pytest.mark.parametrize(("steps", "named"), [(40, (1,)), (41, ())])
+def test_a_sleeping_rank_is_named_where_only_boxes_show_that_the_other_waits_for_it(
+    steps: int, named: tuple[int, ...]
+) -> None:
+    other = seen_alive(0, py("/srv/train.py", "<module>", 15), phase="compute", steps=40)
+    sleeper = seen_alive(1, SLEEPS, py("/srv/train.py", "<module>", 14), phase="input", steps=steps)
+    found = diagnose(EvidenceSet(items=(*other, *sleeper)), rules_in(keepstep.rules))
+    assert (found.root.ranks if found.root is not None else ()) == named
+    if found.root is not None:
+        assert found.verdict is Verdict.HUNG and found.root.confidence is Confidence.SUPPORTED
+        assert "time.sleep at train.py:14" in found.root.title and "rank 0 waited at train.py:15" in found.root.title

@@ -17,13 +17,16 @@ from pathlib import Path
 import pytest
 
 import keepstep.rules
+from keepstep.analyze import live
 from keepstep.analyze.live import look_at_live
+from keepstep.analyze.why import explain_live
 from keepstep.base.proc_stat import read_stat
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import CoverageState
 from keepstep.model.facts.process import ProcessSeen, StackDump
 from keepstep.model.report import Report, Verdict
 from keepstep.model.rule import rules_in
+from keepstep.parse.scan.lines.rank_variables import meeting_place
 from keepstep.sources.host import processes
 from keepstep.sources.stacks import process_stacks
 from keepstep.story.engine import diagnose
@@ -69,7 +72,7 @@ def running(*started: subprocess.Popen[bytes]) -> Iterator[list[int]]:
                 process.stdout.close()
 
 
-def pair(folder: Path, hold: bool) -> list[subprocess.Popen[bytes]]:
+def pair(folder: Path, hold: bool, port: int = 1) -> list[subprocess.Popen[bytes]]:
     package = folder / "torch" / "distributed"
     package.mkdir(parents=True)
     (folder / "torch" / "__init__.py").touch()
@@ -79,7 +82,7 @@ def pair(folder: Path, hold: bool) -> list[subprocess.Popen[bytes]]:
     (read0, write1), (read1, write0) = os.pipe(), os.pipe()
     started = []
     for rank, (r, w) in enumerate(((read0, write0), (read1, write1))):
-        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": str(port)}
         command = [
             sys.executable,
             str(folder / "train.py"),
@@ -130,6 +133,40 @@ def test_a_healthy_pair_is_left_in_peace(tmp_path: Path) -> None:
     with running(*pair(tmp_path, hold=False)) as pids:
         found = look(pids)
     assert found.findings == ()
+
+
+@needs_pystack
+def test_what_still_runs_is_never_called_healthy(tmp_path: Path) -> None:
+    with running(*pair(tmp_path, hold=False)) as pids:
+        found = explain_live(pids).report
+    assert (found.verdict, found.findings, found.exit_status) == (Verdict.UNKNOWN, (), 3)
+
+
+def test_processes_that_end_while_they_are_looked_at_are_not_called_healthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = pair(tmp_path, hold=False)
+
+    def end_them(seconds: float) -> None:
+        for process in started:
+            process.kill()
+            process.wait()
+
+    monkeypatch.setattr(live.look_at_live, "__kwdefaults__", {**live.look_at_live.__kwdefaults__, "sleep": end_them})
+    with running(*started) as pids:
+        found = explain_live(pids).report
+    assert found.verdict is Verdict.UNKNOWN and found.exit_status == 3
+    assert any(c.what.startswith("how 2 processes ended") for c in found.coverage)
+
+
+@needs_pystack
+def test_two_jobs_are_told_apart_and_one_that_moves_does_not_hide_one_that_hangs(tmp_path: Path) -> None:
+    stuck = pair(tmp_path / "stuck", hold=True, port=1)
+    with running(*stuck, *pair(tmp_path / "moving", hold=False, port=2)) as pids:
+        found = explain_live(pids).report
+    assert found.verdict is Verdict.HUNG and found.root is not None and found.root.ranks == (1,)
+    assert f"(pid {pids[0]}, {pids[1]}): rank 1 was stuck in time.sleep at train.py:12" in found.root.title
+    assert len(found.story) == 2 and f"(pid {pids[2]}, {pids[3]})" in found.story[1]
 
 
 def test_a_stopped_rank_is_found_also_without_pystack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,3 +317,52 @@ def test_a_stuck_pair_of_each_framework_names_the_sleeper(
     assert found.root is not None and found.root.ranks == (1,)
     assert f"time.sleep at train.py:{line}" in found.root.title
     assert wait in found.root.title
+
+
+LOST = """\
+import sys, jax
+jax.config.update("jax_platforms", "cpu")
+print("up", flush=True)
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+"""
+
+
+@needs_pystack
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.frameworks("jax")
+def test_processes_that_wait_at_different_coordinators_are_a_matter_of_configuration(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOST)
+    places = [f"127.0.0.1:{port}" for port in ports(2)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(script), place, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        for rank, place in enumerate(places)
+    ]
+    with running(*started) as pids:
+        for process in started:
+            assert process.stdout is not None and process.stdout.readline() == b"up\n"
+            wait_until_it_sleeps(process.pid)
+        found = explain_live(pids).report
+    assert found.root is not None and found.root.cause is Cause.CONFIG_CLUSTER_SPEC
+    assert all(place in found.root.title for place in places)
+    assert "jax.distributed.initialize at train.py:4" in found.root.because
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "place"),
+    [
+        (["train.py", "127.0.0.1:8476", "2", "0"], {}, "127.0.0.1:8476"),
+        (["train.py", "--coordinator_address=node-1:8476"], {}, "node-1:8476"),
+        (["train.py", "--coordinator", "node-1:8476", "10.0.0.9:80"], {}, "node-1:8476"),
+        (["train.py", "--dist-url", "tcp://node-1:8476"], {}, "node-1:8476"),
+        (["train.py"], {"MASTER_ADDR": "node-1", "MASTER_PORT": "29500"}, "node-1:29500"),
+        (["train.py"], {"MASTER_ADDR": "node-1"}, None),
+        (["train.py", "--login", "anna:12345", "bob:4711"], {}, None),
+        (["train.py", "10.0.0.9:80", "10.0.0.8:80"], {}, None),
+    ],
+)
+def test_where_a_process_meets_the_others(words: list[str], variables: dict[str, str], place: str | None) -> None:
+    assert meeting_place(variables, ["python", *words]) == place

@@ -13,6 +13,7 @@ from keepstep.errors import UserError
 from keepstep.model.cause import Cause
 from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.finding import Confidence
+from keepstep.model.report import Verdict
 from keepstep.supervise.decide.decision import Action, Settings
 from keepstep.supervise.decide.policy import decide
 from keepstep.supervise.decide.situation import Happened, Situation
@@ -286,3 +287,14 @@ def test_every_sign_of_work_counts() -> None:
     assert watch.idle_s({7}, 115.0) == 2.0
     watch.see([replace(sign, at=116.0, transferred=1 << 20)], 116.0)
     assert watch.idle_s({7}, 116.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [(Confidence.ESTABLISHED, "; that may end by itself"), (Confidence.SUPPORTED, ", but this is not proven")],
+)
+def test_the_decision_is_as_sure_of_a_silence_as_the_report(confidence: Confidence, words: str) -> None:
+    known = report(HANG, confidence=confidence)
+    now = replace(silent(), report=replace(known, verdict=Verdict.HUNG))
+    assert now.root is not None
+    assert f"{now.root.title}{words}" in decide(now).reason

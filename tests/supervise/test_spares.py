@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from keepstep.guard.spare import lasting, split_command
-from keepstep.sources.host import capacity
+from keepstep.sources.host import capacity, processes
 from keepstep.supervise.start.spares import Launch, SparePool
 
 PATIENCE_S = 120.0
@@ -342,6 +342,26 @@ def test_a_spare_is_the_first_to_go_and_a_rank_is_not(bench: Bench, fake: str, t
         time.sleep(0.02)
     assert adjusted.read_text() == Path(f"/proc/{first.pid}/oom_score_adj").read_text()
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, first.pid)
+
+
+def test_a_waiting_spare_is_no_training_process_and_the_rank_it_becomes_is(
+    bench: Bench, fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_maps_framework", lambda pid: True)  # the fake one has no library to map
+    write(tmp_path / "train.py", "import jax, time\nprint('WAITING', flush=True)\ntime.sleep(100)")
+    first, _ = bench.go(bench.launch("train.py", PYTHONPATH=fake), warm=False)
+    bench.warm_up(bench.launch("train.py", PYTHONPATH=fake), first)
+    (spare,) = bench.pool.pids()
+    os.kill(spare, signal.SIGSTOP)  # as the supervisor does while it looks at stacks
+    found = {each.pid for each in processes.find()[0]}
+    assert first.pid in found and spare not in found
+    os.kill(spare, signal.SIGCONT)
+    process, log = bench.go(bench.launch("train.py", PYTHONPATH=fake), warm=True)
+    assert process.pid == spare
+    end = time.monotonic() + PATIENCE_S
+    while "WAITING" not in log.read_text() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert spare in {each.pid for each in processes.find()[0]}
 
 
 SETTINGS = """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from keepstep.base.lazy_pattern import lazy_pattern
+from keepstep.base.wording import count
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import ConnectionStuck
@@ -38,6 +39,8 @@ PAUSES_S = (0.4, 1.2, 2.6)
 class _Watched:
     training: Training
     readings: list[ProcessReading] = field(default_factory=list)
+    ended: bool = False
+    """Whether it was gone when it was looked at again."""
     places: list[tuple[Frame, ...] | None] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
     helpers: dict[int, Stacks] = field(default_factory=dict)
@@ -88,8 +91,11 @@ def look_at_live(
     pauses: Sequence[float] = PAUSES_S,
     stopped_s: float = stacks.LIVE_LIMIT_S,
     early: Callable[[EvidenceSet], None] | None = None,
+    one_job: bool = False,
 ) -> EvidenceSet:
-    """Evidence from the job running here, or from the given processes; each may be stopped for ``stopped_s``.
+    """Evidence from the jobs running here, or from the given processes; each may be stopped for ``stopped_s``.
+
+    A job of which no process moves is looked at closely; ``one_job``: they all belong to one, whatever they say.
 
     ``early`` gets what the Python stacks alone show if no rank moves: native stacks take a while.
     """
@@ -104,13 +110,16 @@ def look_at_live(
     for pause in pauses:
         sleep(pause)
         _look(watched)
-        if any(each.moves for each in watched) and not any(each.frozen for each in watched):
+        still = [each for job in _jobs(watched, one_job) if not any(each.moves for each in job) for each in job]
+        if not still and not any(each.frozen for each in watched):
             break
+    coverage += _gone(watched)
     watched = _without_launchers([each for each in watched if each.readings])
-    if not any(each.moves for each in watched):
+    stuck = [job for job in _jobs(watched, one_job) if not any(each.moves for each in job)]
+    if stuck:
         if early is not None:
             early(_all_evidence(watched, coverage))
-        _look_closely(watched, stopped_s)
+        _look_closely(stuck, stopped_s)
     coverage += stacks.coverage_of({each.training.pid: each.stacks for each in watched})
     if stacks.have_pystack() and watched and all(each.still is None for each in watched):
         coverage.append(
@@ -123,6 +132,24 @@ def look_at_live(
     return _all_evidence(watched, coverage)
 
 
+def _jobs(watched: Sequence[_Watched], one_job: bool) -> list[list[_Watched]]:
+    """By job: that one job moves says nothing about another."""
+    found: dict[str, list[_Watched]] = {}
+    for each in watched:
+        found.setdefault("" if one_job else each.training.job, []).append(each)
+    return list(found.values())
+
+
+def _gone(watched: Sequence[_Watched]) -> list[Coverage]:
+    """Processes that ended while they were watched: how, nobody here can tell."""
+    gone = [each.training.pid for each in watched if each.ended]
+    if not gone:
+        return []
+    what = f"how {count(len(gone), 'process', 'processes')} ended (pid {', '.join(map(str, gone[:8]))})"
+    why = "gone while it was looked at" if len(gone) == 1 else "gone while they were looked at"
+    return [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why)]
+
+
 def _all_evidence(watched: Sequence[_Watched], coverage: Sequence[Coverage]) -> EvidenceSet:
     return EvidenceSet(items=tuple(e for each in watched for e in _evidence(each)), coverage=tuple(coverage))
 
@@ -130,7 +157,8 @@ def _all_evidence(watched: Sequence[_Watched], coverage: Sequence[Coverage]) -> 
 def _look(watched: list[_Watched]) -> None:
     for each in watched:
         reading = processes.read(each.training.pid)
-        if reading is not None:
+        each.ended = reading is None or reading.state == "Z"
+        if reading is not None and not each.ended:
             each.readings.append(reading)
     seen = stacks.look_at_all([each.training.pid for each in watched], native=False, stop=False)
     for each in watched:
@@ -138,14 +166,17 @@ def _look(watched: list[_Watched]) -> None:
         each.places.append(_python_place(each.stacks.main))
 
 
-def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
+def _look_closely(jobs: list[list[_Watched]], stopped_s: float) -> None:
     """Native stacks of those that can be stopped: a process in state D or T is only read."""
+    watched = [each for job in jobs for each in job]
     for each in watched:
         each.unanswered = sockets.stuck(each.training.pid)[:MOST_CONNECTIONS]
     able = [each for each in watched if not each.frozen]
     seen = stacks.look_at_all([each.training.pid for each in able], native=True, stopped_s=stopped_s)
     for each in able:
         closer = seen[each.training.pid]
+        if stopped_s < stacks.LIVE_LIMIT_S and not closer.native and _says_nothing(closer.main):  # alone it is faster
+            closer = stacks.look(each.training.pid, native=True, stopped_s=stopped_s)
         if closer.threads:
             each.stacks = closer
             each.places.append(_python_place(closer.main))
@@ -157,12 +188,18 @@ def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
             each.helpers = stacks.look_at_all(children, native=False, stop=False)
             for pid in [pid for pid, helper in each.helpers.items() if _in_own_code(helper.main)]:
                 each.helpers[pid] = stacks.look(pid, native=True, stopped_s=stopped_s)
-    for each in able:
-        if each.still and _hides_threads(each.stacks.main):
-            closer = stacks.look(each.training.pid, native=True, every=True, stopped_s=stopped_s)
-            if closer.native:
-                each.stacks = closer
-            break
+    for job in jobs:
+        hidden = next(
+            (each for each in job if not each.frozen and each.still and _hides_threads(each.stacks.main)), None
+        )
+        if hidden is not None:
+            closer = stacks.look(hidden.training.pid, native=True, every=True, stopped_s=stopped_s)
+            hidden.stacks = closer if closer.native else hidden.stacks
+
+
+def _says_nothing(main: StackDump | None) -> bool:
+    """Whether its Python lines show no wait: then only its native frames can."""
+    return main is None or waits_in(main.frames) is None
 
 
 def _in_own_code(main: StackDump | None) -> bool:
@@ -214,6 +251,7 @@ def _evidence(each: _Watched) -> list[Evidence[Fact]]:
         still=each.still,
         job=training.job,
         world=who.world if who else None,
+        meets=training.meets,
     )
     origin = Origin(source=source)
     items: list[Evidence[Fact]] = [Evidence(fact=seen, origin=origin, rank=rank, at=last.at, quote=_words(seen))]

@@ -11,9 +11,9 @@ from keepstep.analyze.filled_commands import with_places
 from keepstep.analyze.passes import PASSES, Gathered, Progress
 from keepstep.base.time_budget import TimeBudget
 from keepstep.model.evidence import Coverage, Evidence, EvidenceSet
+from keepstep.model.facts.arrivals import RanksArriving
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, RankDoing
-from keepstep.model.facts.process import ProcessSeen
 from keepstep.model.report import Report
 from keepstep.model.rule import Rule
 from keepstep.parse.scan.knowledge import Knowledge
@@ -72,13 +72,19 @@ def explain_paths(
 def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
     """Look at the running processes on this host and diagnose them."""
     from keepstep.analyze.live import look_at_live
+    from keepstep.analyze.live_jobs import live_jobs, report_on_jobs, with_ranks
     from keepstep.sources.recorded.open_boxes import left_by
 
     seen = look_at_live(pids)
-    running = [each.fact.pid for each in seen.all(ProcessSeen)]
-    left = left_by(running)
-    own, looked = read_own(left)
-    known = tuple(each for each in own if isinstance(each.fact, CollectivesIssued | RankDoing))
-    seen = EvidenceSet(items=(*seen.items, *known), coverage=(*seen.coverage, *looked))
-    report = diagnose(seen, [*builtin_rules(), *rules])
+    left: list[LeftFile] = []
+    found = []
+    for job in live_jobs(seen):
+        boxes = left_by(job.pids)
+        own, looked = read_own(boxes)
+        known = [each for each in own if isinstance(each.fact, CollectivesIssued | RankDoing | RanksArriving)]
+        found.append(with_ranks(job, known, looked))
+        left += boxes
+    report = report_on_jobs(found, seen.coverage, lambda of_job: diagnose(of_job, [*builtin_rules(), *rules]))
+    everything = tuple(item for job in found for item in job.seen.items)
+    seen = EvidenceSet(items=everything, coverage=report.coverage)
     return Explained(with_places(report, (each.path.parent for each in left if each.path is not None)), seen)

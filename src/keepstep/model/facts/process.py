@@ -212,3 +212,5 @@ class ProcessSeen(Fact):
     """What the processes of one job have in common (its address, cluster or session)."""
     world: int | None = None
     """The number of ranks, according to its launcher."""
+    meets: str | None = None
+    """Where it meets the other ranks, according to its arguments or variables."""

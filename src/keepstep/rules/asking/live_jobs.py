@@ -61,6 +61,10 @@ class LiveProcess:
         return awaits_others(self.wait)
 
     @property
+    def waits_to_start(self) -> bool:
+        return self.wait is not None and self.wait.kind is WaitKind.MEETING
+
+    @property
     def waits_for_device(self) -> bool:
         return self.wait is not None and self.wait.kind is WaitKind.DEVICE
 

@@ -6,9 +6,22 @@ from __future__ import annotations
 from collections import defaultdict
 
 from keepstep.base import wording
-from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, ProcessSeen, Safety, everyone, rule
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    ProcessSeen,
+    RankDoing,
+    RankStopped,
+    Safety,
+    everyone,
+    rule,
+)
 from keepstep.rules.asking.live_jobs import LiveProcess, jobs, names, split, stands_still
-from keepstep.rules.sync._awaited import by_guards
+from keepstep.rules.sync._awaited import by_guards, by_steps
 from keepstep.rules.sync._waiting import was
 from keepstep.signals.stacks import innermost_user, place
 from keepstep.signals.waits import WaitKind, waits_in
@@ -46,6 +59,10 @@ def odd_one_out(seen: EvidenceSet) -> Findings:
             yield from _stopped(stopped, [each for each in job if each not in stopped])
             continue
         job = [each for each in job if not _launches(each, job)] or job
+        behind = _behind(seen, job)
+        if behind:
+            yield from _odd(behind, [each for each in job if each not in behind])
+            continue
         if not stands_still(job):
             continue
         waiting, odd = split(job)
@@ -59,6 +76,24 @@ def odd_one_out(seen: EvidenceSet) -> Findings:
             yield from _odd(to_blame or odd, waiting)
         else:
             yield from _all_wait(job)
+
+
+_OF_ITS_OWN = (WaitKind.SLEEP, WaitKind.LOCK, WaitKind.INPUT, WaitKind.FILE, WaitKind.CHILDREN, WaitKind.PERSON)
+
+
+def _behind(seen: EvidenceSet, job: list[LiveProcess]) -> list[LiveProcess]:
+    """Where stacks do not show what the others wait for: ranks in a wait of their own, behind by their boxes."""
+    if any(each.waits_for_others for each in job) or not all(each.process.fact.still for each in job):
+        return []
+    doing = {e.who: e for e in seen.all(RankDoing) if e.who is not None}
+    late = {e.who for e in seen.all(RankStopped)} or set(by_steps(doing) if len(doing) == len(job) else ())
+    found = [each for each in job if each.rank in late and each.slept]
+    rest = [each for each in job if each not in found]
+    held = all(each.wait is not None and each.wait.kind in _OF_ITS_OWN for each in found)
+    if not found or not rest or len(found) != len(late) or not held:
+        return []
+    wait = all((each.wait is None or each.waits_for_device) and each.slept and not each.busy for each in rest)
+    return found if wait else []
 
 
 def _launches(each: LiveProcess, job: list[LiveProcess]) -> bool:
@@ -99,7 +134,7 @@ def _odd(odd: list[LiveProcess], waiting: list[LiveProcess]) -> Findings:
         where = first.where + (f" (uninterruptible, in the kernel's {process.waits_in or 'I/O'})" if in_kernel else "")
         watched = wording.duration(process.watched_s or 0.0)
         yield Found(
-            title=f"{names(group)} {was(group)} stuck in {where} while {names(waiting)} waited in {_what(waiting)}",
+            title=f"{names(group)} {was(group)} stuck in {where} while {names(waiting)} waited {_in(waiting)}",
             because=(
                 f"{names(waiting)} cannot continue without {names(group)}, which stayed in {first.where} "
                 f"for {watched}{' and never woke up' if asleep else ''}{_worker_at(first)}"
@@ -204,6 +239,12 @@ def _all_wait(job: list[LiveProcess]) -> Findings:
 def _what(waiting: list[LiveProcess]) -> str:
     known = dict.fromkeys(each.wait.name for each in waiting if each.wait is not None)
     return wording.listing(list(known)[:2]) or "a collective"
+
+
+def _in(waiting: list[LiveProcess]) -> str:
+    """``in all_reduce``; at its line, if only that is known."""
+    first = waiting[0]
+    return f"at {first.where}" if first.wait is None and first.user is not None else f"in {_what(waiting)}"
 
 
 _ADVICE = {

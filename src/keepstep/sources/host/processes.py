@@ -16,7 +16,8 @@ from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.base.proc_stat import read_stat
 from keepstep.model.evidence import Coverage, CoverageState
-from keepstep.parse.scan.lines.rank_variables import JobMember, member
+from keepstep.parse.scan.lines.rank_variables import JobMember, meeting_place, member
+from keepstep.sources.recorded.open_boxes import left_by
 
 _PROC = Path("/proc")
 _MAPPED = lazy_pattern(
@@ -30,6 +31,8 @@ _LAUNCHER = lazy_pattern(
 _HELPER = lazy_pattern(
     r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|torch_shm_manager|compile_worker"
 )
+_SPARE = "keepstep.guard.spare"
+"""In the command of a warm spare of `keepstep run`; its last arguments are its socket's number and its record."""
 _RANKED = {name for each in LAUNCHERS if each.only_ranks for name in each.rank}
 MOST_MAPS = 16 << 20
 
@@ -57,7 +60,9 @@ class Training:
     started: float
     member: JobMember | None
     job: str
-    """The same for all processes of one job: what their variables share, else their session."""
+    """The same for all processes of one job: what their variables share or where they meet, else their session."""
+    meets: str | None = None
+    """Where they meet, by its arguments or variables."""
 
 
 def read(pid: int) -> ProcessReading | None:
@@ -139,7 +144,7 @@ def _candidate(process: psutil.Process) -> tuple[Training, bool] | None:
     arguments = process.cmdline()
     if not arguments or not (_PYTHON.search(name) or _PYTHON.search(arguments[0])):
         return None
-    if _is_launcher(arguments) or _HELPER.search(" ".join(arguments[:6])):
+    if _is_launcher(arguments) or _HELPER.search(" ".join(arguments[:6])) or _is_spare(process.pid, arguments):
         return None
     if not _maps_framework(process.pid):
         return None
@@ -152,15 +157,26 @@ def _training(process: psutil.Process) -> Training:
         environment = process.environ()
     except (psutil.AccessDenied, OSError):
         environment = {}
-    who = member(environment, arguments)
+    who, meets = member(environment, arguments), meeting_place(environment, arguments)
     return Training(
         pid=process.pid,
         parent=process.ppid(),
         command=_command(arguments) or process.name(),
         started=process.create_time(),
         member=who,
-        job=(who.job if who else None) or _session(process.pid),
+        job=(who.job if who else None) or meets or _session(process.pid),
+        meets=meets,
     )
+
+
+def _is_spare(pid: int, arguments: list[str]) -> bool:
+    """Whether it is a warm spare that still waits. One that has become a rank has closed its socket."""
+    if len(arguments) < 4 or not any(_SPARE in each for each in arguments[:-2]) or not arguments[-2].isdecimal():
+        return False
+    try:
+        return os.readlink(_PROC / str(pid) / "fd" / arguments[-2]).startswith("socket:") and not left_by([pid])
+    except OSError:
+        return False
 
 
 def _ranks_only(candidates: dict[int, tuple[Training, bool]]) -> list[Training]:

@@ -84,7 +84,7 @@ def wait_for(
     stopped = now.stopped_s or 0.0
     so_far = f"no progress for {duration(stopped)}"
     then = "the run is ended" if final or left <= 0 else "it is restarted"
-    unproven = f"{who} may be hanging, but this is not proven"
+    unproven = now.unproven
     if asked_s is not None:
         return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, {then}", "long")
     if is_at_work(now):

@@ -99,7 +99,7 @@ def _left_to_you(now: Situation, what: str, lost: LostWork, settings: Settings) 
     does = lost.words or "a restart begins at the first step"
     limit = f"that would lose more than {duration(settings.max_lost_work_s)} of work (--max-lost-work)"
     if now.happened is Happened.SUSPECTED:
-        reason = f"{now.who} may be hanging, but this is not proven; {does}; {limit}, so there is no restart"
+        reason = f"{now.unproven}; {does}; {limit}, so there is no restart"
         return Decision(action=Action.WAIT, reason=reason, wait_s=LONG_S, waits_for="lost work")
     return Decision(action=Action.END, reason=f"{what}; {does}; {limit}, so there is no restart")
 

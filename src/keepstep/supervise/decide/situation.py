@@ -7,8 +7,8 @@ from enum import Enum
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.wording import count, shorten
-from keepstep.model.finding import Finding, Severity
-from keepstep.model.report import Report
+from keepstep.model.finding import Confidence, Finding, Severity
+from keepstep.model.report import Report, Verdict
 from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.cause_recurs import Returns, returns
 
@@ -95,6 +95,16 @@ class Situation(AttemptProgress):
             return f"{self.who} hangs"
         how = f"was killed by {self.signal}" if self.signal else f"exited with status {self.code}"
         return f"{self.who} {how}"
+
+    @property
+    def unproven(self) -> str:
+        """A silence of which nothing proves that it lasts, in the words and with the grade of the report."""
+        root = self.root
+        if root is None or self.report.verdict is not Verdict.HUNG:
+            return f"{self.who} may be hanging, but this is not proven"
+        if root.confidence is Confidence.ESTABLISHED:
+            return f"{shorten(root.title, 160)}; that may end by itself"
+        return f"{shorten(root.title, 160)}, but this is not proven"
 
     @property
     def reached(self) -> str:

@@ -12,7 +12,7 @@ from keepstep.base.wording import count
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import RankStopped
+from keepstep.model.facts.guard import RankDoing, RankStopped
 from keepstep.model.facts.process import ProcessSeen, StackDump
 from keepstep.model.identity import Rank
 from keepstep.model.report import Report, Verdict
@@ -74,18 +74,28 @@ def look(
 
     def tell(seen: EvidenceSet) -> None:
         if early is not None:
-            early(_looked(seen, ranks))
+            early(_looked(seen, signs))
 
-    looked = _looked(look_at_live(list(ranks), pauses=pauses, stopped_s=process_stacks.STOPPED_S, early=tell), ranks)
+    seen = look_at_live(list(ranks), pauses=pauses, stopped_s=process_stacks.STOPPED_S, early=tell, one_job=True)
+    looked = _looked(seen, signs)
     if looked.still is not False and not looked.sure:
         time.sleep(AFTERWARDS_S)
     return looked
 
 
-def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> StacksLooked:
-    seen = _with_ranks(seen, ranks)
-    report = diagnose(seen, builtin_rules())
+def _looked(seen: EvidenceSet, signs: Sequence[Sign]) -> StacksLooked:
+    seen = _with_ranks(seen, {sign.pid: sign.rank for sign in signs})
+    boxes = tuple(_in_box(sign) for sign in signs if sign.phase is not None and sign.rank is not None)
+    report = diagnose(EvidenceSet(items=(*seen.items, *boxes), coverage=seen.coverage), builtin_rules())
     return StacksLooked(seen, _still(seen, report), report, _sure(seen, report))
+
+
+def _in_box(sign: Sign) -> Evidence[Fact]:
+    """Which step a rank is in, by its black box: stacks do not always show who waits for whom."""
+    assert sign.phase is not None and sign.rank is not None
+    fact = RankDoing(phase=sign.phase.name.lower(), steps=sign.steps, alive=True, pid=sign.pid)
+    quote = f"{sign.phase.words} after {count(sign.steps, 'step')}"
+    return Evidence(fact=fact, origin=Origin(source=f"box of pid {sign.pid}"), rank=Rank(index=sign.rank), quote=quote)
 
 
 def _still(seen: EvidenceSet, report: Report) -> bool | None:

@@ -35,12 +35,39 @@ _ARGUMENT = lazy_pattern(
 )
 _JOB_ARGUMENT = lazy_pattern(r"^--?(?:job[_-]name|task[_-]type)(?:=(?P<job>[a-z_]+))?$")
 LARGEST_RANK = 10_000_000
+_ADDRESS = lazy_pattern(r"^(?:localhost|[\w.\-]{1,200}|\[[0-9a-fA-F:.]{2,60}\]):\d{2,5}$")
+_BARE_ADDRESS = lazy_pattern(r"^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]{2,60}\]):\d{2,5}$")
+_MEETING_ARGUMENT = lazy_pattern(
+    r"^--?[\w\-]{0,40}(?:coordinator|master|rdzv|rendezvous|chief|init[_-]method|server[_-]addr|dist[_-]url)[\w\-]{0,40}$"
+)
 
 
 def member(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> JobMember | None:
     """The process's rank, if a launcher's variables or its own arguments say so."""
     found = _by_any(environment, arguments)
     return replace(found, job=_job(environment)) if found is not None else None
+
+
+def meeting_place(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> str | None:
+    """Where the process meets the others, if its arguments or a launcher's variables say so."""
+    return _place_in(arguments) or next(
+        (":".join(found) for names in _MEETINGS if all(found := [environment.get(name, "") for name in names])), None
+    )
+
+
+_MEETINGS = (TORCHRUN.meeting, *((name,) for name in (*JAX.meeting, *JAX_SCRIPTS.meeting)))
+
+
+def _place_in(arguments: Sequence[str]) -> str | None:
+    """An address that an option names, else the only bare address among the arguments."""
+    words = [str(each) for each in arguments[1:500]]
+    for n, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        value = (value if equals else words[n + 1] if n + 1 < len(words) else "").removeprefix("tcp://")
+        if _MEETING_ARGUMENT.match(option) and _ADDRESS.match(value):
+            return value
+    bare = {word for word in words if _BARE_ADDRESS.match(word)}
+    return bare.pop() if len(bare) == 1 else None
 
 
 def _by_any(environment: Mapping[str, str], arguments: Sequence[str]) -> JobMember | None:
