@@ -14,7 +14,7 @@ from keepstep.base.visible import visible
 from keepstep.base.wording import count, duration, shorten, size
 from keepstep.cli.print_report import say
 from keepstep.errors import Unavailable, UserError
-from keepstep.store import fallback_folder, host_failures, run_folders
+from keepstep.store import boxes_in_memory, fallback_folder, host_failures, run_folders
 
 
 def runs_verb(asked: argparse.Namespace) -> int:
@@ -55,6 +55,8 @@ def _prune(asked: argparse.Namespace, root: Path) -> int:
         root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep
     )
     kept = {run.path: why for run in old if not asked.dry_run and (why := run_folders.remove(run)) is not None}
+    if not asked.dry_run:
+        boxes_in_memory.sweep()
     gone = [run.path for run in old if run.path not in kept]
     did = "would remove" if asked.dry_run else "removed"
     print(f"{did} {count(len(gone), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in gone))

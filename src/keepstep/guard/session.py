@@ -38,7 +38,7 @@ from keepstep.guard.record.notes import Notes
 from keepstep.guard.record.own_pace import OwnPast
 from keepstep.guard.record.processor_wait import Held
 from keepstep.signals.blackbox import LEAN_STEP, BoxPhase, Record, RecordKind
-from keepstep.signals.box_files import keep
+from keepstep.signals.box_files import keep, linked_from
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Values, Waits
@@ -156,8 +156,8 @@ class Session(Peers):
         name = run_folder.file_name(self.who)
         self._notes = Notes(self.folder / f"{name}.notes.jsonl")
         self._link = self.folder / f"{name}.box"
-        who = own_rank.of_process(self.who)
-        self._hears_term = who["hears_term"]
+        who = {**own_rank.of_process(self.who), **linked_from(self._link)}
+        self._hears_term = bool(who["hears_term"])
         memory = boxes.in_memory(f"{os.getpid()}-{time.time_ns()}.box")
         if memory is not None:
             with contextlib.suppress(OSError):
@@ -183,9 +183,9 @@ class Session(Peers):
         """Write into the box what this process is known to be by now."""
         if self._box is None:
             return
-        who = own_rank.of_process(self.who)
+        who = {**own_rank.of_process(self.who), **(linked_from(self._link) if self._link is not None else {})}
         with self._lock:
-            self._hears_term = who["hears_term"]
+            self._hears_term = bool(who["hears_term"])
             self._box.tell({**who, "framework": self.framework} if self.framework else who)
 
     def close(self) -> None:

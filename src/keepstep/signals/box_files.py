@@ -14,6 +14,8 @@ from keepstep.base.safe_files import open_regular, write_whole
 from keepstep.signals.blackbox import MAGIC, MOST_BYTES, is_box
 
 MEMORY = Path("/dev/shm")
+LONGEST_LINK = 300
+"""It must fit into the black box with the rest."""
 
 
 def own_memory() -> Path:
@@ -23,6 +25,30 @@ def own_memory() -> Path:
 
 def memory_of(user: int) -> Path:
     return MEMORY / f"keepstep-{user}"
+
+
+def linked_from(link: Path) -> dict[str, str | None]:
+    """What a box in memory says about its link, for whoever finds it; nothing if that is too long."""
+    name = str(link.absolute())
+    if len(name) > LONGEST_LINK or not name.isascii():
+        return {}
+    return {"link": name, "link_on": device_of(link.parent), "pid_space": pid_space()}
+
+
+def device_of(folder: Path) -> str | None:
+    """The file system that a folder is on."""
+    try:
+        return str(folder.stat().st_dev)
+    except OSError:
+        return None
+
+
+def pid_space() -> str | None:
+    """In which namespace process numbers are meant: containers may share the memory and not the numbers."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
 
 
 def open_box(path: Path) -> BinaryIO:

@@ -17,7 +17,7 @@ from keepstep import __version__
 from keepstep.errors import UserError
 from keepstep.model.cause import Cause
 from keepstep.model.report import Report, Verdict
-from keepstep.store import run_folders
+from keepstep.store import boxes_in_memory, run_folders
 from keepstep.store.run_folders import RunFolder
 from keepstep.supervise.attempt_context import Outcome
 from keepstep.supervise.decide import policy
@@ -81,6 +81,7 @@ class Supervisor:
                         return self._attempts(account)
                 finally:
                     account.close()
+                    boxes_in_memory.sweep()
             finally:
                 self._terminal.close()
 
@@ -99,7 +100,7 @@ class Supervisor:
             ) from error
         folder.manifest.roles = [member.role for member in job.members]
         folder.save()
-        threading.Thread(target=run_folders.prune, args=(root,), daemon=True).start()
+        threading.Thread(target=_tidy_up, args=(root,), daemon=True).start()
         self._terminal.say(f"run {folder.path}: {job.words}")
         return folder
 
@@ -301,3 +302,9 @@ class Supervisor:
 
 def _of(attempt: Trial, outcome: Outcome) -> Situation:
     return attempt.situation(outcome, Report(verdict=Verdict.UNKNOWN), AttemptProgress())
+
+
+def _tidy_up(root: Path) -> None:
+    """What earlier runs left: old folders, and black boxes of processes that are gone."""
+    run_folders.prune(root)
+    boxes_in_memory.sweep()

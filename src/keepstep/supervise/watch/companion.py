@@ -28,6 +28,7 @@ from keepstep.base.visible import visible
 from keepstep.guard.agree import run_folder
 from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.box_files import keep
+from keepstep.store import boxes_in_memory
 from keepstep.supervise.start.ending import Doors
 from keepstep.supervise.watch.foreign_ranks import how_ended
 from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch
@@ -228,6 +229,7 @@ class Companion:
             with contextlib.suppress(OSError):
                 keep(self.folder / name)
         self._boxes.close()
+        boxes_in_memory.sweep()
 
 
 def _name(box: OpenBox) -> str:

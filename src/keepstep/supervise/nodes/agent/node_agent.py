@@ -18,6 +18,7 @@ from keepstep.base.safe_files import make_private, open_private
 from keepstep.errors import UserError
 from keepstep.sources.files.left_files import GAPS
 from keepstep.sources.host.ports import free_ports
+from keepstep.store import boxes_in_memory
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.attempt_context import Means, Outcome
@@ -386,6 +387,7 @@ class Agent:
         self._lookout.close()
         self._contact.close()
         shutil.rmtree(self._room, ignore_errors=True)
+        boxes_in_memory.sweep()
 
 
 class _Running:
