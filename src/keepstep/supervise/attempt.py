@@ -52,7 +52,7 @@ class Attempt:
         self.records = Records(folder, means.reserve)
         self._means = means
         self._members = Members(folder, launches, means, self.records)
-        self._watching = Watching(folder, self._members, means, self.records, rehearses=number == 0)
+        self._watching = Watching(number, folder, self._members, means, self.records)
         self._tick_due = 0.0
         self.env = launches[0].env
         self.parts: tuple[Path, ...] = ()

@@ -34,9 +34,7 @@ TRAINS_AFTER = 3
 class Watching:
     """``tick`` several times per second; the rest says what has been learned so far."""
 
-    def __init__(
-        self, folder: Path, members: Members, means: Means, records: Records, *, rehearses: bool = False
-    ) -> None:
+    def __init__(self, number: int, folder: Path, members: Members, means: Means, records: Records) -> None:
         self.began, self._since = time.time(), time.monotonic()
         self.steps = 0
         self.usual_s: float | None = None
@@ -58,7 +56,8 @@ class Watching:
         self._trees: set[int] = set()
         """Every process that was seen below those that were started."""
         self._prepared = False
-        self._rehearses = rehearses and means.explains
+        self._number = number
+        self._rehearses = number == 0 and means.explains
 
     # --- a tick
 
@@ -175,7 +174,7 @@ class Watching:
         if late:
             self._records.late(late)
             means.terminal.say(late.words)
-        means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s))
+        means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s, self._number))
         quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
         if means.pool is not None and not means.job.as_given:

@@ -20,6 +20,8 @@ WINDOWS = 3
 """... for this many minutes in a row."""
 LATE_EVERY_S = 10.0
 MOST_RANKS = 64
+QUIET_S, QUIET_STEPS = 2.0, 5
+"""Without progress for longer than this, a run has no speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,20 @@ class Pace:
         self._told = True
         return Sagging(typical, best, max(sign.steps for sign in signs), crowding())
 
-    def status(self, signs: Sequence[Sign], metrics: dict[str, Any], age_s: float) -> str:
-        """``step 1200 · 12.3 steps/s · slowest rank 3 · 3.2 of 16 GB``."""
-        parts = [duration(age_s)]
+    def status(self, signs: Sequence[Sign], metrics: dict[str, Any], age_s: float, attempt: int) -> str:
+        """``attempt 1 · 3 min · step 1200 · 12.3 steps/s · slowest rank 3 · 3.2 of 16 GB``.
+
+        A run that makes no step has no speed: then how long that has lasted is said instead.
+        """
+        parts = [f"attempt {attempt}", duration(age_s)]
         guarded = [sign for sign in signs if sign.phase is not None]
         if guarded:
             parts.append(f"step {min(sign.steps for sign in guarded)}")
             usual = max((sign.usual_s or 0.0 for sign in guarded), default=0.0)
-            if usual:
+            quiet = min((sign.at - sign.progress for sign in guarded if sign.progress is not None), default=0.0)
+            if usual and quiet > max(QUIET_S, QUIET_STEPS * usual):
+                parts.append(f"no progress for {duration(quiet)}")
+            elif usual:
                 parts.append(f"{1 / usual:.1f} steps/s" if usual < 2 else f"{usual:.1f} s per step")
             phases = {sign.phase.words for sign in guarded if sign.phase is not None}
             if len(phases) == 1 and not usual:
