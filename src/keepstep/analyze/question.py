@@ -13,6 +13,7 @@ from keepstep.analyze.load_tables import known_with
 from keepstep.analyze.passes import Progress
 from keepstep.analyze.report_on_attempts import of_all_attempts
 from keepstep.analyze.runs_of_job import runs_of
+from keepstep.analyze.several_jobs import explain_jobs, jobs_in
 from keepstep.analyze.several_runs import compared, runs_in
 from keepstep.analyze.why import Explained, explain_live, explain_paths
 from keepstep.base.did_you_mean import did_you_mean
@@ -76,10 +77,14 @@ class _Meant:
 
 
 def _explain_words(question: Question, own: Extensions, progress: Progress) -> Explained:
-    """Of several runs, the latest failure and what it has in common with those before it."""
+    """Of several runs, the latest failure and what it has in common with those before it; of several jobs, each."""
     meant = _meaning(question.words)
-    listed = runs_in(meant.places) if len(meant.places) == len(question.words) else []
+    only_places = len(meant.places) == len(question.words)
+    listed = runs_in(meant.places) if only_places else []
     if not listed:
+        several = jobs_in(meant.places) if only_places else []
+        if several:
+            return explain_jobs(several, lambda paths: _explain(_Meant(list(paths)), question, own, progress))
         return _explain(meant, question, own, progress)
     latest = latest_failure(listed)
     explained = _explain(_Meant([latest.path]), question, own, progress)
