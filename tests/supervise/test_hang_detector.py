@@ -370,3 +370,25 @@ def test_ranks_that_were_found_at_work_three_times_may_pause_for_two_seconds(liv
     since = world.halt()
     assert world.go(60) is not None
     assert limit <= world.at - since <= limit + 2 * TICK
+
+
+@pytest.mark.parametrize(
+    ("phases", "idle_s", "suspected"),
+    [
+        ((BoxPhase.END, BoxPhase.END), 10.0, False),  # Python joins threads: that is no hang
+        ((BoxPhase.END, BoxPhase.END), 40.0, True),
+        ((BoxPhase.END, BoxPhase.COMPUTE), 10.0, True),  # one has left, and the other waits for it
+    ],
+)
+def test_scripts_that_are_over_may_take_a_while_to_exit(
+    phases: tuple[BoxPhase, ...], idle_s: float, suspected: bool
+) -> None:
+    watch = Watch()
+    found = None
+    for at in (100.0, 100.0 + idle_s):
+        signs = [
+            Sign(pid=pid, rank=pid, at=at, phase=phase, steps=60, progress=100.0, usual_s=0.02)
+            for pid, phase in enumerate(phases, 1)
+        ]
+        found = watch.see(signs, at)
+    assert (found is not None) is suspected

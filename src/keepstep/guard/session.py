@@ -67,6 +67,8 @@ class Session(Peers):
         super().__init__(who)
         self._env = env
         self._link: Path | None = None
+        self._is_over, self._over_at = False, -1
+        """Whether the script is over, and its steps when that was last asked."""
         self._notes: Notes | None = None
         self._exit_status: ExitStatus | None = None
         self._watched: WatchedByCompanion | None = None
@@ -140,6 +142,7 @@ class Session(Peers):
                 if self._link is not None:
                     self._exit_status = ExitStatus(exit_file(self._link))
             self.pulse.every(1.0, "black box", self._tell_anew)
+            self.pulse.every(0.5, "black box", self._see_the_end)
             with self.part("companion"):
                 if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
                     self._watched = WatchedByCompanion(self.folder, self._env)
@@ -178,6 +181,18 @@ class Session(Peers):
         """A script may start to handle SIGTERM later on."""
         if own_rank.hears_term() != self._hears_term:
             self.tell_who()
+
+    def _see_the_end(self) -> None:
+        """The script is over once its main thread is: Python then waits for other threads, which is no step."""
+        if threading.main_thread().is_alive():
+            return
+        before, self._over_at = self._over_at, self.steps
+        if before == self.steps and not self._is_over:
+            self._is_over = True
+            self.write(_PHASE, _END, self.steps)
+        elif before != self.steps and self._is_over:  # it trains in another thread
+            self._is_over = False
+            self.write(_PHASE, self.phase_now, self.steps)
 
     def tell_who(self) -> None:
         """Write into the box what this process is known to be by now."""

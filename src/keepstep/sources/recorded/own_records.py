@@ -224,7 +224,7 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
             continue
         goodbye = next((r for r in reversed(records) if r.kind == blackbox.RecordKind.GOODBYE), None)
         status = read.left.path is not None and left_with(read.left.path)
-        left = goodbye is not None or status is not None or read.did.phase is blackbox.BoxPhase.END
+        left = goodbye is not None or status is not None
         before = next(
             (p for p in reversed(records) if p.kind == blackbox.RecordKind.PHASE and p.value != blackbox.BoxPhase.END),
             None,

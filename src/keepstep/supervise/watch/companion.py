@@ -33,7 +33,17 @@ from keepstep.supervise.start.ending import Doors
 from keepstep.supervise.watch.foreign_ranks import how_ended
 from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch
 from keepstep.supervise.watch.preload import prepare
-from keepstep.supervise.watch.vitals import Boxes, OpenBox, Seer, crowding, is_same, only_serve, recent_of, sign_of
+from keepstep.supervise.watch.vitals import (
+    Boxes,
+    OpenBox,
+    Seer,
+    crowding,
+    is_same,
+    only_serve,
+    recent_of,
+    said_goodbye,
+    sign_of,
+)
 
 TICK_S = 0.5
 NOBODY_YET_S = 120.0
@@ -129,8 +139,7 @@ class Companion:
         self._noted.add(box.pid)
         exit_ = how_ended(box.pid, int(box.who.get("started") or 0), box.path)
         if exit_.code is None and exit_.signal is None:
-            doing = box.doing()
-            self._first_known = self._first_known and doing is not None and doing.phase is BoxPhase.END
+            self._first_known = self._first_known and said_goodbye(box)
             return
         first = not exit_.well and self._first_known
         self._first_known = self._first_known and exit_.well

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from keepstep.base.exit_file import left_with
 from keepstep.base.proc_stat import read_stat
-from keepstep.signals.blackbox import BoxPhase
 from keepstep.supervise.start.ending import Doors, Exit
-from keepstep.supervise.watch.vitals import Boxes, OpenBox, is_same, only_serve
+from keepstep.supervise.watch.vitals import Boxes, OpenBox, is_same, only_serve, said_goodbye
 
 AT_ONCE_S = 0.2
 """Ends this close together are seen in any order: the one we know more about counts as the first."""
@@ -62,10 +61,9 @@ class Below:
                 continue
             self.doors.drop(pid)
             del self._living[pid]
-            doing = box.doing()
             exit_ = how_ended(pid, started, box.path)
             by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
-            ended = ForeignEnd(box.rank or 0, exit_, doing is not None and doing.phase is BoxPhase.END, by_design)
+            ended = ForeignEnd(box.rank or 0, exit_, said_goodbye(box), by_design)
             self._ended.append(ended)
             if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")

@@ -37,6 +37,8 @@ IDLE_S = 5.0
 """Idleness in a phase that may take long, until we look."""
 GIVEN_IDLE_S = 300.0
 """The same for the user's own command while no rank has shown itself: it may wait for a queue or a download."""
+OVER_S = 30.0
+"""The same once every script is over: Python joins threads and frees what is left, which may take a while."""
 BUSY_S = 600.0
 """Silence of ranks that work, until we look. Healthy ones compile, evaluate, or print nothing for minutes."""
 ALONE_S, ALONE_STEPS = 30.0, 20.0
@@ -285,7 +287,8 @@ class Watch:
             return self._one_alone(signs, at, usual)
         kind = _name(pausing or signs)
         idle = at - max(progress, *(self._ranks[sign.pid].worked for sign in pausing or signs))
-        limit = self._limit(kind, IDLE_S)
+        over = all(sign.phase is BoxPhase.END for sign in signs)
+        limit = self._limit(kind, OVER_S * self.crowding if over else IDLE_S)
         if idle >= limit:
             return _suspicion(kind, at, idle, limit, usual, signs, pausing or signs)
         busy = self._limit("busy", max(BUSY_S, USUAL_STEPS * (usual or 0.0)))

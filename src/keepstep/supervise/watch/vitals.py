@@ -205,6 +205,11 @@ def signs_of(
     return [sign_of(stopped or training_process(pid, listed), rank, None, listed, at=at, printed=printed)]
 
 
+def said_goodbye(box: OpenBox) -> bool:
+    """Whether its process ended by itself, and not in the middle of something."""
+    return any(record.kind == RecordKind.GOODBYE for record in box.recent(8))
+
+
 def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
     """Whether a rank can use the time between SIGTERM and its end: its script handles the signal, or it is saving.
 
