@@ -11,7 +11,13 @@ from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Fo
 from keepstep.rules.asking.live_jobs import LiveProcess, jobs, names
 
 
-@rule(id="CFG207", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED)
+@rule(
+    id="CFG207",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(ProcessSeen,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,),
+)
 def processes_meet_elsewhere(seen: EvidenceSet) -> Findings:
     """Live processes of one program wait for each other at different addresses, so they never meet.
 
@@ -20,8 +26,8 @@ def processes_meet_elsewhere(seen: EvidenceSet) -> Findings:
     strategy, and their arguments or variables name different addresses.
 
     ## Why it happens
-    The coordinator's address, MASTER_ADDR or MASTER_PORT differs between the processes: a typing error, a variable
-    that one shell did not export, or a port that every process chooses itself.
+    The coordinator's address, MASTER_ADDR, MASTER_PORT or the first address in TF_CONFIG differs between the processes:
+    a typing error, a variable that one shell did not export, or a port that every process chooses itself.
 
     ## How we know
     The stacks of all processes were taken several times: each waits for the others to start, none moved, and the

@@ -50,9 +50,19 @@ def member(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> Job
 
 def meeting_place(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> str | None:
     """Where the process meets the others, if its arguments or a launcher's variables say so."""
-    return _place_in(arguments) or next(
-        (":".join(found) for names in _MEETINGS if all(found := [environment.get(name, "") for name in names])), None
-    )
+    found = (":".join(found) for names in _MEETINGS if all(found := [environment.get(name, "") for name in names]))
+    return _place_in(arguments) or next(found, None) or _leader(_value(environment, TF_CONFIG.rank))
+
+
+def _leader(text: str | None) -> str | None:
+    """The first address of a cluster in TF_CONFIG: its coordination service is there."""
+    if not text or len(text) > 4 << 20:
+        return None
+    try:
+        cluster = json.loads(text)["cluster"]
+        return str(next(cluster[job][0] for job in ("chief", "master", "worker") if cluster.get(job)))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, StopIteration, RecursionError):
+        return None
 
 
 _MEETINGS = (TORCHRUN.meeting, *((name,) for name in (*JAX.meeting, *JAX_SCRIPTS.meeting)))
