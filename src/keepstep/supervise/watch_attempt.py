@@ -25,6 +25,7 @@ from keepstep.supervise.watch.own_evidence import Records
 from keepstep.supervise.watch.preload import prepare, rehearse
 from keepstep.supervise.watch.restart_cost import ComingBack
 from keepstep.supervise.watch.run_pace import Pace
+from keepstep.supervise.watch.slow_network import SlowNetwork
 from keepstep.supervise.watch.vitals import Boxes, Seer, is_same, signs_of, training_process, uses_grace
 
 PREPARE_AFTER_S = 1.0
@@ -53,6 +54,7 @@ class Watching:
         self._slow_due = time.monotonic() + 1.0
         self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
         self._pace = Pace()
+        self._network = SlowNetwork()
         self._trees: set[int] = set()
         """Every process that was seen below those that were started."""
         self._prepared = False
@@ -174,12 +176,15 @@ class Watching:
         if late:
             self._records.late(late)
             means.terminal.say(late.words)
+        guarded = {box.rank: box.pid for box in self._boxes.open.values() if box.rank is not None}
+        for waits in self._network.see({**guarded, **self._rank_pids()}, now):
+            self._records.slow_network(waits)
+            means.terminal.say(waits.words)
         means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s, self._number))
         quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
         if means.pool is not None and not means.job.as_given:
-            pids = {each.member.rank: each.pid for each in members.living if each.member.rank is not None}
-            means.pool.tick({launch.rank: launch for launch in members.launches}, pids, training=trains)
+            means.pool.tick({launch.rank: launch for launch in members.launches}, self._rank_pids(), training=trains)
         if not self._prepared and self.age_s > PREPARE_AFTER_S:
             self._prepared = True
             ranks, kind = len(members.all), {"explains": means.explains}
@@ -187,6 +192,9 @@ class Watching:
         if trains and self._rehearses:
             self._rehearses = False
             threading.Thread(target=rehearse, args=(self._folder,), daemon=True).start()
+
+    def _rank_pids(self) -> dict[int, int]:
+        return {each.member.rank: each.pid for each in self._members.living if each.member.rank is not None}
 
     # --- what has been learned
 

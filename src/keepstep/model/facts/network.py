@@ -54,6 +54,19 @@ class ConnectionStuck(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SendsSlowly(Fact):
+    """A live process's connection on which something was on its way most of the time, and little of it was carried."""
+
+    peer: str
+    bytes_s: float
+    """While something was on its way."""
+    busy: float
+    """For which part of the time that was so."""
+    seconds: float
+    """How long it was watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerAwaited(Fact):
     """A process says it is still waiting for another."""
 

@@ -60,7 +60,10 @@ def declared_dead_while_busy(seen: EvidenceSet) -> Findings:
         evidence=(*(end for end, _ in alive.values()), *lost[:3]),
         ranks=ranks,
         fixes=(
-            Fix(do="give heartbeats more time, in JAX:", code="jax.distributed.initialize(heartbeat_timeout_seconds=600)"),
+            Fix(
+                do="give heartbeats more time, in JAX:",
+                code="jax.distributed.initialize(heartbeat_timeout_seconds=600)",
+            ),
             Fix(do="divide the long work into parts, or do it before the ranks meet"),
         ),
     )

@@ -20,6 +20,7 @@ from keepstep.base.launchers import LAUNCHERS
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import GuardPart, RankLate
+from keepstep.model.facts.network import SendsSlowly
 from keepstep.model.facts.process import ProcessExited, StartedWith, TerminationRequested, WorkerReplaced
 from keepstep.model.facts.resource import OomKilled
 from keepstep.model.identity import Rank
@@ -33,6 +34,7 @@ from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.hang_detector import Stop
 from keepstep.supervise.watch.metrics import OomCounters
 from keepstep.supervise.watch.run_pace import Sagging
+from keepstep.supervise.watch.slow_network import Waits
 
 if TYPE_CHECKING:
     from keepstep.supervise.attempt_context import Outcome
@@ -181,6 +183,10 @@ class Records:
             step_s=sagging.now_s,
         )
         self._add(PACE, [(fact, None, time.time(), sagging.words)])
+
+    def slow_network(self, waits: Waits) -> None:
+        fact = SendsSlowly(peer=waits.peer, bytes_s=waits.bytes_s, busy=waits.busy, seconds=waits.seconds)
+        self._add(PACE, [(fact, waits.rank, time.time(), waits.words)])
 
     def memory_kills(self, outcome: Outcome, counters: OomCounters) -> None:
         """The control group counts a kill, and a rank was killed."""
