@@ -30,6 +30,7 @@ def run_verb(asked: argparse.Namespace) -> int:
         ("--max-attempts", asked.max_attempts, 1),
         ("--hang-timeout", asked.hang_timeout, 0),
         ("--grace", asked.grace, 0),
+        ("--wait-for-more", asked.wait_for_more, 0),
     ):
         if value is not None and value < least:
             raise UserError(f"{name} must be at least {least}, not {value:g}")
@@ -82,6 +83,7 @@ def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
         on=asked.on,
         per_node=asked.per_node,
         wait_s=asked.wait,
+        more_s=asked.wait_for_more,
         roles=Roles(chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator),
         remote=asked.remote,
         resources=asked.resources,

@@ -185,6 +185,19 @@ def test_a_node_that_dies_is_replaced_by_the_spare_one(cluster: RayCluster):
         cluster.start(host)
 
 
+def test_a_node_that_ray_gets_later_can_take_part(cluster: RayCluster):
+    cluster.die(2)
+    try:
+        run = Run(cluster, "--nodes", "2:3", "--spare-nodes", "0", "--wait-for-more", "1")
+        run.started(0)
+    finally:
+        cluster.start(2)
+    run.saw("2 of up to 3 nodes came, which is enough: waiting up to 1.0 s for more")
+    run.saw("node-2 can take part: at its next checkpoint the run is started again with 3 nodes instead of 2")
+    run.go(0)
+    assert run.ended() == 0, run.text
+
+
 NODE_IDS = """
 import ray
 ray.init(logging_level="error", log_to_driver=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,22 @@ def test_a_node_that_does_not_come_back_is_replaced(crew: Crew, monkeypatch: pyt
     connects_again(crew)
     until(lambda: crew.leader.present() == [0, 2])
     assert crew.gathered() == [0, 2]
+
+
+def test_more_nodes_than_needed_are_waited_for_as_long_as_asked_and_that_is_said(crew: Crew) -> None:
+    words: list[str] = []
+    for node in range(2):
+        crew.beat(node, said.State.IDLE)
+    first = replace(crew.gathering, most=4, say=words.append, more_s=60.0, _before=None)
+    with ThreadPoolExecutor() as pool:
+        gathered = pool.submit(first.gather)
+        until(lambda: bool(words))
+        with pytest.raises(TimeoutError):
+            gathered.result(0.3)
+        first.more_s = 0.1
+        places = gathered.result(5.0)
+    assert places is not None and [place.node for place in places] == [0, 1, 2]
+    assert words[0] == "3 of up to 4 nodes came, which is enough: waiting up to 60 s for more (--wait-for-more)"
 
 
 def test_a_node_that_the_engine_takes_away_is_not_waited_for(crew: Crew) -> None:

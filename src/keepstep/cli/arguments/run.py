@@ -127,6 +127,12 @@ def _add_nodes(run: Parser) -> None:
         "--wait", type=float, metavar="SECONDS", help="how long to wait for the nodes at the start (600)"
     )
     nodes.add_argument(
+        "--wait-for-more",
+        type=float,
+        metavar="SECONDS",
+        help="with --nodes MIN:MAX: how long to wait at the start for more nodes than MIN (5; with --on ray: 20)",
+    )
+    nodes.add_argument(
         "--requeue",
         action="store_true",
         help="with Slurm: if SIGTERM ends the run before it is done, put the job back into the queue (scontrol"

@@ -77,6 +77,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         per_node=wanted.per_node,
         roles=wanted.roles,
         first_s=patience_s,
+        more_s=wanted.more_s,
         again_s=patience_s,
         give_up_s=patience_s,
         first=False,  # this pod 0 may not be the first, and ranks of an earlier attempt may still run elsewhere

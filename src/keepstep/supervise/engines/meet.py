@@ -64,6 +64,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         per_node=wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        more_s=wanted.more_s,
         longest_s=LONGEST_S,
         first=None,  # it may have been started again, while agents of the earlier one have leases
     )

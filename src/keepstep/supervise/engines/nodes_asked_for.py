@@ -25,6 +25,8 @@ class Wanted:
     on: str | None = None
     per_node: int | None = None
     wait_s: float | None = None
+    more_s: float | None = None
+    """None: as long as the engine thinks fit."""
     remote: str = "keepstep"
     """The keepstep command on other hosts."""
     again: tuple[str, ...] = ()

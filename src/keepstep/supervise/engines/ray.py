@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +34,14 @@ VIEW_S = 2.0
 """Between two looks at Ray's list of nodes."""
 PLACE_S = 5.0
 """For a placement with spare nodes, before it is tried with one less."""
+MORE_S = 20.0
+"""For more nodes than are needed: Ray takes a while to start an agent on each."""
 SPARE_NODES = 1
 AGAIN_S = 5.0
+AGAIN_FREE_S = 60.0
+"""Until a node that others use is asked for again."""
+ON_IT = 0.001
+"""Of what Ray calls ``node:ADDRESS``: says which node is meant, and leaves the rest to others."""
 END_S = 4.0
 
 
@@ -71,6 +77,7 @@ def station(wanted: Wanted, env: Mapping[str, str], *, name: str | None = None) 
         per_node=wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        more_s=wanted.more_s if wanted.more_s is not None else MORE_S,
         ready=agents.start,
         attach=agents.attach,
         tend=agents.tend,
@@ -111,6 +118,14 @@ class _Agents:
     _group: Any = None
     _count: int = 0
     """How many bundles the group has."""
+    _more: tuple[Any, str, float] | None = None
+    """A group for one node that Ray has got since, the node's id, and when it was asked for."""
+    _groups: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    """The group of each node, and its bundle there."""
+    _came_later: dict[int, str] = field(default_factory=dict)
+    """The nodes with a group of their own, and their ids: Ray can move no such group elsewhere."""
+    _not_free: dict[str, float] = field(default_factory=dict)
+    """Nodes that could not be had, and when."""
     _asked: float = 0.0
     _placed: bool = False
     _started: dict[int, _Started] = field(default_factory=dict)
@@ -148,8 +163,9 @@ class _Agents:
             self._left([each.actor.end.remote() for each in live if each.ended in left])
             for each in self._started.values():
                 self.ray.kill(each.actor)
-            if self._group is not None:
-                self.ray.util.remove_placement_group(self._group)
+            more = [self._more[0]] if self._more is not None else []
+            for group in {id(group): group for group in (self._group, *more, *self._all_groups()) if group}.values():
+                self.ray.util.remove_placement_group(group)
         with contextlib.suppress(Exception):
             if self.name is not None:
                 ray_cluster.forget(self.name)
@@ -199,6 +215,7 @@ class _Agents:
             self._asked = now
         if self._group.wait(1):
             self._placed = True
+            self._groups = {node: (self._group, node) for node in range(self._count)}
             self._trouble.clear()
         elif now - self._asked > PLACE_S:
             amount = ", ".join(f"{value:g} {name}" for name, value in self.resources.items())
@@ -207,15 +224,48 @@ class _Agents:
                 util.remove_placement_group(self._group)
                 self._group, self._count = None, self._count - 1
 
+    def _all_groups(self) -> list[Any]:
+        return [group for group, _ in self._groups.values()]
+
+    def _take_more(self, seen: list[RayNode], ours: Collection[str]) -> None:
+        """A placement group never grows. So a node that Ray has got since is taken with a group of its own."""
+        now, util = time.monotonic(), self.ray.util
+        if self._more is not None:
+            group, id_, asked = self._more
+            if group.wait(0):
+                node = next(each for each in range(self.total) if each not in self._groups)
+                self._more, self._groups[node], self._came_later[node] = None, (group, 0), id_
+            elif now - asked > PLACE_S:
+                util.remove_placement_group(group)
+                self._more, self._not_free[id_] = None, now
+            return
+        going = ray_cluster.draining()
+        for each in seen if len(self._groups) < self.total else ():
+            tried = each.id in self._not_free and now - self._not_free[each.id] < AGAIN_FREE_S
+            is_free = each.id not in ours and each.id not in going and not tried
+            if is_free and ray_cluster.fitting([each], self.resources):
+                bundle = {**self.resources, f"node:{each.address}": ON_IT}
+                self._more = util.placement_group([bundle], strategy="STRICT_PACK"), each.id, now
+                return
+
+    def _drop(self, dead: Collection[str]) -> None:
+        """Groups of nodes that came later and are lost: nothing can run there any more."""
+        for node in [node for node, id_ in self._came_later.items() if id_ in dead]:
+            self.ray.util.remove_placement_group(self._groups.pop(node)[0])
+            del self._came_later[node]
+            self._started.pop(node, None)
+            self._trouble.pop(node, None)
+
     def _see_to_agents(self) -> None:
         now = time.monotonic()
-        for node in range(self._count):
+        for node in list(self._groups):
             each = self._started.get(node)
             if each is None or (each.over and now - each.at > AGAIN_S):
                 self._begin(node)
         self._look()
 
     def _begin(self, node: int) -> None:
+        group, bundle = self._groups[node]
         from_ray = self.ray.util.scheduling_strategies
         rest = {name: value for name, value in self.resources.items() if name not in ("CPU", "GPU")}
         options: dict[str, Any] = {
@@ -224,7 +274,7 @@ class _Agents:
             "resources": rest or None,
             "max_concurrency": 4,
             "scheduling_strategy": from_ray.PlacementGroupSchedulingStrategy(
-                placement_group=self._group, placement_group_bundle_index=node
+                placement_group=group, placement_group_bundle_index=bundle
             ),
         }
         actor = self.ray.remote(AgentHost).options(**options).remote()
@@ -265,7 +315,11 @@ class _Agents:
             return
         self._viewed = now
         ours = {each.on: node for node, each in self._started.items() if each.on is not None}
-        seen = {each.id: each for each in ray_cluster.nodes(self.ray) if each.id in ours}
+        all_ = ray_cluster.nodes(self.ray)
+        self._drop([each.id for each in all_ if not each.alive])
+        if len(ours) == len(self._groups):  # else it is not known which nodes are ours
+            self._take_more(all_, ours)
+        seen = {each.id: each for each in all_ if each.id in ours}
         for each in seen.values():
             if not each.alive:
                 self._say_once(f"Ray counts {each.host} ({each.address}) as dead: {each.why}")

@@ -60,6 +60,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         per_node=wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
+        more_s=wanted.more_s,
         lease_s=LEASE_S,
         longest_s=LONGEST_S,
         ready=agents.start,

@@ -68,6 +68,8 @@ class Station:
     per_node: int | None = None
     roles: Roles = ONLY_WORKERS
     first_s: float = FIRST_S
+    more_s: float | None = None
+    """How long to wait for more nodes than are needed, before the first attempt; None: as usual."""
     lease_s: float = LEASE_S
     """How long ranks may run without an answer of the leader: longer where a connection cannot be made anew."""
     longest_s: float | None = None

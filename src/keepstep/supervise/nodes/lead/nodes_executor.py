@@ -23,7 +23,7 @@ from keepstep.supervise.nodes.lead.leader import Leader
 from keepstep.supervise.nodes.lead.leadership import Term
 from keepstep.supervise.nodes.lead.membership import Membership
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
-from keepstep.supervise.nodes.lead.rendezvous import Gathering
+from keepstep.supervise.nodes.lead.rendezvous import MORE_S, Gathering
 from keepstep.supervise.nodes.messages import NEVER, State
 from keepstep.supervise.nodes.node_settings import Station, hello_of, part_of
 from keepstep.supervise.options import RunOptions
@@ -84,6 +84,7 @@ class Nodes:
             grace_s=asked.grace_s,
             first_s=station.first_s,
             again_s=station.again_s,
+            more_s=station.more_s if station.more_s is not None else MORE_S,
             tend=station.tend or (list[str]),
             ended_here=station.ended_here or (lambda node: None),
             taken_out=out,

@@ -59,6 +59,8 @@ class Gathering:
     """How long to wait for enough nodes before the first attempt."""
     again_s: float
     """The same before a later one."""
+    more_s: float = MORE_S
+    """How long to wait for more than enough, before the first attempt."""
     roles: Roles = field(default_factory=Roles)
     as_given: bool = False
     grace_s: float = 10.0
@@ -87,6 +89,11 @@ class Gathering:
         while self.interrupted() is None:
             usable = self._usable()
             now = time.monotonic()
+            if enough is None and self._before is None and self.least <= len(usable) < self.most and self.more_s:
+                self.say(
+                    f"{len(usable)} of up to {count(self.most, 'node')} came, which is enough: waiting up to "
+                    f"{duration(self.more_s)} for more (--wait-for-more)"
+                )
             enough = (enough or now) if len(usable) >= self.least else None
             if enough is not None and self._is_complete(usable, now - enough) and not self._must_wait(now):
                 return self._chosen(usable)
@@ -130,7 +137,7 @@ class Gathering:
                 return True
             # the first hosts of the list take part, not those that happen to be there first
             new = self.leader.newest_attempt == NEVER  # a leader that took over has lost the one before it
-            return since_s >= (IN_ORDER_S if new and len(usable) >= self.most and not self.tend() else MORE_S)
+            return since_s >= (IN_ORDER_S if new and len(usable) >= self.most and not self.tend() else self.more_s)
         if since_s >= MORE_S:
             return True
         # A node that still ends its ranks keeps its place, however many spares there are.
