@@ -46,6 +46,13 @@ def test_node_0_leads_and_the_others_call_it():
     assert (second.least, second.most, second.run) == (1, 2, first.run)
 
 
+def test_agents_say_how_to_go_on_when_node_0_is_lost():
+    asked = Wanted(nodes="2", node_rank=1, meet="node-0:23400", wait_s=300.0)
+    found = station_of(asked, SECRET)
+    assert found is not None and found.give_up_s == 300.0
+    assert "start the same command with --node-rank 0 again where node-0 leads to, within 5 min" in found.no_successor
+
+
 def test_one_machine_needs_no_engine():
     assert engine_of(Wanted(), {}) is None
 

@@ -118,7 +118,11 @@ _ROWS = (
         "The leader is killed: every node ends its ranks, and the agents end with status 1.",
         attempts=1,
         statuses=(None, 1),
-        says=((1, "no word from the leader (node-0:"), (1, "the leader could not be reached for")),
+        says=(
+            (1, "no word from the leader (node-0:"),
+            (1, "start the same command with --node-rank 0 again where node-0 leads to, within 90 s"),
+            (1, "the leader could not be reached for"),
+        ),
         folder=False,
     ),
     _row(

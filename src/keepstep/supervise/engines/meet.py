@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No engine: the user starts one agent per node, and says where node 0 listens. Node 0 leads; the run ends with it."""
+"""No engine: the user starts one agent per node, and says where node 0 listens. Node 0 leads.
+
+Nobody else can: there is no third party that could tell a leader that is lost from one that is only cut off from some
+nodes. But a node 0 that is started again, there or where its name leads to by then, leads the same run on.
+"""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
 
+from keepstep.base.wording import duration
 from keepstep.cluster.address import read_address
 from keepstep.errors import UserError
 from keepstep.supervise.engines.nodes_asked_for import Wanted
@@ -13,7 +18,7 @@ from keepstep.supervise.nodes.agent.lease import LONGEST_S
 from keepstep.supervise.nodes.connection import secret as secrets
 from keepstep.supervise.nodes.connection.dial import connect
 from keepstep.supervise.nodes.connection.interface import Connection
-from keepstep.supervise.nodes.node_settings import FIRST_S, Station
+from keepstep.supervise.nodes.node_settings import FIRST_S, GIVE_UP_S, Station
 
 CONNECT_S, HANDSHAKE_S = 3.0, 12.0
 HINT = (
@@ -46,6 +51,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
             "the nodes of a run prove to each other that they belong together, and there is no secret", hint=HINT
         )
     leads = wanted.node_rank == 0
+    give_up_s = max(GIVE_UP_S, wanted.wait_s or 0.0)
 
     def call() -> Connection:
         return connect(found, host, port, CONNECT_S, handshake_s=HANDSHAKE_S)
@@ -66,5 +72,8 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
         more_s=wanted.more_s,
         longest_s=LONGEST_S,
+        give_up_s=give_up_s,
+        no_successor="with --meet no other node takes over from node 0: start the same command with --node-rank 0 "
+        f"again where {host} leads to, within {duration(give_up_s)}, and the run goes on; after that, this agent ends",
         first=None,  # it may have been started again, while agents of the earlier one have leases
     )

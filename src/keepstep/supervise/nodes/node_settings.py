@@ -101,6 +101,8 @@ class Station:
     """Called in the leader with the run's status, when all is over."""
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone, with nothing left to run."""
+    no_successor: str = ""
+    """What the user can do when the leader is gone, where no other process takes over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,8 @@ class NodePart:
     hang_s: float | None = None
     give_up_s: float = GIVE_UP_S
     """How long to look for a leader that is gone; 0: there is only the one connection."""
+    no_successor: str = ""
+    """What the user can do then."""
     office: Office | None = None
     leads: bool = False
     """The leader runs in this process, too."""
@@ -175,6 +179,7 @@ def part_of(station: Station, asked: RunOptions, env: Mapping[str, str]) -> Node
         grace_s=asked.grace_s,
         hang_s=asked.hang_timeout_s,
         give_up_s=station.give_up_s,
+        no_successor=station.no_successor,
         office=station.office,
         check=asked.check,
     )

@@ -175,6 +175,8 @@ class Agent:
                 f"no word from the leader ({contact.trouble or 'it does not answer'}): the ranks of this node are "
                 "ended, because the run may go on without them"
             )
+            if self._part.no_successor:
+                self._terminal.aloud(self._part.no_successor)
             self._hurry = True
             self._end(self._running, Outcome(Happened.NODE_LOST))
         alone, office = contact.alone_since, self._part.office
