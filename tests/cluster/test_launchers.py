@@ -18,7 +18,7 @@ from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.cluster.tf_config import read_tf_config, write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
 from keepstep.cluster.write_variables import cluster_of, exports, with_ports
-from keepstep.sources.schedulers.slurm_nodes import parse_nodes
+from keepstep.sources.schedulers.slurm_nodes import parse_nodes, parse_sharing
 
 SLURM = {
     "SLURM_JOB_ID": "71",
@@ -214,3 +214,12 @@ def test_slurm_tells_the_addresses_of_its_nodes() -> None:
         "NodeName=n2 NodeAddr=10.0.0.2 NodeHostName=vm2\nslurm_load_node error: nothing\n"
     )
     assert parse_nodes(text) == {"n1": "127.0.0.1", "n2": "10.0.0.2"}
+
+
+def test_slurm_tells_which_nodes_share_a_machine() -> None:
+    line = "NodeName={} Arch=x86_64 NodeAddr={} NodeHostName={} Port=0\n"
+    apart = line.format("n1", "10.0.0.1", "n1") + line.format("n2", "10.0.0.2", "n2")
+    assert parse_sharing(apart) == ()
+    assert parse_sharing(line.format("n1", "(null)", "(null)") + line.format("n2", "(null)", "(null)")) == ()
+    assert parse_sharing(apart + line.format("n3", "10.0.0.2", "n3")) == ("n2", "n3"), "one address"
+    assert parse_sharing(apart + line.format("n3", "10.0.0.3", "n1")) == ("n1", "n3"), "one host"

@@ -28,6 +28,8 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch", "scontrol")
 UP_S = 30.0
 END_S = 15.0
 CONTROLLER = 0
+FIRST_PORT = 6818
+"""Of the first node's daemon."""
 CONF = """\
 ClusterName=keepstep
 SlurmctldHost={controller}({address})
@@ -68,8 +70,12 @@ def missing() -> str | None:
 class Slurm:
     """``count`` nodes, idle as soon as this is made; all of it is gone when it is closed."""
 
-    def __init__(self, count: int, folder: Path, *, slurmd_timeout_s: int = 10, cpus: int = 4) -> None:
+    def __init__(
+        self, count: int, folder: Path, *, slurmd_timeout_s: int = 10, cpus: int = 4, together: bool = False
+    ) -> None:
+        """``together``: all nodes are on host 1, as where one machine runs several ``slurmd``."""
         self.token = secrets.token_hex(12)
+        self._together = together
         self.folder = folder
         self.env = {**os.environ, VARIABLE: self.token, "SLURM_CONF": str(folder / "slurm.conf")}
         self.nodes = tuple(lab_hosts.name(host) for host in range(1, count + 1))
@@ -184,7 +190,7 @@ class Slurm:
         self._sweeper.wait(END_S)
 
     def _host(self, node: str) -> int:
-        return self.nodes.index(node) + 1
+        return 1 if self._together else self.nodes.index(node) + 1
 
     def _everywhere(self) -> list[int]:
         return [pid for host in range(len(self.nodes) + 1) for pid in self._inside(host)]
@@ -216,8 +222,9 @@ class Slurm:
 
     def _write_conf(self, timeout_s: int, cpus: int) -> None:
         nodes = "\n".join(
-            f"NodeName={node} NodeHostname={node} NodeAddr={lab_hosts.address(host)} CPUs={cpus}"
-            for host, node in enumerate(self.nodes, 1)
+            f"NodeName={node} NodeHostname={lab_hosts.name(self._host(node))} "
+            f"NodeAddr={lab_hosts.address(self._host(node))} Port={FIRST_PORT + each} CPUs={cpus}"
+            for each, node in enumerate(self.nodes)
         )
         text = CONF.format(
             controller=lab_hosts.name(CONTROLLER),

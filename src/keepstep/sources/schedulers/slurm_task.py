@@ -14,11 +14,14 @@ from keepstep.sources.schedulers.slurm_controller import AskWithin
 
 LIMIT_S = 10.0
 SCRIPT = """\
-echo pids; scontrol listpids "$1" 2>&1
+echo pids; scontrol listpids "$1" "$3" 2>&1
 echo sockets; cat /proc/net/tcp /proc/net/tcp6 2>/dev/null
 echo note; if [ -e "$2" ]; then echo there; else echo absent; fi
 echo end"""
-"""The processes of the step on that node, who listens there, and whether the task's note is still there."""
+"""The processes of the step on that node, who listens there, and whether the task's note is still there.
+
+The node is named: where a machine runs several ``slurmd``, scontrol would else ask any of them.
+"""
 HEADER = ["PID", "JOBID", "STEPID", "LOCALID", "GLOBALID"]
 LISTENS = "0A"
 KEPT = ("SLURM_CONF", "SLURM_JWT")
@@ -53,7 +56,7 @@ def look(
     without = [word for name in env if name.startswith("SLURM_") and name not in KEPT for word in ("-u", name)]
     srun = ["srun", f"--jobid={job}", "--overlap", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--mem=0"]
     srun += ["--gres=none", "--mpi=none", "--immediate=5", "--input=none", "--quiet", "--export=PATH,SLURM_CONF"]
-    answer = ask(["env", *without, *srun, "sh", "-c", SCRIPT, "sh", step, str(note)], LIMIT_S)
+    answer = ask(["env", *without, *srun, "sh", "-c", SCRIPT, "sh", step, str(note), node], LIMIT_S)
     return read(answer.text, step, ports) if answer.status == 0 else TaskState.UNKNOWN
 
 

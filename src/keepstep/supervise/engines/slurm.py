@@ -11,7 +11,7 @@ import atexit
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.errors import UserError
 from keepstep.sources.schedulers import slurm_controller, slurm_task
 from keepstep.sources.schedulers.slurm_controller import JobNow
+from keepstep.sources.schedulers.slurm_nodes import on_one_host
 from keepstep.supervise.engines.nodes_asked_for import Wanted
-from keepstep.supervise.engines.slurm_leadership import SlurmOffice
+from keepstep.supervise.engines.slurm_leadership import SlurmOffice, nobody_takes_over
 from keepstep.supervise.engines.slurm_start import warnings
 from keepstep.supervise.engines.slurm_step import SRUN, is_batch, not_by_srun, number, tasks_of
 from keepstep.supervise.nodes.connection import secret as secrets
@@ -84,7 +85,8 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         per_node=1 if several else wanted.per_node,
         roles=wanted.roles,
         first_s=wanted.wait_s if wanted.wait_s is not None else FIRST_S,
-        words=partial(_words, env, host, tasks, most),
+        more_s=wanted.more_s,
+        words=partial(_words, env, host, hosts, tasks, most),
         office=office,
         ready=lambda hub: office.begin(),
         over=over,
@@ -147,7 +149,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _words(env: Mapping[str, str], host: str, tasks: int, most: int) -> list[str]:
+def _words(env: Mapping[str, str], host: str, hosts: Sequence[str], tasks: int, most: int) -> list[str]:
     """What the leader says at the start."""
     found = []
     lives = number(env, "SLURM_RESTART_COUNT") or 0
@@ -159,6 +161,8 @@ def _words(env: Mapping[str, str], host: str, tasks: int, most: int) -> list[str
         found.append(
             f"the step has {count(tasks - most, 'node')} more than --nodes asks for, to replace one that fails"
         )
+    if shared := on_one_host(hosts):
+        found.append(f"if the leader is lost, the run ends: {nobody_takes_over(shared)}")
     return [*found, *warnings(env, host)]
 
 

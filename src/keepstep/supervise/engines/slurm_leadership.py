@@ -8,21 +8,25 @@ another node, or when no answer comes for a term.
 A leader that was killed on a node that is up is passed over, once a look at that node has shown that no process of its
 task is left. A task of a step is never started again, so who was passed over cannot lead later, and any two agents
 that pass over the same ones agree on who is next. A leader that ended by itself is not replaced: the run is over.
+
+Where nodes of the step share a machine (several ``slurmd``), nobody takes over: there an address leads to whoever
+listens first, so what is seen at one node says nothing about it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from keepstep.base.wording import listing
 from keepstep.cluster.address import is_loopback
 from keepstep.cluster.slurm import expand_hosts
 from keepstep.sources.host.this_host import resolve
 from keepstep.sources.schedulers import slurm_controller
 from keepstep.sources.schedulers.slurm_controller import JobNow
-from keepstep.sources.schedulers.slurm_nodes import addresses_of
+from keepstep.sources.schedulers.slurm_nodes import addresses_of, on_one_host
 from keepstep.sources.schedulers.slurm_task import TaskState
 from keepstep.supervise.nodes.agent.heartbeat import now
 from keepstep.supervise.nodes.agent.lease import SILENT_S
@@ -65,6 +69,8 @@ class SlurmOffice:
     ask: Callable[[str], JobNow | str] = slurm_controller.job_now
     look: Callable[[str], TaskState] = lambda host: TaskState.UNKNOWN
     """What became of this step's task on a host."""
+    sharing: Callable[[Iterable[str]], tuple[str, ...] | None] = on_one_host
+    """Which of the hosts are one machine."""
     begin: Callable[[], None] = lambda: None
     """Called before this agent leads or follows: lets the others see later whether it was killed."""
     term_s: float = TERM_S
@@ -80,6 +86,8 @@ class SlurmOffice:
     _alone_since: float | None = None
     _asked: float = 0.0
     _begun: bool = False
+    _shared: tuple[str, ...] | None = None
+    """The nodes that are not machines of their own, once Slurm has said so."""
     _killed: set[str] = field(default_factory=set)
     """Hosts that Slurm counts, but whose agent was killed."""
     refused: bool = False
@@ -153,9 +161,21 @@ class SlurmOffice:
         if at - self._alone_since < patience or at - self._asked < self._pause_s:
             return
         self._asked = at
+        if not self._may_be_replaced():
+            return
         self.elected = self.leads() is True
         if not self.elected and self.refused and self.host in self.counted[: HEIRS + 1]:
             self._pass_over_the_killed()
+
+    def _may_be_replaced(self) -> bool:
+        """Whether each node is a machine of its own, as Slurm says."""
+        if self._shared is None:
+            self._shared = self.sharing(self.hosts)
+        if self._shared is None:
+            self.words = "; Slurm does not say where its nodes are"
+        elif self._shared:
+            self.out, self.words = True, f"; {nobody_takes_over(self._shared)}"
+        return self._shared == ()
 
     def _pass_over_the_killed(self) -> None:
         """Nobody leads on hosts that Slurm counts and that answer: see what became of the agents there."""
@@ -214,6 +234,11 @@ class SlurmOffice:
         if host in self._killed:
             return f"Slurm says {host} is {found or 'unknown'}, but the agent there was killed"
         return f"Slurm says {host} is {found}" if found else f"Slurm says nothing about {host}"
+
+
+def nobody_takes_over(shared: Sequence[str]) -> str:
+    """Why a lost leader has no successor."""
+    return f"{listing(shared)} are one machine, so no other node may lead: two could do so at once"
 
 
 class _Refused(CannotConnect):

@@ -137,6 +137,7 @@ def office(host: str, said: JobNow | str, *, eldest: bool = True, restarts: int 
         secret=secrets.make(),
         ports=(1,),
         ask=lambda job: said,
+        sharing=lambda hosts: (),
     )
 
 
@@ -220,6 +221,28 @@ def test_a_host_that_does_not_answer_is_not_looked_at() -> None:
     found.refused, found.followed, found._alone_since = False, "node-1", -100.0
     found._wonder()
     assert not found.elected
+
+
+@pytest.mark.parametrize("said", [ALL, WITHOUT_THE_FIRST])
+def test_nobody_takes_over_where_nodes_share_a_machine(said: JobNow) -> None:
+    found = office("node-2", said)
+    found.sharing = lambda hosts: ("node-1", "node-2")
+    found.look = {"node-1": TaskState.KILLED}.__getitem__
+    found.refused, found.followed, found._alone_since = True, "node-1", -100.0
+    found._wonder()
+    assert found.out and not found.elected
+    assert "node-1 and node-2 are one machine, so no other node may lead" in found.words
+
+
+def test_nobody_takes_over_before_slurm_has_said_where_its_nodes_are() -> None:
+    found = office("node-2", WITHOUT_THE_FIRST)
+    found.sharing = lambda hosts: None
+    found.refused, found.followed, found._alone_since = True, "node-1", -100.0
+    found._wonder()
+    assert not found.out and not found.elected
+    found.sharing, found._asked = lambda hosts: (), -100.0
+    found._wonder()
+    assert found.elected
 
 
 # --- how the job was started
