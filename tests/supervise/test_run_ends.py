@@ -57,6 +57,22 @@ def test_a_users_exception_ends_the_run_at_once_with_its_status(tmp_path: Path) 
     assert all(line.startswith("rank ") for line in run.out.splitlines()), "standard output is the job's"
 
 
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_status_is_also_in_the_file_that_was_asked_for(tmp_path: Path, status: int) -> None:
+    path = tmp_path / "status"
+    path.write_text("7\n")  # of an earlier run
+    script = f"import os, sys, time\nwhile os.path.exists('status'): time.sleep(0.01)\nsys.exit({status})\n"
+    run = Running(tmp_path, "-n", "1", "--max-attempts", "1", "--status-file", "status", script=script)
+    assert run.finish() == status, run.err
+    assert path.read_text() == f"{status}\n"
+
+
+def test_a_status_file_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    run = Running(tmp_path, "-n", "1", "--status-file", "absent/status", script="open('ran', 'w')")
+    assert run.finish() == 2
+    assert "--status-file absent/status cannot be written" in run.err and not (tmp_path / "ran").exists()
+
+
 def test_the_status_is_that_of_the_first_rank_that_failed(tmp_path: Path) -> None:
     script = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(7)\ntime.sleep(60)"
     run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)

@@ -144,6 +144,11 @@ class Slurm:
             return found[1] if found else ""
         return ""
 
+    def exit_code(self, job: int) -> str:
+        """Of a job, and the signal that ended it, as in ``1:0``."""
+        found = re.search(r"\bExitCode=(\S+)", self.run("scontrol", "show", "job", "-o", str(job)))
+        return found[1] if found else ""
+
     def node_state(self, node: str) -> str:
         found = re.search(r"\bState=(\S+)", self.run("scontrol", "show", "node", "-o", node))
         return found[1] if found else ""

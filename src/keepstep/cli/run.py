@@ -89,6 +89,7 @@ def _wanted(asked: argparse.Namespace, command: list[str]) -> Wanted:
         resources=asked.resources,
         again=_again(asked, command),
         command=tuple(command),
+        status_file=asked.status_file,
         requeue=asked.requeue,
     )
 
@@ -108,6 +109,7 @@ def _asked(asked: argparse.Namespace, job: Job) -> RunOptions:
         job=job,
         name=asked.name,
         run_dir=Path(asked.run_dir) if asked.run_dir else None,
+        status_file=Path(asked.status_file) if asked.status_file else None,
         check=not asked.no_check,
         max_attempts=asked.max_attempts,
         remedy=RemedyMode(asked.remedy),

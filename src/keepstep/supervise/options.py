@@ -18,6 +18,8 @@ class RunOptions:
     job: Job
     name: str | None = None
     run_dir: Path | None = None
+    status_file: Path | None = None
+    """Gets the run's status at its end."""
     check: bool = True
     max_attempts: int | None = None
     remedy: RemedyMode = RemedyMode.SAFE

@@ -29,6 +29,7 @@ from keepstep.supervise.decide.remedy import Remedy
 from keepstep.supervise.decide.situation import Happened, Situation
 from keepstep.supervise.executor import Applied, Crew, Overtaken, Superseded, ThisMachine, Trial
 from keepstep.supervise.options import RunOptions
+from keepstep.supervise.show import status_file
 from keepstep.supervise.show.journal import LARGEST_LOGS, Account
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.interrupts import Interrupts
@@ -70,6 +71,15 @@ class Supervisor:
 
     def run(self) -> int:
         """All of it. Returns the exit status."""
+        path = self._asked.status_file
+        if path is not None:
+            status_file.clear(path)
+        status = self._run()
+        if path is not None and (trouble := status_file.write(path, status)):
+            print(f"keepstep: {trouble}", file=sys.stderr, flush=True)
+        return status
+
+    def _run(self) -> int:
         with self._interrupt.listening():
             try:
                 account = Account(self._make_folder(), self._terminal, self._asked.on_failure)

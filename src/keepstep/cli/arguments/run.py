@@ -66,6 +66,12 @@ def add(verbs: Verbs) -> None:
     run.add_argument("-n", "--ranks", type=int, metavar="N", help="start N training ranks and set their variables")
     run.add_argument("--name", metavar="NAME", help="name of the run (default: the script's)")
     run.add_argument("--run-dir", metavar="DIR", help="where to create the run folder (default: .keepstep/runs)")
+    run.add_argument(
+        "--status-file",
+        metavar="FILE",
+        help="write the run's exit status there at the end, for batch scripts: srun's status is another one where an"
+        " agent was lost",
+    )
     run.add_argument("--no-check", action="store_true", help="skip the check of the host and the script at the start")
     run.add_argument(
         "-q", "--quiet", action="store_true", help="do not show what the ranks print (the run folder has it)"

@@ -33,6 +33,7 @@ class Wanted:
     """The rest of the command line, for agents that this process starts."""
     roles: Roles = ONLY_WORKERS
     command: tuple[str, ...] = ()
+    status_file: str | None = None
     requeue: bool = False
     """With Slurm: may the job be put back into the queue?"""
     resources: str | None = None

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keepstep.base.launchers import SLURM
 from keepstep.base.safe_files import make_private, open_private
@@ -31,6 +32,9 @@ from keepstep.supervise.nodes.connection import secret as secrets
 from keepstep.supervise.nodes.connection.secret import Secret
 from keepstep.supervise.nodes.node_settings import FIRST_S, Station
 from keepstep.supervise.start.launch import launcher_of
+
+if TYPE_CHECKING:
+    from keepstep.supervise.nodes.lead.rendezvous import Gathering
 
 SECRET_S = 30.0
 """Until the leader's file must be there: Slurm starts all tasks of a step at about the same time."""
@@ -71,6 +75,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         look=lambda other: slurm_task.look(step, other, note=_note(run, other), ports=ports, env=env),
         begin=partial(_make_note, _note(run, host)),
     )
+    crew: list[Gathering] = []
     return Station(
         run=run,
         secret=secret,
@@ -90,7 +95,8 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         office=office,
         ready=lambda hub: office.begin(),
         over=over,
-        at_end=partial(_end, env, wanted.requeue, run),
+        attach=crew.append,
+        at_end=lambda status: _end(env, wanted, run, status, lost=tasks - crew[-1].leader.parted if crew else 0),
     )
 
 
@@ -166,18 +172,32 @@ def _words(env: Mapping[str, str], host: str, hosts: Sequence[str], tasks: int, 
     return [*found, *warnings(env, host)]
 
 
-def _end(env: Mapping[str, str], may_requeue: bool, run: str, status: int) -> None:
-    """The run is over, and the job may have to be requeued or cancelled."""
+def _end(env: Mapping[str, str], wanted: Wanted, run: str, status: int, *, lost: int) -> None:
+    """The run is over, and the job may have to be requeued or cancelled. ``lost``: agents that did not see its end."""
     for path in Path(".keepstep").glob(f"{run}.*.agent"):  # of agents that were killed, where nodes share the folder
         _remove(path)
     job = env.get("SLURM_JOB_ID", "")
     now = slurm_controller.job_now(job)
-    if status == SIGTERM_STATUS and may_requeue:
+    if status == SIGTERM_STATUS and wanted.requeue:
         _requeue(job, now)
-    elif not isinstance(now, str) and now.batch_host is not None and now.batch_host not in expand_hosts(now.nodes):
+    elif not isinstance(now, str) and now.batch_host is not None:
+        _tell_about_the_script(job, now, now.batch_host, lost if status == 0 and wanted.status_file is None else 0)
+
+
+def _tell_about_the_script(job: str, now: JobNow, host: str, lost: int) -> None:
+    """What becomes of a batch job after its run. ``lost``: agents whose status srun passes on in place of the run's."""
+    if host not in expand_hosts(now.nodes):
         print(
-            f"keepstep: the run is over, but Slurm leaves job {job} running, because its script was lost with "
-            f"{now.batch_host}; end it with: scancel {job}",
+            f"keepstep: the run is over, but Slurm leaves job {job} running, because its script was lost with {host}; "
+            f"end it with: scancel {job}",
+            file=sys.stderr,
+            flush=True,
+        )
+    elif lost:
+        print(
+            f"keepstep: the run ended well, but {count(lost, 'agent')} of it did not, and srun passes that on: Slurm "
+            f"calls job {job} FAILED if its script ends with srun's status. With --status-file FILE, and "
+            "`exit $(cat FILE)` as the script's last line, it is COMPLETED",
             file=sys.stderr,
             flush=True,
         )

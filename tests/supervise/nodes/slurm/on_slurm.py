@@ -93,6 +93,7 @@ class Job:
         sbatch: tuple[str, ...] = (),
         srun: str = SRUN,
         before: str = "",
+        after: str = "",
         batch: bool = True,
         check: bool = False,
     ) -> None:
@@ -108,13 +109,14 @@ class Job:
             f"export PYTHONPATH={shlex.quote(str(SOURCE))} COLUMNS=160",
             before,
             f"{srun} {words}",
+            after,
         ]
         script.write_text("\n".join(lines) + "\n")
         wanted = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}"]
         if batch:
             self.id = slurm.submit(script, *wanted, "--output=out.txt", *sbatch, cwd=folder)
         else:
-            script.write_text("\n".join([*lines[:-1], f"{srun} {shlex.join(wanted)} --chdir={folder} {words}"]) + "\n")
+            script.write_text("\n".join([*lines[:-2], f"{srun} {shlex.join(wanted)} --chdir={folder} {words}"]) + "\n")
             self.id = slurm.start(["bash", str(script)], folder / "out.txt")
 
     # --- what it does

@@ -246,7 +246,8 @@ def kill_agent(job: Job, node: str) -> None:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             above = Path(f"/proc/{parent}/cmdline").read_bytes()
-            if b"keepstep" in words and b"run" in words and above.startswith(b"slurmstepd"):
+            mine = f"SLURMD_NODENAME={node}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if b"keepstep" in words and b"run" in words and above.startswith(b"slurmstepd") and mine:
                 os.kill(pid, signal.SIGKILL)
                 return
     raise AssertionError(f"no agent on {node}: {job.left(0.0)}")
@@ -271,6 +272,73 @@ def test_when_the_leaders_agent_is_killed_on_a_node_that_is_up_the_next_node_lea
     assert max(each.number for each in job.steps()) == 60
     assert one_attempt_at_once(job.steps())
     assert job.left() == {} and job.secrets() == [] and not list((tmp_path / ".keepstep").glob("*.agent"))
+
+
+@long
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_job_that_came_back_is_completed_for_slurm_too(slurm: Slurm, tmp_path: Path, leads: bool) -> None:
+    """The script's last line has the run's own status: srun's is that of the agent that was lost."""
+    words = ("--per-node", "1", "--nodes", "2", "--status-file", "status-$SLURM_JOB_ID")
+    job = Job(slurm, tmp_path, *words, nodes=3, steps=40, after="echo srun $?\nexit $(cat status-$SLURM_JOB_ID)")
+    job.reached(10)
+    kill_agent(job, "node-1" if leads else job.node_of(1))
+    assert job.end() == "COMPLETED", job.out
+    assert "srun 0" not in job.out, "else this shows nothing"
+    assert slurm.exit_code(job.id) == "0:0"
+
+
+@long
+def test_a_job_that_slurm_will_call_failed_says_what_to_do(slurm: Slurm, tmp_path: Path) -> None:
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=40)
+    job.reached(10)
+    kill_agent(job, job.node_of(1))
+    assert job.end() == "FAILED", job.out
+    assert "the run ended well, but 1 agent of it did not" in job.out and "--status-file" in job.out
+
+
+@long
+def test_a_node_that_comes_late_makes_the_run_larger_and_a_failure_after_that_is_survived(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    late = tmp_path / "late.sh"
+    late.write_text('#!/bin/bash\nwhile [ "$SLURM_NODEID" = 1 ] && [ ! -e go ]; do sleep 0.2; done\nexec "$@"\n')
+    late.chmod(0o755)
+    srun = f"srun --no-kill --kill-on-bad-exit=0 {late}"
+    job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "1:2", nodes=2, steps=400, srun=srun)
+    job.reached(6)
+    assert {each.world for each in job.steps()} == {1}
+    (tmp_path / "go").touch()
+    grown = job.until(lambda: next((each for each in job.steps() if each.world == 2), None))
+    job.reached(grown.number + 8, attempt=grown.attempt)
+    kill_rank(job, 1, "node-2")
+    assert job.end() == "COMPLETED", job.out
+    assert "the world grows from 1 to 2 nodes" in job.out
+    (run,) = job.runs()
+    assert [each["happened"] for each in run["attempts"]] == ["grows", "exited", "ended well"]
+    assert {(each.rank, each.node, each.world) for each in job.steps() if each.attempt == grown.attempt + 1} == {
+        (0, "node-1", 2),
+        (1, "node-2", 2),
+    }
+    assert max(each.number for each in job.steps()) == 400
+    assert one_attempt_at_once(job.steps())
+    assert job.left() == {}
+
+
+@long
+def test_where_one_machine_runs_several_slurmd_nobody_takes_over(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """There two agents once led at the same time, each of them sure that the other one was killed."""
+    pytest.importorskip("torch")
+    with contextlib.closing(Slurm(3, tmp_path_factory.mktemp("slurm"), together=True)) as slurm:
+        job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=1000)
+        job.reached(10)
+        assert "if the leader is lost, the run ends: node-1, node-2 and node-3 are one machine" in job.out
+        kill_agent(job, "node-1")
+        assert job.end() == "FAILED", job.out
+        assert "so no other node may lead" in job.out
+        assert len(job.runs()) == 1 and {each.attempt for each in job.steps()} == {0}
+        assert job.left() == {}
 
 
 @long

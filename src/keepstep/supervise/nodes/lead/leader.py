@@ -279,6 +279,12 @@ class Leader:
         self._thread.join(timeout=2.0)
         self._hub.close(flush_s=3.0)
 
+    @property
+    def parted(self) -> int:
+        """How many agents have taken our goodbye and ended. The others were lost on the way."""
+        with self._changed:
+            return len(self._parted)
+
     def _awaited(self) -> bool:
         """Whether an agent has yet to take our goodbye. One that does says so and ends, and its connection with it."""
         members = [self._membership.member(node) for node in range(self.nodes) if node not in self._parted]
