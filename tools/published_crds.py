@@ -19,13 +19,13 @@ import kubernetes_validate
 import yaml
 
 FOLDER = Path(__file__).parent.parent / "docs" / "kubernetes"
-CORE = ("v1", "batch/v1")
+CORE = ("v1", "batch/v1", "rbac.authorization.k8s.io/v1")
 VERSION = "1.34"
 
 
 def manifests() -> Iterator[tuple[str, dict[str, Any]]]:
     """Each document with its file's name."""
-    for path in sorted(FOLDER.glob("*.yaml")):
+    for path in sorted(each for each in FOLDER.rglob("*.yaml") if each.name != "kustomization.yaml"):
         for document in yaml.safe_load_all(path.read_text("utf-8")):
             yield path.name, document
 

@@ -105,7 +105,8 @@ def _add_nodes(run: Parser) -> None:
         "--spare-nodes",
         type=int,
         metavar="K",
-        help="keep K spare nodes, which replace nodes that are lost: with --meet, start K more agents (default: none);"
+        help="keep K spare nodes, which replace nodes that are lost: with --meet, start K more agents, and on"
+        " Kubernetes K more pods (default: none);"
         " with --on ray, if they are free (default: 1)",
     )
     nodes.add_argument("--node-rank", type=int, metavar="I", help="which of them this is (0 leads)")

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Mapping
 
 from keepstep.base.whole_numbers import whole
+from keepstep.base.wording import count
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.cluster.kubernetes import node_of, own_pod
 from keepstep.errors import UserError
@@ -47,10 +48,12 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
             hint="use a Job with completionMode: Indexed, or give --node-rank I",
         )
     least, most = wanted.least_and_most(_count(env))
-    if not 0 <= node < most:
+    spares = wanted.spare_nodes or 0
+    if not 0 <= node < most + spares:
+        also = f" and {count(spares, 'spare one')}" if spares else ""
         raise UserError(
-            f"this is pod {node}, but there are only {most} nodes (numbered from 0)",
-            hint="the Job's completions and parallelism must be the number that --nodes names",
+            f"this is pod {node}, but there are only {most} nodes{also} (numbered from 0)",
+            hint="the Job's completions and parallelism must be what --nodes and --spare-nodes name together",
         )
     found = secrets.find(env)
     if found is None:
@@ -70,7 +73,7 @@ def station(wanted: Wanted, env: Mapping[str, str]) -> Station:
         host=socket.gethostname(),
         least=least,
         most=most,
-        nodes=most,
+        nodes=most + spares,
         listens=(None, port) if node == 0 else None,
         call=None if node == 0 else call,
         address=_own_address(env) or (host if node == 0 else None),

@@ -83,7 +83,7 @@ class Pods:
     """The pods of one Job on a few machines. ``life`` tells pods that were all started again from those before."""
 
     def __init__(self, folder: Path, machines: int, nodes: int = 2) -> None:
-        self.folder, self.nodes = folder, nodes
+        self.folder, self.nodes, self.spares = folder, nodes, 0
         self._secret = secrets.token_hex(32)
         (folder / "lab").mkdir()
         self._hosts = hosts.Hosts(machines, folder / "lab", dict(os.environ))
@@ -104,6 +104,7 @@ class Pods:
             secret=self.folder / f"secret-{number}",
         )
         command = [sys.executable, "-m", "keepstep", "run", "--per-node", "1", "--nodes", str(self.nodes), "--no-check"]
+        command += ["--spare-nodes", str(self.spares)] if self.spares else []
         command += ["--no-spares", "--wait", "60", "--run-dir", f"runs-{number}", "--", sys.executable, "train.py"]
         unshared = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with open(said, "wb") as out:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,12 @@ def test_the_pods_of_an_indexed_job_find_pod_0_by_its_stable_name(name, monkeypa
     assert first.run == second.run == "train-0"
 
 
+def test_pods_beyond_the_nodes_are_spare(name) -> None:
+    name("train-2", ".train.default.svc.cluster.local")
+    found = station(replace(TWO, spare_nodes=1), JOB_COMPLETION_INDEX="2")
+    assert (found.node, found.most, found.nodes) == (2, 2, 3)
+
+
 def test_a_jobset_numbers_its_jobs_too(name, monkeypatch: pytest.MonkeyPatch) -> None:
     name("train-node-0-1", ".train.ml.svc.cluster.local")
     assert station(JOB_COMPLETION_INDEX="1").run == "train-node-0-0"
@@ -68,7 +75,8 @@ def test_kubeflow_says_how_many_nodes_there_are_and_where_the_first_is(name) -> 
     [
         (TWO, {}, "no index"),
         (Wanted(per_node=4), {"JOB_COMPLETION_INDEX": "0"}, "how many nodes"),
-        (TWO, {"JOB_COMPLETION_INDEX": "2"}, "this is pod 2, but there are only 2"),
+        (TWO, {"JOB_COMPLETION_INDEX": "2"}, "this is pod 2, but there are only 2 nodes"),
+        (replace(TWO, spare_nodes=1), {"JOB_COMPLETION_INDEX": "3"}, "only 2 nodes and 1 spare one"),
         (TWO, {"JOB_COMPLETION_INDEX": "1", "KEEPSTEP_SECRET": ""}, "there is no secret"),
         (TWO, {"JOB_COMPLETION_INDEX": "1"}, "without a domain"),
         (Wanted(nodes="2", meet="a b"), {"JOB_COMPLETION_INDEX": "1"}, "not HOST:PORT"),

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import copy
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import kubernetes_validate
 import pytest
+import yaml
 
 from keepstep.cli.parser import build
+from keepstep.supervise.engines import kubernetes_event
 from keepstep.supervise.engines.kubernetes import PORT, PREEMPTED, REPEATS
 from tests.supervise.nodes.kubernetes.custom_kinds import KINDS
-from tools.published_crds import CORE, manifests
+from tools.published_crds import CORE, FOLDER, manifests
 
 ALL = list(manifests())
 NAMES = [f"{file}:{document['kind']}" for file, document in ALL]
@@ -52,13 +56,16 @@ def test_it_is_valid(document: dict[str, Any], version: str) -> None:
 
 def test_every_kind_that_we_promise_is_there() -> None:
     kinds = {document["kind"] for _, document in ALL}
-    assert kinds == {"Service", "Job", "JobSet", "TrainingRuntime", "TrainJob", "RayJob"}
+    assert kinds == {
+        *("Service", "Job", "JobSet", "TrainingRuntime", "TrainJob", "RayJob"),
+        *("ServiceAccount", "Role", "RoleBinding"),
+    }
 
 
 @pytest.mark.parametrize("document", [each for _, each in ALL], ids=NAMES)
 def test_a_misspelt_field_is_found_at_every_depth(document: dict[str, Any]) -> None:
     paths = list(places(document))
-    assert len(paths) > 2
+    assert len(paths) > 2 or document["kind"] in ("ServiceAccount", "Role", "RoleBinding")
     for path in paths:
         broken = copy.deepcopy(document)
         at: Any = broken
@@ -108,6 +115,7 @@ def test_each_job_acts_on_the_statuses_that_keepstep_ends_with() -> None:
         assert by_status == {2: "FailJob", REPEATS: "FailJob", PREEMPTED: "Ignore"}
         assert {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]} in rules
         assert spec["podReplacementPolicy"] == "Failed", "a pod is replaced only when nothing of it runs any more"
+        assert spec["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}, "a pod that was lost keeps nothing up"
         assert pod["restartPolicy"] == "Never", "podFailurePolicy needs it"
         (container,) = pod["containers"]
         assert {rule["onExitCodes"]["containerName"] for rule in rules if "onExitCodes" in rule} == {container["name"]}
@@ -115,7 +123,7 @@ def test_each_job_acts_on_the_statuses_that_keepstep_ends_with() -> None:
 
 def command_lines() -> Iterator[tuple[list[str], dict[str, Any] | None]]:
     for _, document in ALL:
-        spec = document["spec"]
+        spec = document.get("spec", {})
         if document["kind"] == "RayJob":
             yield spec["entrypoint"].split(), None
         elif document["kind"] == "TrainJob":
@@ -139,3 +147,52 @@ def test_the_commands_are_keepsteps_own() -> None:
             assert spec["completionMode"] == "Indexed"
             assert asked.grace + 30 <= spec["template"]["spec"]["terminationGracePeriodSeconds"]
             assert spec["template"]["spec"]["containers"][0]["ports"] == [{"containerPort": PORT}]
+
+
+# --- built with kustomize
+
+
+def built(name: str) -> list[dict[str, Any]]:
+    """What `kubectl apply -k` of this folder gives to the cluster. kubectl refuses fields that it does not know."""
+    done = subprocess.run(["kubectl", "kustomize", str(FOLDER / name)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def job_of(documents: list[dict[str, Any]]) -> tuple[dict[str, Any], Any]:
+    """The Job, and what its command asks keepstep for."""
+    (job,) = (each for each in documents if each["kind"] == "Job")
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    return job["spec"], build().parse_args([*container["command"][1:], *container["args"]])
+
+
+kustomize = pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+
+
+@kustomize
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("name", ["base", "spares", "events"])
+def test_what_kustomize_builds_is_valid(name: str, version: str) -> None:
+    documents = built(name)
+    assert len(documents) == (5 if name == "events" else 2)
+    for each in documents:
+        validate(each, version)
+
+
+@kustomize
+def test_there_are_as_many_pods_as_nodes_and_spare_ones() -> None:
+    spec, asked = job_of(built("spares"))
+    assert asked.spare_nodes == 1
+    assert spec["completions"] == spec["parallelism"] == int(asked.nodes) + asked.spare_nodes
+    assert asked.command[-2:] == ["python", "train.py"]
+
+
+@kustomize
+def test_pods_that_make_events_may_do_nothing_else_and_know_what_they_are() -> None:
+    documents = built("events")
+    spec, asked = job_of(documents)
+    (role,) = (each for each in documents if each["kind"] == "Role")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
+    assert asked.on_failure == f"python -m {kubernetes_event.__name__}"
+    names = {each["name"] for each in spec["template"]["spec"]["containers"][0]["env"]}
+    assert {"POD_NAME", "POD_UID", "JOB_NAME", "JOB_UID"} < names

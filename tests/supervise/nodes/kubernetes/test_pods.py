@@ -10,7 +10,7 @@ import pytest
 
 from keepstep.supervise.engines.kubernetes import REPEATS
 from keepstep_lab import hosts
-from tests.supervise.nodes.kubernetes.pods import Pods, ended_by_eviction
+from tests.supervise.nodes.kubernetes.pods import Pods, ended_by_eviction, wait_for
 
 MISSING = hosts.missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
@@ -57,6 +57,21 @@ def test_a_pod_that_is_gone_without_notice_is_awaited_and_the_others_stay(pods: 
     pods.go(1, 0, 1)
     assert (first.ended(), third.ended()) == (0, 0), pods.words
     assert "train-1, with rank 1, is gone" in first.words, first.words
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_spare_pod_takes_the_place_of_one_that_never_comes_back(pods: Pods) -> None:
+    """As where the machine is unreachable: its pod stays in Terminating, and the Job starts no other."""
+    pods.spares = 1
+    first, second = pods.start(0, 0), pods.start(1, 1)
+    pods.started(0, 0, 1)
+    third = pods.start(2, 2)
+    wait_for(lambda: "spare: train-2" in first.words, "the spare pod", pods)
+    pods.kill(second)
+    pods.go(1, 0, 1)
+    assert (first.ended(), third.ended()) == (0, 0), pods.words
+    assert "train-2 (node 2) replaces train-1 (node 1)" in first.words
 
 
 @pytest.mark.slow
