@@ -10,6 +10,7 @@ import signal
 import time
 
 from keepstep.base.proc_stat import read_stat
+from keepstep.supervise.nodes.agent.lease import LONGEST_S
 from keepstep_lab.hosts import name
 from keepstep_lab.machines import PORT, InVain, wait_for
 from keepstep_lab.nodes.trial import Trial
@@ -112,7 +113,8 @@ def leader_killed(trial: Trial, also: tuple[int, ...] = ()) -> None:
     trial.strike()
     for agent in (*also, 0):
         trial.agents[agent].process.kill()
-    wait_for(lambda: not any(_lives(pid) for pid in trial.machines.pids(0, trial.world)), "all ranks to end", 20.0)
+    longest = LONGEST_S + 16.0  # where the host is crowded, leases are that long
+    wait_for(lambda: not any(_lives(pid) for pid in trial.machines.pids(0, trial.world)), "all ranks to end", longest)
 
 
 def leader_started_again(trial: Trial) -> None:
