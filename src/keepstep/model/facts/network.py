@@ -55,7 +55,7 @@ class ConnectionStuck(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendsSlowly(Fact):
-    """A live process's connection on which something was on its way most of the time, and little of it was carried."""
+    """A live process's connection on which something was on its way for much of the time, and little was carried."""
 
     peer: str
     bytes_s: float

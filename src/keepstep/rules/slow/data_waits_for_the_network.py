@@ -13,6 +13,7 @@ from keepstep.rules.api import (
     SendsSlowly,
     Severity,
     ranks,
+    ranks_of,
     rule,
     size,
 )
@@ -37,8 +38,8 @@ def data_waits_for_the_network(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The kernel of the rank's host counts for each connection how long something was on its way, how long the other side
-    had no room for it, and how much was confirmed. For 20 s and more, something was on its way most of the time, the
-    other side had room, and less than 50 Mbit/s was carried.
+    had no room for it, and how much was confirmed. For 20 s and more, something was on its way for 40 % of the time or
+    more, the other side had room, and less than 50 Mbit/s was carried.
 
     ## What to do
     Measure the link between these two hosts, and look at the network card's speed and error counters on both.
@@ -49,10 +50,13 @@ def data_waits_for_the_network(seen: EvidenceSet) -> Findings:
     waits = seen.all(SendsSlowly)
     if not waits:
         return
-    worst = min(waits, key=lambda each: each.fact.bytes_s).fact
-    who = ranks(each.rank.index for each in waits if each.rank is not None and each.rank.index is not None)
+    first = min(waits, key=lambda each: each.fact.bytes_s)
+    worst, mine = first.fact, ranks_of((first,))
+    rate = f"{size(round(worst.bytes_s))}/s"
+    others = [rank for rank in ranks_of(tuple(waits)) if rank not in mine]
+    also = f", and {ranks(others)} had to wait too" if others else ""
     yield Found(
-        title=f"the network is slow: what {who} sent to {worst.peer} went at {size(round(worst.bytes_s))}/s",
+        title=f"the network is slow: what {ranks(mine)} sent to {worst.peer} went at {rate}{also}",
         because=f"in {worst.busy:.0%} of {worst.seconds:.0f} s something was on its way, and the other side had room",
         evidence=tuple(waits[:8]),
         fixes=(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether what ranks send waits for the network, by what the kernel counts of their connections to other hosts.
 
-A connection is slow if for most of the time something was on its way, the other side had room for it, and yet less was
+A connection is slow if something was on its way for much of the time, the other side had room for it, and yet less was
 carried than any network fit for training carries. A rank that computes for long has nothing on its way; a rank that
 does not read has no room. Where small messages wait for late confirmations only, little stays unsent and answers are
 quick: that is no sign.
@@ -20,8 +20,8 @@ from keepstep.sources.host.tcp_counts import TcpCounts, sockets_of, tcp_counts
 
 EVERY_S = 2.0
 WINDOW_S = 20.0
-MOSTLY = 0.6
-"""Of the time: something was on its way."""
+BUSY = 0.4
+"""Of the time: something was on its way. Two ranks that exchange gradients send in turns, half of the time each."""
 FULL = 0.3
 """Of that: the other side had no room."""
 SLOW_BYTES_S = 6.25e6
@@ -91,7 +91,7 @@ class SlowNetwork:
             return None
         busy, full, sent = last.busy_s - first.busy_s, last.full_s - first.full_s, last.acked - first.acked
         late = sum(each.not_sent >= UNSENT_BYTES or each.rtt_s >= SLOW_ANSWER_S for _, each in looks)
-        if busy < MOSTLY * seconds or full > FULL * busy or late < OFTEN * len(looks):
+        if busy < BUSY * seconds or full > FULL * busy or late < OFTEN * len(looks):
             return None
         if not LEAST_BYTES <= sent < SLOW_BYTES_S * busy:
             return None
