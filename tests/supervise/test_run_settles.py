@@ -260,3 +260,35 @@ rpc.shutdown()
     run = Running(tmp_path, "-n", "2", "--no-spares", script=script)
     assert run.finish() == 0, run.err
     assert "alone" not in run.err + run.out
+
+
+@pytest.mark.long
+def test_a_save_that_only_the_first_rank_begins_ends_the_run(tmp_path: Path) -> None:
+    """As Orbax does it: all processes must meet in a save. The others go on to their next step.
+
+    At once where native stacks show the collective of the others; on a crowded host those may be missing, and then the
+    second time at the same line.
+    """
+    script = """
+import time, numpy, jax, jax.numpy as jnp
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize()
+mesh = Mesh(numpy.array(jax.devices()), ("x",))
+spread, whole = NamedSharding(mesh, PartitionSpec("x")), NamedSharding(mesh, PartitionSpec())
+data = jax.make_array_from_process_local_data(spread, numpy.ones((4,), numpy.float32))
+step = jax.jit(lambda w, d: w - 0.1 * jnp.sum(d * w), out_shardings=whole)
+w = jax.device_put(numpy.float32(1.0), whole)
+def save(): multihost_utils.sync_global_devices("save")
+for n in range(60):
+    if n == 20 and jax.process_index() == 0: save()
+    w = step(w, data)
+    w.block_until_ready()
+    time.sleep(0.02)
+"""
+    pytest.importorskip("jax")
+    run = Running(tmp_path, "-n", "2", "--no-spares", script=script)
+    assert run.finish(300) == 1
+    assert "decision: end the run" in run.err
+    assert len(run.manifest["attempts"]) <= 2, run.err
