@@ -22,13 +22,15 @@ from keepstep.analyze.live import look_at_live
 from keepstep.analyze.why import explain_live
 from keepstep.base.proc_stat import read_stat
 from keepstep.model.cause import Cause
-from keepstep.model.evidence import CoverageState
+from keepstep.model.evidence import CoverageState, Evidence, Origin
+from keepstep.model.facts.guard import WorldFormed
 from keepstep.model.facts.process import ProcessSeen, StackDump
 from keepstep.model.report import Report, Verdict
 from keepstep.model.rule import rules_in
 from keepstep.parse.scan.lines.rank_variables import meeting_place
 from keepstep.sources.host import processes
 from keepstep.sources.stacks import process_stacks
+from keepstep.store.evidence_file import append
 from keepstep.story.engine import diagnose
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -208,6 +210,29 @@ def test_stacks_of_one_process_have_its_main_thread_first() -> None:
     assert isinstance(first, StackDump) and first.current and first.living
     assert "wait" in [f.function for f in first.frames]
     assert any(f.is_native for f in first.frames)
+
+
+GUARDED = """\
+import keepstep, time
+keepstep.guard.attach()
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_the_guards_know_of_ranks_and_their_world_counts(tmp_path: Path) -> None:
+    env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off", "KEEPSTEP_RANK": "1", "KEEPSTEP_WORLD": "2"}
+    command = [sys.executable, "-c", GUARDED]
+    process = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with running(process) as pids:
+        assert process.stdout is not None and process.stdout.readline() == b"up\n"
+        (ending,) = (tmp_path / ".keepstep" / "guard").rglob(".rank1-*.exit")
+        notes = ending.with_name(f"{ending.name[1:].removesuffix('.exit')}.notes.jsonl")
+        formed = Evidence(fact=WorldFormed(size=2, framework="tensorflow"), origin=Origin(source=notes.name))
+        append(notes, [formed])
+        seen = explain_live(pids).seen
+    assert [each.fact.size for each in seen.all(WorldFormed)] == [2]
+    assert [each.who for each in seen.all(ProcessSeen)] == [1], "no variable of a launcher says so"
 
 
 # One stuck pair of each framework: rank 1 sleeps, rank 0 is in a collective of the framework.

@@ -361,7 +361,8 @@ def test_a_waiting_spare_is_no_training_process_and_the_rank_it_becomes_is(
     end = time.monotonic() + PATIENCE_S
     while "WAITING" not in log.read_text() and time.monotonic() < end:
         time.sleep(0.02)
-    assert spare in {each.pid for each in processes.find()[0]}
+    jobs = {each.pid: each.job for each in processes.find()[0]}
+    assert jobs[spare] == jobs[first.pid], "one run, whatever its variables said when it was started"
 
 
 SETTINGS = """

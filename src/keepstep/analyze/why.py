@@ -13,7 +13,7 @@ from keepstep.base.time_budget import TimeBudget
 from keepstep.model.evidence import Coverage, Evidence, EvidenceSet
 from keepstep.model.facts.arrivals import RanksArriving
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import CollectivesIssued, RankDoing
+from keepstep.model.facts.guard import CollectivesIssued, RankDoing, WorldFormed
 from keepstep.model.report import Report
 from keepstep.model.rule import Rule
 from keepstep.parse.scan.knowledge import Knowledge
@@ -22,6 +22,9 @@ from keepstep.rules import builtin_rules
 from keepstep.sources.files.left_files import LeftFile
 from keepstep.sources.recorded.own_records import read_own
 from keepstep.story.engine import diagnose
+
+_TOLD_BY_GUARDS = (CollectivesIssued, RankDoing, RanksArriving, WorldFormed)
+"""Of what guards note, that which says something about the present."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Expla
     for job in live_jobs(seen):
         boxes = left_by(job.pids)
         own, looked = read_own(boxes)
-        known = [each for each in own if isinstance(each.fact, CollectivesIssued | RankDoing | RanksArriving)]
+        known = [each for each in own if isinstance(each.fact, _TOLD_BY_GUARDS)]
         found.append(with_ranks(job, known, looked))
         left += boxes
     report = report_on_jobs(found, seen.coverage, lambda of_job: diagnose(of_job, [*builtin_rules(), *rules]))

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -164,7 +165,7 @@ def _training(process: psutil.Process) -> Training:
         command=_command(arguments) or process.name(),
         started=process.create_time(),
         member=who,
-        job=(who.job if who else None) or meets or _session(process.pid),
+        job=_run_of(environment) or (who.job if who else None) or meets or _session(process.pid),
         meets=meets,
     )
 
@@ -177,6 +178,12 @@ def _is_spare(pid: int, arguments: list[str]) -> bool:
         return os.readlink(_PROC / str(pid) / "fd" / arguments[-2]).startswith("socket:") and not left_by([pid])
     except OSError:
         return False
+
+
+def _run_of(environment: Mapping[str, str]) -> str | None:
+    """The `keepstep run` it belongs to. A spare that became a rank still shows the addresses of an earlier attempt."""
+    supervisor = environment.get("KEEPSTEP_SUPERVISOR")
+    return f"keepstep run {supervisor}" if supervisor else None
 
 
 def _ranks_only(candidates: dict[int, tuple[Training, bool]]) -> list[Training]:
