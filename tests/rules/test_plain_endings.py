@@ -39,6 +39,11 @@ def test_what_the_program_raises_is_told_with_its_line_and_not_guessed_at(tmp_pa
     assert found.title == f"rank 0 raised ValueError in train.py:2: {words}"
 
 
+def test_nor_where_the_raise_stands_behind_its_condition(tmp_path: Path) -> None:
+    found = root(ran(tmp_path, 'mask = 3\nif mask != 2: raise ValueError("shape of mask differs")\n'))
+    assert found.title == "rank 0 raised ValueError in train.py:2: shape of mask differs"
+
+
 def test_a_missing_module_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     found = root(ran(tmp_path, "import no_such_package.part\n"))
     assert found.rule == "ENV012" and found.confidence is Confidence.ESTABLISHED

@@ -169,7 +169,7 @@ def raised_on_purpose(fact: ExceptionRaised) -> bool:
     last = fact.frames[-1].file if fact.frames else None
     if last is None or is_library_file(last) or not fact.code:
         return False
-    return bool(re.match(r"(?:raise|assert)\b", fact.code[-1]))
+    return bool(re.search(r"(?:^|[:;] ?)(?:raise|assert) ", fact.code[-1]))
 
 
 def place_of(fact: ExceptionRaised) -> str:
