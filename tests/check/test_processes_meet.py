@@ -44,7 +44,7 @@ def test_who_never_comes_is_named_and_all_end_with_the_status_of_the_report() ->
     status, out, _ = said(first)
     assert status == 1
     (finding,) = json.loads(out)["findings"]
-    assert finding["rule"] == "NET101" and finding["ranks"] == [2] and "2 of 3" in finding["title"]
+    assert finding["rule"] == "CFG113" and finding["ranks"] == [2] and "2 of 3" in finding["title"]
     assert said(second)[:2] == (1, "")
 
 
@@ -52,7 +52,7 @@ def test_who_cannot_reach_rank_0_says_so_itself() -> None:
     status, out, _ = said(check(1, 2, free_port(), "--wait", "0.5"))
     assert status == 1
     (finding,) = json.loads(out)["findings"]
-    assert finding["rule"] == "NET102" and "refused" in finding["title"]
+    assert finding["rule"] == "CFG113" and "refused" in finding["evidence"][0]["quote"]
 
 
 def listening_ports(pid: int) -> list[int]:

@@ -106,8 +106,9 @@ def _not_come(missing: tuple[Evidence[Fact], ...]) -> Found:
     assert isinstance(first, MemberMissing | MeetingFailed)
     where, who = first.loopback, ranks_of(missing)
     came = "rank 0 was not found at" if isinstance(first, MeetingFailed) else f"{ranks(who)} did not come to"
+    met = f" ({first.arrived} of {first.expected} processes did)" if isinstance(first, MemberMissing) else ""
     return Found(
-        title=f"{came} {where}, which is another place on every host",
+        title=f"{came} {where}{met}, which is another place on every host",
         because=f"a task on another host would look for the others on its own {where}; if all run on this host, "
         "the missing one was not started or has ended",
         evidence=missing,
