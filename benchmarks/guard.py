@@ -15,6 +15,7 @@ import time
 import timeit
 from pathlib import Path
 
+from benchmarks import guard_start
 from benchmarks.hooks import HEADING, INSIDE, PAIRS, SETTLING, STEPS
 from keepstep.guard.box_writer import Box
 from keepstep.guard.exchange import SharedFolder
@@ -40,6 +41,7 @@ def main() -> None:
         print(f"A contract of {ranks} ranks (200 entries), through a folder: {contract_ms(ranks):.1f} ms.")
     off, on = start_ms("off"), start_ms("on")
     print(f"Start of a Python that imports no framework: {off:.0f} ms without, {on:.0f} ms with KEEPSTEP=on.\n")
+    print(f"{guard_start.main()}\n", flush=True)
     print(HEADING)
     for name in FRAMEWORKS:
         if importlib.util.find_spec(name) is None:

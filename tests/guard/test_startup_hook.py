@@ -127,3 +127,36 @@ def test_the_companion_starts_where_sleeping_fails(tmp_path: Path, monkeypatch: 
         pausing.wait(0.05)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
+
+
+def test_one_companion_is_started_by_ranks_that_start_together(tmp_path: Path) -> None:
+    """A second one would load its modules beside the ranks, only to find that it is not needed."""
+    meet = threading.Barrier(4)
+    code = "import sys; from pathlib import Path; from keepstep.guard import companion\n"
+    code += "sys.stdin.readline(); companion.accompany(Path(sys.argv[1]))\n"
+    code += "import resource; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0)"
+    said: list[str] = []
+
+    def rank() -> None:
+        words = [sys.executable, "-c", code, str(tmp_path)]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        meet.wait()
+        said.append(process.communicate("\n", timeout=120)[0].strip())
+
+    ranks = [threading.Thread(target=rank) for _ in range(4)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
+    pid = companion.living(tmp_path)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert sorted(said) == ["False", "False", "False", "True"]
+
+
+def test_the_companion_loads_little() -> None:
+    """It starts beside ranks that use all cores."""
+    code = "import sys; import keepstep.supervise.watch.companion; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    heavy = {"concurrent.futures", "logging", "shutil", "statistics", "secrets", "subprocess", "tempfile", "random"}
+    assert not heavy & set(done.stdout.split())

@@ -13,6 +13,7 @@ import pytest
 
 from keepstep.base import safe_files
 from keepstep.cli.parser import run
+from keepstep.guard import companion
 from keepstep.guard.agree import arrivals, run_folder
 from keepstep.guard.box_writer import Box, in_memory
 from keepstep.guard.own_rank import Identity
@@ -23,7 +24,6 @@ from keepstep.signals.box_files import keep
 from keepstep.store import evidence_file, failed_hosts
 from keepstep.store.user_cache import Kept
 from keepstep.supervise.start import reaper
-from keepstep.supervise.watch import companion
 from keepstep.supervise.watch.vitals import Boxes
 from tests.hostile.folders import CRASH
 from tests.supervise.starting import Running
@@ -168,8 +168,8 @@ def test_the_companion_does_not_empty_what_a_link_leads_to(tmp_path: Path) -> No
     target = victim(tmp_path)
     (tmp_path / "guard").mkdir()
     companion.pid_file(tmp_path / "guard").symlink_to(target)
-    command = [sys.executable, "-m", "keepstep.supervise.watch.companion", str(tmp_path / "guard")]
-    subprocess.run(command, timeout=60, capture_output=True)
+    with pytest.raises(OSError):
+        companion.accompany(tmp_path / "guard")
     assert target.read_bytes() == b"precious\n"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keepstep.base.exit_file import FORMAT, exit_file
 from keepstep.guard.box_writer import Box
-from keepstep.supervise.start.ending import Doors
+from keepstep.supervise.start.process_exit import Doors
 from keepstep.supervise.watch import foreign_ranks as module
 from keepstep.supervise.watch.foreign_ranks import Below
 from keepstep.supervise.watch.vitals import Boxes

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keepstep.supervise.start.ending import Exit
 from keepstep.supervise.start.lone_restart import LONG_S, MOST, LoneRestarts
+from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.started_process import StartedProcess
 from tests.supervise.starting import Running, wait_for
 

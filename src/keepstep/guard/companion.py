@@ -8,16 +8,17 @@ later ranks find it there.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from keepstep.base.safe_files import open_private
 from keepstep.base.whole_numbers import whole
 from keepstep.guard.ending.allow_tracing import let_look, needs_leave, supervisor_above
 
@@ -56,14 +57,23 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
     """Start the companion of this folder, unless there is one. Raises where that fails."""
     if not sys.platform.startswith("linux") or not sys.executable or living(folder) is not None:
         return
+    import subprocess  # the companion imports this file, and must load little
+
     child = {name: value for name, value in env.items() if name not in NOT_FOR_IT}
     with contextlib.ExitStack() as stack:
+        lock = open_private(pid_file(folder), os.O_RDWR)
+        stack.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the companion inherits it
+        except OSError:
+            return  # another rank starts one right now: a second would only load its modules and end
         try:
             words = stack.enter_context(open("/proc/self/fd/2", "ab", buffering=0))
         except OSError:
             words = stack.enter_context(open(os.devnull, "ab", buffering=0))
         started = subprocess.Popen(
-            [sys.executable, "-m", "keepstep.supervise.watch.companion", str(folder)],
+            [sys.executable, "-m", "keepstep.supervise.watch.companion", str(folder), str(lock)],
+            pass_fds=(lock,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=words,
@@ -81,10 +91,15 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
 def living(folder: Path) -> int | None:
     """The process id of the companion that watches this folder on this host."""
     with contextlib.suppress(OSError, ValueError):
-        pid = int((folder / f".companion-{_host()}").read_text())
+        pid = int(pid_file(folder).read_text())
         if b"keepstep.supervise.watch.companion" in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
     return None
+
+
+def pid_file(folder: Path) -> Path:
+    """Where this host's companion writes its process number, and what it keeps locked."""
+    return folder / f".companion-{_host()}"
 
 
 def package_path(env: Mapping[str, str]) -> str:

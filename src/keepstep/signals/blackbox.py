@@ -15,7 +15,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from statistics import median
 from typing import Any, NamedTuple
 
 from keepstep.base import foreign_json
@@ -327,10 +326,16 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
         last=last,
         steps=steps or 0,
         last_step=last_step,
-        usual_ns=int(median(times)) if times else None,
+        usual_ns=_median(times) if times else None,
         collective=collective,
         plan=plan,
         beat=beat,
         epoch=epoch,
         between=between,
     )
+
+
+def _median(times: list[int]) -> int:
+    """As ``statistics`` has it, which takes longer to load than to be used here."""
+    ordered, middle = sorted(times), len(times) // 2
+    return ordered[middle] if len(times) % 2 else (ordered[middle - 1] + ordered[middle]) // 2

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.show.run_terminal import Terminal
-from keepstep.supervise.start.ending import Exit, Reaper
+from keepstep.supervise.start.ending import Reaper
 from keepstep.supervise.start.launch import Job
+from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.hang_detector import Stop

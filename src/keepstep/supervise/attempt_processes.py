@@ -10,8 +10,9 @@ from pathlib import Path
 from keepstep.errors import UserError
 from keepstep.supervise.attempt_context import AttemptStarted, Means
 from keepstep.supervise.show.rank_output import Output
-from keepstep.supervise.start.ending import Doors, ended
+from keepstep.supervise.start.ending import ended
 from keepstep.supervise.start.lone_restart import Comeback, LoneRestarts, put_aside
+from keepstep.supervise.start.process_exit import Doors
 from keepstep.supervise.start.spares import Launch
 from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.metrics import OomCounters

@@ -15,7 +15,6 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import socket
 import sys
 import threading
@@ -203,7 +202,7 @@ class CommonFolder:
 
     def tell(self) -> None:
         """Rank 0 says where it writes."""
-        self.run = secrets.token_hex(8)
+        self.run = os.urandom(8).hex()
         if self._moves:
             _write(self._folder / CARD, {**(read_card(self._folder) or {}), "run": self.run})
         self._exchange.put(self._key, json.dumps({"folder": str(self._folder), "run": self.run}))

@@ -16,7 +16,7 @@ from keepstep.base.safe_files import make_private
 from keepstep.base.wording import count, duration
 from keepstep.signals.box_files import keep
 from keepstep.supervise.decide.hang_patience import backoff_s
-from keepstep.supervise.start.ending import Exit
+from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.started_process import StartedProcess
 
 MOST = 3

@@ -9,7 +9,6 @@ reports. When all ranks are gone, it replaces the links to boxes of dead ranks b
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shlex
@@ -18,18 +17,17 @@ import socket
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from keepstep.base.own_line import say_on_own_line
 from keepstep.base.proc_stat import read_stat
-from keepstep.base.safe_files import open_private
 from keepstep.base.visible import visible
 from keepstep.guard.agree import run_folder
+from keepstep.guard.companion import pid_file
 from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.box_files import keep
 from keepstep.store import boxes_in_memory
-from keepstep.supervise.start.ending import Doors
+from keepstep.supervise.start.process_exit import Doors
 from keepstep.supervise.watch.foreign_ranks import how_ended
 from keepstep.supervise.watch.hang_detector import Sign, Stop, Suspicion, Watch
 from keepstep.supervise.watch.preload import prepare
@@ -151,6 +149,8 @@ class Companion:
             append(self.folder / self.exits, [evidence])
 
     def _look(self, suspicion: Suspicion) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         from keepstep.supervise.watch.rank_stacks import as_evidence, look  # expensive: only when something looks wrong
 
         # in a thread of its own, which gets priority; this one stays as it is
@@ -245,22 +245,13 @@ def _name(box: OpenBox) -> str:
     return f"rank {box.rank} (pid {box.pid})" if box.rank is not None else f"pid {box.pid}"
 
 
-def pid_file(folder: Path) -> Path:
-    """Where this host's companion writes its process number, and what it locks."""
-    return folder / f".companion-{_host()}"
-
-
 def main() -> int:
     if os.fork():  # the program that started it waits for this process only, and gets no unknown child
         os._exit(0)
     folder = Path(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # it ends when the ranks have
-    handle = open_private(pid_file(folder), os.O_RDWR)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return 0
+    handle = int(sys.argv[2])  # locked by the rank that starts it, and kept open to the end
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())
     companion = Companion(folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keepstep.base.exit_file import left_with
 from keepstep.base.proc_stat import read_stat
-from keepstep.supervise.start.ending import Doors, Exit
+from keepstep.supervise.start.process_exit import Doors, Exit
 from keepstep.supervise.watch.vitals import Boxes, OpenBox, is_same, only_serve, said_goodbye
 
 AT_ONCE_S = 0.2

@@ -28,7 +28,7 @@ from keepstep.store.evidence_file import append
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.start import core_files
-from keepstep.supervise.start.ending import Exit
+from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.spares import Launch
 from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.hang_detector import Stop

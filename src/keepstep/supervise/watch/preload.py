@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
-from keepstep.supervise.start.ending import Exit
+from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.started_process import StartedProcess
 
 MOST_READY = 8
@@ -39,6 +38,8 @@ def prepare(ranks: int, *, explains: bool = True) -> None:
 
 def rehearse(folder: Path) -> None:
     """Explain a death that did not happen, and discard it: the first explanation takes longest. Never raises."""
+    import tempfile
+
     with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="keepstep-") as place:
         from keepstep.base.redact import redacted
         from keepstep.render.json import render_json

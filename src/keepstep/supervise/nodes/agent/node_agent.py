@@ -35,10 +35,11 @@ from keepstep.supervise.nodes.lead.merged_state import known
 from keepstep.supervise.nodes.messages import State
 from keepstep.supervise.nodes.node_settings import NodePart
 from keepstep.supervise.show.run_terminal import Terminal
-from keepstep.supervise.start.ending import Exit, Reaper
+from keepstep.supervise.start.ending import Reaper
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.launch import Job, launches
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
+from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.watch.guard_reports import forget_repeated
 

@@ -34,8 +34,8 @@ from keepstep.supervise.nodes.lead.merged_state import stop_of, together
 from keepstep.supervise.nodes.lead.more_nodes import Growing
 from keepstep.supervise.nodes.lead.placement import NodePlace, counts, seat
 from keepstep.supervise.nodes.lead.rendezvous import Gathering, TooFew
-from keepstep.supervise.start.ending import Exit
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
+from keepstep.supervise.start.process_exit import Exit
 
 LOOK_S = 0.25
 READY_S = 10.0
