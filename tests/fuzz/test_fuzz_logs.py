@@ -18,6 +18,7 @@ from keepstep.analyze.why import explain_paths
 from keepstep.base.launchers import LAUNCHERS
 from keepstep.base.redact import redacted
 from keepstep.base.visible import visible
+from keepstep.cluster.node_count import nodes_named
 from keepstep.cluster.tf_config import read_tf_config
 from keepstep.extend.search_apart import SearchChild
 from keepstep.extend.toml_signatures import read_signatures
@@ -188,6 +189,7 @@ WORDS = st.sampled_from(
 )
 def test_variables_of_launchers(env: dict[str, str]) -> None:
     cluster.all_said(env)
+    nodes_named(env)
     found = cluster.understand(env)
     assert found is None or len(found.tasks) <= 1_000_000
     member(env, ["train.py", "--local-rank", "3"])
