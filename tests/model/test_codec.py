@@ -179,4 +179,4 @@ def test_the_document_has_the_promised_keys() -> None:
         "rank": 0,
         "at": "1970-01-01T00:00:00.000Z",
     }
-    assert shown["fixes"] == [{"do": "look at the peer", "command": "dmesg -T", "safety": "safe"}]
+    assert shown["fixes"] == [{"do": "look at the peer", "command": "dmesg -T", "code": None, "safety": "safe"}]
