@@ -96,6 +96,8 @@ class Attempt:
         outcome = self._look()
         if outcome is not None and outcome.happened in (Happened.RAISED, Happened.STOPPED, Happened.INTERRUPTED):
             self.records.lost(self._watching.below.first_to_fail())
+        if outcome is not None and outcome.happened is Happened.ENDED_WELL:
+            self.records.restarted(self._watching.below.failed_before())
         return outcome
 
     def wake_for(self, handle: int) -> None:

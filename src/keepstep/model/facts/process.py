@@ -41,6 +41,15 @@ class ProcessExited(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherRestartedRanks(Fact):
+    """A rank of the user's own launcher failed, the launcher started its ranks again, and the run ended well."""
+
+    code: int | None = None
+    signal: str | None = None
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReplaced(Fact):
     """A worker of a parameter-server training ended and was restarted alone, at its address; the others continued."""
 

@@ -47,8 +47,12 @@ class Below:
         """Take note of ranks that have announced themselves since."""
         known = {each.exit.pid for each in self._ended} | self._living.keys()
         for box in boxes.open.values():
-            entry = read_stat(box.pid) if box.pid not in known and box.rank is not None else None
-            if entry is not None and is_same(box, entry):
+            if box.pid in known or box.rank is None:
+                continue
+            entry = read_stat(box.pid)
+            if entry is None:
+                self._note_end(box, -1)  # between two looks
+            elif is_same(box, entry):
                 self._living[box.pid] = box, entry.started
                 self._newest = max(self._newest, time.time())
                 self.doors.add(box.pid)
@@ -61,12 +65,20 @@ class Below:
                 continue
             self.doors.drop(pid)
             del self._living[pid]
-            exit_ = how_ended(pid, started, box.path)
-            by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
-            ended = ForeignEnd(box.rank or 0, exit_, said_goodbye(box), by_design)
-            self._ended.append(ended)
-            if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
-                self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
+            self._note_end(box, started)
+
+    def _note_end(self, box: OpenBox, started: int) -> None:
+        exit_ = how_ended(box.pid, started, box.path)
+        by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
+        ended = ForeignEnd(box.rank or 0, exit_, said_goodbye(box), by_design)
+        self._ended.append(ended)
+        if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
+            self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {box.pid})")
+
+    def failed_before(self) -> list[ForeignEnd]:
+        """Those that failed before the launcher started its last ranks, without those that it then ended itself."""
+        failed = [each for each in self._ended if each.failed and each.exit.at < self._newest]
+        return [each for each in failed if each.exit.signal != "SIGTERM"]
 
     def first_to_fail(self) -> ForeignEnd | None:
         """Of the ranks that the launcher started last. One that left no trace of its end was killed, or crashed."""

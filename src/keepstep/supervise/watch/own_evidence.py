@@ -21,7 +21,13 @@ from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import GuardPart, RankLate
 from keepstep.model.facts.network import SendsSlowly
-from keepstep.model.facts.process import ProcessExited, StartedWith, TerminationRequested, WorkerReplaced
+from keepstep.model.facts.process import (
+    LauncherRestartedRanks,
+    ProcessExited,
+    StartedWith,
+    TerminationRequested,
+    WorkerReplaced,
+)
 from keepstep.model.facts.resource import OomKilled
 from keepstep.model.identity import Rank
 from keepstep.store.evidence_file import append
@@ -103,6 +109,14 @@ class Records:
         """A rank of the user's own launcher that is gone while the launcher still runs."""
         if below is not None and below.exit.pid not in self._gone:
             self.exited(StartedProcess(rank=below.rank), below.exit, first=True)
+
+    def restarted(self, below: Iterable[ForeignEnd]) -> None:
+        """Ranks that failed before the user's own launcher started them again."""
+        for each in below:
+            exit_ = each.exit
+            fact = LauncherRestartedRanks(code=exit_.code, signal=exit_.signal, pid=exit_.pid)
+            quote = f"rank {each.rank} (pid {exit_.pid}) ended with {exit_.words}, and its launcher started it again"
+            self._add(EXITS, [(fact, each.rank, exit_.at, quote)])
 
     def failed_first(self, member: StartedProcess, exit_: Exit, below: ForeignEnd | None) -> None:
         """The first failure; ``below``: of a launcher's ranks, the one that made it fail."""
