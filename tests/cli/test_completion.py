@@ -93,6 +93,12 @@ def test_bash_offers_what_may_follow(script: Path, words: list[str], offered: li
     assert completed(script, *words, folder=tmp_path) == offered
 
 
+def test_bash_offers_runs_by_their_names(script: Path, tmp_path: Path) -> None:
+    (tmp_path / ".keepstep" / "runs" / "20261118T020126Z-train").mkdir(parents=True)
+    assert completed(script, "why", "la", folder=tmp_path) == ["last"]
+    assert completed(script, "why", "2026", folder=tmp_path) == ["20261118T020126Z-train"]
+
+
 def test_bash_offers_commands_after_the_dashes_of_run(script: Path) -> None:
     assert "bash" in completed(script, "run", "-n", "2", "--", "bas")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keepstep.cli.completion.commands import Command, OptionValue, Takes
+from keepstep.cli.completion.commands import RUNS, Command, OptionValue, Takes
 
 _SCRIPT = """\
 # bash completion for keepstep; `keepstep completion bash` prints it.
@@ -17,6 +17,14 @@ _keepstep_words() {
 _keepstep_paths() {
     [[ $1 == -c ]] || compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen "$1" -- "$2")
+}
+
+# Names of runs, the word for the newest one, and files.
+_keepstep_runs() {
+    local runs=(@RUNS@/*/)
+    runs=("${runs[@]%/}")
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -W "last ${runs[*]##*/}" -- "$1"; compgen -f -- "$1")
 }
 
 # The rest of the line is a command of its own: use its own completion where bash-completion is loaded.
@@ -84,6 +92,7 @@ def script(keepstep: Command) -> str:
     ]
     arguments = [_case(_at(command), found, 8) for command in commands if (found := _argument(command))]
     filled = {
+        "@RUNS@": RUNS,
         "@COMMANDS@": " | ".join(_at(command) for command in commands if command.path),
         "@VALUED@": " | ".join(valued),
         "@RESTS@": "".join(rests),
@@ -131,5 +140,7 @@ def _argument(command: Command) -> str:
 def _suggest(value: OptionValue) -> str:
     if value.takes is Takes.WORDS:
         return f'_keepstep_words "{_joined(value.words)}" "$current"'
+    if value.takes is Takes.RUN:
+        return '_keepstep_runs "$current"'
     flag = {Takes.FILE: "-f", Takes.FOLDER: "-d", Takes.COMMAND: "-c"}.get(value.takes)
     return f'_keepstep_paths {flag} "$current"' if flag else ""

@@ -20,6 +20,8 @@ class Takes(Enum):
     FILE = "file"
     FOLDER = "folder"
     COMMAND = "command"
+    RUN = "run"
+    """A file, the name of a run, or ``last``."""
 
 
 _BY_METAVAR = {
@@ -31,6 +33,9 @@ _BY_METAVAR = {
     "COMMAND|URL": Takes.COMMAND,
     "PYTHON": Takes.COMMAND,
 }
+
+_TAKES_RUNS = {("why", "PATH"): Takes.RUN}
+RUNS = ".keepstep/runs"
 
 
 @dataclass(frozen=True)
@@ -120,9 +125,10 @@ def _value(action: argparse.Action, path: tuple[str, ...], suggested: Suggestion
     choices = tuple(str(each) for each in action.choices or ())
     name = str(action.metavar or ("|".join(choices) if choices else action.dest.upper()))
     words = choices or suggested.get((" ".join(path), name), ())
+    takes = _TAKES_RUNS.get((" ".join(path), name)) or _BY_METAVAR.get(name, Takes.TEXT)
     return OptionValue(
         name,
-        takes=Takes.WORDS if words else _BY_METAVAR.get(name, Takes.TEXT),
+        takes=Takes.WORDS if words else takes,
         words=words,
         required=action.nargs not in ("?", "*"),
         many=action.nargs in ("*", "+", argparse.REMAINDER),

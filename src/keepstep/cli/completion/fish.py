@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.cli.completion.commands import Command, OptionValue, Takes
+from keepstep.cli.completion.commands import RUNS, Command, OptionValue, Takes
 
 _HEAD = """\
 # fish completion for keepstep; `keepstep completion fish` prints it.
@@ -25,6 +25,14 @@ function __keepstep_at
     test "$at" = "$argv"
 end
 
+# Names of runs, and the word for the newest one.
+function __keepstep_runs
+    echo last
+    for run in @RUNS@/*/
+        basename $run
+    end
+end
+
 complete -c keepstep -f
 """
 
@@ -32,7 +40,9 @@ complete -c keepstep -f
 def script(keepstep: Command) -> str:
     """The whole script."""
     paths = " ".join(_quoted(" ".join(each.path)) for each in keepstep.walk() if each.path)
-    return _HEAD.replace("@PATHS@", paths) + "".join(f"{line}\n" for each in keepstep.walk() for line in _lines(each))
+    return _HEAD.replace("@PATHS@", paths).replace("@RUNS@", RUNS) + "".join(
+        f"{line}\n" for each in keepstep.walk() for line in _lines(each)
+    )
 
 
 def _lines(command: Command) -> Iterator[str]:
@@ -57,6 +67,7 @@ def _suggest(value: OptionValue) -> str:
         Takes.FOLDER: " -a '(__fish_complete_directories)'",
         Takes.COMMAND: " -F -a '(__fish_complete_command)'",
         Takes.TEXT: "",
+        Takes.RUN: " -F -a '(__keepstep_runs)'",
     }[value.takes]
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keepstep.cli.completion.commands import Command, Option, OptionValue, Takes
+from keepstep.cli.completion.commands import RUNS, Command, Option, OptionValue, Takes
 
 _HEAD = """\
 #compdef keepstep
 # zsh completion for keepstep; `keepstep completion zsh` prints it.
+
+# Names of runs, the word for the newest one, and files.
+_keepstep_runs() {
+    local -a runs
+    runs=(last @RUNS@/*(N/:t))
+    _alternative 'runs:run:compadd -a runs' 'files:file:_files'
+}
 """
 _TAIL = """
 if [[ $funcstack[1] == _keepstep ]]; then
@@ -18,12 +25,22 @@ else
     compdef _keepstep keepstep
 fi
 """
-_ACTIONS = {Takes.FILE: "_files", Takes.FOLDER: "_files -/", Takes.COMMAND: "_command_names -e", Takes.TEXT: " "}
+_ACTIONS = {
+    Takes.FILE: "_files",
+    Takes.FOLDER: "_files -/",
+    Takes.COMMAND: "_command_names -e",
+    Takes.TEXT: " ",
+    Takes.RUN: "_keepstep_runs",
+}
 
 
 def script(keepstep: Command) -> str:
     """The whole script."""
-    return _HEAD + "".join("\n" + "\n".join(_function(each)) + "\n" for each in keepstep.walk()) + _TAIL
+    return (
+        _HEAD.replace("@RUNS@", RUNS)
+        + "".join("\n" + "\n".join(_function(each)) + "\n" for each in keepstep.walk())
+        + _TAIL
+    )
 
 
 def _function(command: Command) -> Iterator[str]:
