@@ -133,7 +133,7 @@ def test_a_host_that_did_not_answer_once_is_not_waited_for_again(world: World, m
     monkeypatch.setattr(nodes_preflight, "PATIENCE_S", 0.3)
     world.mute.add(1)
     world.attempt(0, 0, 1)
-    assert world.said[-1] == "check: no answer from host-1 within 0 s; the run starts without it"
+    assert "check: no answer from host-1 within 0 s; the run starts without it" in world.said
     monkeypatch.setattr(nodes_preflight, "PATIENCE_S", 60.0)
     began = time.monotonic()
     world.attempt(1, 0, 1)

@@ -67,6 +67,8 @@ def test_a_split_attempt_is_explained_as_the_whole_and_names_hosts(name: str, tm
     fault = name.partition("-")[2]
     if fault == "healthy":
         assert report.verdict is Verdict.HEALTHY
+    elif name == "jax-terminated":  # rank 1 slept, and it was ended from outside
+        assert report.verdict is Verdict.HUNG and report.root is not None and report.root.ranks == (1,)
     elif fault == "terminated":  # it hung, which its stacks do not show, and was ended from outside
         assert report.verdict is Verdict.UNKNOWN
     else:

@@ -11,7 +11,6 @@ import re
 from enum import Enum
 
 from keepstep.model.cause import Cause
-from keepstep.model.facts.guard import RankEnded
 from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.finding import Confidence, Finding
 
@@ -138,7 +137,7 @@ def returns(finding: Finding, steps: int | None) -> tuple[Returns, str]:
     how, why = KNOWN[finding.cause]
     if finding.cause is Cause.USER_CODE_EXCEPTION and (name := _passing(finding)) is not None:
         return Returns.PERHAPS, f"{name} points to a problem outside the program, which may be over"
-    if finding.cause is Cause.USER_CODE_EXCEPTION and any(isinstance(e.fact, RankEnded) for e in finding.evidence):
+    if finding.rule == "USR003":  # no exception was seen
         return Returns.PERHAPS, "why the program exited is not known, and may be over"
     if finding.cause is Cause.RESOURCE_GPU_OOM and steps == 0:
         return Returns.SURELY, "the first step would need the same memory again"

@@ -133,7 +133,7 @@ class Gathering:
     def _is_complete(self, usable: list[int], since_s: float) -> bool:
         """Whether all are here who can be expected soon. ``since_s``: for how long there have been enough."""
         if self._before is None:
-            if all(node in usable for node in range(min(self.most, self.leader.nodes))):
+            if all(node in usable for node in range(self.most)):
                 return True
             # the first hosts of the list take part, not those that happen to be there first
             new = self.leader.newest_attempt == NEVER  # a leader that took over has lost the one before it
