@@ -89,7 +89,7 @@ def look_at_live(
     *,
     sleep: Callable[[float], None] = time.sleep,
     pauses: Sequence[float] = PAUSES_S,
-    stopped_s: float = stacks.LIVE_LIMIT_S,
+    stopped_s: float = stacks.STOPPED_S,
     early: Callable[[EvidenceSet], None] | None = None,
     one_job: bool = False,
 ) -> EvidenceSet:
@@ -175,7 +175,7 @@ def _look_closely(jobs: list[list[_Watched]], stopped_s: float) -> None:
     seen = stacks.look_at_all([each.training.pid for each in able], native=True, stopped_s=stopped_s)
     for each in able:
         closer = seen[each.training.pid]
-        if stopped_s < stacks.LIVE_LIMIT_S and not closer.native and _says_nothing(closer.main):  # alone it is faster
+        if not closer.native and _says_nothing(closer.main):  # alone it is faster
             closer = stacks.look(each.training.pid, native=True, stopped_s=stopped_s)
         if closer.threads:
             each.stacks = closer

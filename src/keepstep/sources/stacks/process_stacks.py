@@ -29,8 +29,7 @@ from keepstep.sources.stacks.pystack_servers import PystackServers
 _CHILD = Path(__file__).with_name("pystack_child.py")
 LIVE_LIMIT_S = 15.0
 STOPPED_S = 4.0
-"""The longest an unrequested look may stop a process, on a crowded host: ranks that miss heartbeats for longer are
-killed."""
+"""The longest a look may stop a live process, on a crowded host: ranks that miss heartbeats for longer are killed."""
 AT_ONCE = 8
 NO_PYSTACK = "pystack is not installed (pip install pystack)"
 MOST_OUTPUT = 64 << 20
