@@ -122,6 +122,7 @@ train(30)
     assert len(run.manifest["attempts"]) == 1
 
 
+@pytest.mark.long
 def test_a_rank_whose_children_store_files_is_not_stuck(tmp_path: Path) -> None:
     """Little by little, for as long as it takes keepstep to look twice: joined, waited for in a queue, and polled."""
     script = (
