@@ -65,7 +65,7 @@ _FIXES = (
     Fix(do="request more time, or capacity that is not reclaimed"),
 )
 _BY_CTRL_C = "the user ended the run (Ctrl-C)"
-_BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mistake; nothing is broken"),)
+_BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mistake"),)
 
 
 @rule(
