@@ -39,6 +39,11 @@ def test_what_the_program_raises_is_told_with_its_line_and_not_guessed_at(tmp_pa
     assert found.title == f"rank 0 raised ValueError in train.py:2: {words}"
 
 
+def test_an_assertion_without_a_message_is_told_by_its_own_line(tmp_path: Path) -> None:
+    found = root(ran(tmp_path, "steps, ranks = 1, 2\nassert steps % ranks == 0\n"))
+    assert found.title == "rank 0 raised AssertionError in train.py:2: assert steps % ranks == 0"
+
+
 def test_nor_where_the_raise_stands_behind_its_condition(tmp_path: Path) -> None:
     found = root(ran(tmp_path, 'mask = 3\nif mask != 2: raise ValueError("shape of mask differs")\n'))
     assert found.title == "rank 0 raised ValueError in train.py:2: shape of mask differs"

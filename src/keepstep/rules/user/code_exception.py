@@ -102,7 +102,8 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     where = f" in {_file(frame.file)}:{frame.line}" if frame and frame.file else ""
     who = ranks_told(seen, tuple(raised))
     subject = f"{ranks(who)} raised" if who else "the program raised"
-    message = shorten(fact.message.split("\n")[0], 48)
+    line = fact.code[-1].strip() if fact.code else ""  # an assertion without a message says it there
+    message = shorten(fact.message.split("\n")[0] or line, 80)
     title = f"{subject} {short_type(fact)}{where}" + (f": {message}" if message else "")
     foreign = is_of_a_framework(fact)
     swallowed = _went_on(seen, first)
