@@ -46,7 +46,7 @@ def not_compared(logs: Sequence[LeftFile]) -> Iterator[Coverage]:
 
 def compare_ranks(logs: Sequence[LeftFile], seen: EvidenceSet) -> list[Evidence[Fact]]:
     """Facts about ranks that differ from the others, none of them proven to matter."""
-    ranks = {(e.origin.source, e.origin.stream): e.who for e in seen.all(StreamEnded)}
+    ranks = {e.origin.writer: e.who for e in seen.all(StreamEnded)}
     of_logs: defaultdict[str, set[int | None]] = defaultdict(set)
     for (source, _), who in ranks.items():
         of_logs[source].add(who)

@@ -208,7 +208,7 @@ def _name_blind_spots(now: Gathered) -> Gathered:
 
 @_no_collecting()
 def _set_clocks(now: Gathered) -> Gathered:
-    if len({(e.origin.source, e.origin.stream) for e in now.evidence if e.at is not None}) < 2:
+    if len({e.origin.writer for e in now.evidence if e.at is not None}) < 2:
         return now
     from keepstep.story.clocks import aligned, clock_coverage
     from keepstep.story.filled_times import with_times

@@ -39,10 +39,10 @@ def with_tasks(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
     for each in evidence:
         fact, line = each.fact, each.origin.line
         if isinstance(fact, TaskNamed) and fact.role == "worker" and fact.rank is not None and line is not None:
-            tasks[each.origin.source, each.origin.stream][line] = fact.rank
+            tasks[each.origin.writer][line] = fact.rank
     if not tasks:
         return evidence
-    return [_of_its_task(each, tasks.get((each.origin.source, each.origin.stream), {})) for each in evidence]
+    return [_of_its_task(each, tasks.get(each.origin.writer, {})) for each in evidence]
 
 
 def _of_its_task(each: Evidence[Fact], tasks: Mapping[int, int]) -> Evidence[Fact]:

@@ -41,6 +41,11 @@ class Origin:
     line: int | None = None
     stream: str = ""
 
+    @property
+    def writer(self) -> tuple[str, str]:
+        """Whose lines these are: a log may have several writers."""
+        return self.source, self.stream
+
     def __str__(self) -> str:
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
@@ -153,7 +158,7 @@ class EvidenceSet:
         """Evidence of ``kind`` in the same stream, at most this many lines away."""
         if place.origin.line is None:
             return ()
-        key = (place.origin.source, place.origin.stream)
+        key = place.origin.writer
         if kind not in self._streams:
             self._streams[kind] = _in_streams(self.all(kind))
         lines, there = self._streams[kind].get(key, ((), ()))
@@ -218,7 +223,7 @@ class EvidenceSet:
     def _said_more(self, place: Evidence[Fact]) -> bool:
         """Whether the same stream wrote more after all the lines of this."""
         lines = place.fact.lines if isinstance(place.fact, ExceptionRaised) else 0
-        return self._ends.get((place.origin.source, place.origin.stream), -1) > (place.origin.line or 0) + lines + 3
+        return self._ends.get(place.origin.writer, -1) > (place.origin.line or 0) + lines + 3
 
     @cached_property
     def _finished(self) -> dict[str, int]:
@@ -228,7 +233,7 @@ class EvidenceSet:
 
     def is_last_word(self, place: Evidence[Fact], within: int = 3) -> bool:
         """Whether the same stream wrote almost nothing after this."""
-        end = self._ends.get((place.origin.source, place.origin.stream))
+        end = self._ends.get(place.origin.writer)
         return end is not None and place.origin.line is not None and end - place.origin.line <= within
 
     @cached_property
@@ -236,7 +241,7 @@ class EvidenceSet:
         """The last line of each stream."""
         ends: dict[tuple[str, str], int] = {}
         for each in self.all(StreamEnded):
-            key = (each.origin.source, each.origin.stream)
+            key = each.origin.writer
             ends[key] = max(each.origin.line or 0, ends.get(key, 0))
         return ends
 
@@ -270,7 +275,7 @@ def _in_streams(items: Iterable[Evidence[Fact]]) -> _Streams:
     streams: dict[tuple[str, str], list[Evidence[Fact]]] = defaultdict(list)
     for evidence in items:
         if evidence.origin.line is not None:
-            streams[evidence.origin.source, evidence.origin.stream].append(evidence)
+            streams[evidence.origin.writer].append(evidence)
     found: _Streams = {}
     for key, there in streams.items():
         there.sort(key=lambda e: e.origin.line or 0)

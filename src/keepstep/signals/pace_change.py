@@ -26,7 +26,7 @@ def changes_of_pace(seen: EvidenceSet) -> Iterator[Change]:
     """For each stream in which it happened: the first slow step, and the usual time of a step before and since."""
     streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = defaultdict(list)
     for each in seen.all(StepSeen):
-        streams[each.origin.source, each.origin.stream].append(each)
+        streams[each.origin.writer].append(each)
     for steps in streams.values():
         found = _change(_timed(steps))
         if found is not None:
@@ -63,7 +63,7 @@ def slow_again(seen: EvidenceSet) -> Iterator[tuple[list[Evidence[StepSeen]], li
     """For each stream: slow steps that come again and again among fast ones, the fast ones, and both usual times."""
     streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = defaultdict(list)
     for each in seen.all(StepSeen):
-        streams[each.origin.source, each.origin.stream].append(each)
+        streams[each.origin.writer].append(each)
     for steps in streams.values():
         timed = [(e, s) for e, s in _timed(steps) if e.fact.seconds is not None][1:]  # the first one is always slow
         if len(timed) < FEWEST_BEFORE:

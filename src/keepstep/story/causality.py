@@ -132,8 +132,8 @@ def how_known(seen: EvidenceSet, finding: Finding) -> tuple[str, ...]:
     """How each of its ranks is known; without a rank, the node and the number there of the process that printed it."""
     notes = seen.all(RankKnownBy)
     if not finding.ranks:
-        places = {(e.origin.source, e.origin.stream) for e in finding.evidence}
-        here = [e for e in notes if e.fact.rank is None and (e.origin.source, e.origin.stream) in places]
+        places = {e.origin.writer for e in finding.evidence}
+        here = [e for e in notes if e.fact.rank is None and e.origin.writer in places]
         said = dict.fromkeys(e.fact.how for e in here)
         return tuple(f"its rank is not known: {how}" for how in said) if len(said) == 1 else ()
     if len(finding.ranks) > FEW:

@@ -73,7 +73,7 @@ def timed_streams(items: Iterable[Evidence[Fact]]) -> dict[Stream, Timed]:
         servers = servers or (each.rank is not None and each.rank.role == "ps")
         if each.at is None or each.origin.line is None:
             continue
-        key = (each.origin.source, each.origin.stream)
+        key = each.origin.writer
         known = streams.get(key)
         if known is None:
             known = streams[key] = Timed(first=each.at, last=each.at)

@@ -273,7 +273,7 @@ class _Clocks:
         fact = each.fact
         if isinstance(fact, ProcessExited) and fact.failed_at is not None:
             fact = replace(fact, failed_at=fact.failed_at - offset)
-        if each.at is None or each.at in self._utc.get((each.origin.source, each.origin.stream), ()):
+        if each.at is None or each.at in self._utc.get(each.origin.writer, ()):
             return each if fact is each.fact else replace(each, fact=fact)
         return replace(each, fact=fact, at=each.at - offset, within_s=within)
 
@@ -299,7 +299,7 @@ def _in_utc(items: Iterable[Evidence[Fact]], streams: Mapping[Stream, Timed]) ->
     """The times that lines of a log state with their zone or since the epoch, while its shared events do not."""
     found: dict[Stream, set[float]] = defaultdict(set)
     for each in items:
-        stream = (each.origin.source, each.origin.stream)
+        stream = each.origin.writer
         if each.at is not None and stream in streams and _ABSOLUTE.search(each.quote[:LONGEST_STAMP]):
             found[stream].add(each.at)
     return {stream: some for stream, some in found.items() if not some.intersection(streams[stream].events.values())}
@@ -397,7 +397,7 @@ def bounds(items: Iterable[Evidence[Fact]], streams: Mapping[Stream, Timed]) -> 
     for each in items:
         if each.at is None or not isinstance(each.fact, ProcessExited | LifeBegan | ProcessesStarted):
             continue
-        stream = (each.origin.source, each.origin.stream)
+        stream = each.origin.writer
         if not isinstance(each.fact, ProcessExited):
             began[stream] = min(each.at, began.get(stream, each.at))
         elif each.fact.rank is not None and stream in streams:

@@ -36,10 +36,10 @@ def with_times(items: Sequence[Evidence[Fact]], comparable: Collection[str] = ()
 
 def _between(items: Sequence[Evidence[Fact]]) -> Iterator[tuple[int, Evidence[Fact]]]:
     """Evidence between two timed lines of its stream that are close to each other."""
-    wanted = {(e.origin.source, e.origin.stream) for e in items if e.at is None and e.origin.line is not None}
+    wanted = {e.origin.writer for e in items if e.at is None and e.origin.line is not None}
     streams: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for number, each in enumerate(items) if wanted else ():
-        key = (each.origin.source, each.origin.stream)
+        key = each.origin.writer
         if key in wanted and each.origin.line is not None:
             streams[key].append((each.origin.line, number))
     for places in streams.values():

@@ -285,10 +285,10 @@ def _lives(seen: EvidenceSet, lives: Sequence[int], cuts: Sequence[_Cut]) -> tup
 
 def _ended(part: Sequence[Evidence[Fact]]) -> list[Evidence[Fact]]:
     """The ends of the streams of an earlier life: at their last evidence, as far as is known."""
-    known = {(e.origin.source, e.origin.stream) for e in part if isinstance(e.fact, StreamEnded)}
+    known = {e.origin.writer for e in part if isinstance(e.fact, StreamEnded)}
     last: dict[tuple[str, str], Evidence[Fact]] = {}
     for each in part:
-        key = (each.origin.source, each.origin.stream)
+        key = each.origin.writer
         if key not in known and (each.origin.line or 0) >= (last[key].origin.line or 0 if key in last else 0):
             last[key] = each
     return [

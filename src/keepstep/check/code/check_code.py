@@ -105,7 +105,7 @@ def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChe
     report = diagnose(seen, rules, lambda _, findings: in_order(findings))
     kept = [each for each in report.findings if each.evidence[0].origin.source in wanted]
     hidden = [each for each in kept if is_switched_off(each, units)]
-    off = {id(each) for each in kept if is_switched_off(each, units) or _is_ignored_there(each, asked.per_file)}
+    off = {id(each) for each in (*hidden, *(each for each in kept if _is_ignored_there(each, asked.per_file)))}
     every = code_rules()
     useless = without_use(
         {path: unit for path, unit in units.items() if path in wanted},

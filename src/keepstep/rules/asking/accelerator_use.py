@@ -22,17 +22,15 @@ def unwillingly_on_cpu(seen: EvidenceSet, kind: str) -> tuple[tuple[Evidence[OnC
     if any(not e.fact.wanted for e in asked):
         return (), ()
     used = uses(seen)
-    busy = {_stream(e) for e in used}
-    told = [e for e in seen.all(OnCpu) if e.fact.kind.endswith(kind) and _stream(e) not in busy and _meant(seen, e)]
+    busy = {e.origin.writer for e in used}
+    told = [
+        e for e in seen.all(OnCpu) if e.fact.kind.endswith(kind) and e.origin.writer not in busy and _meant(seen, e)
+    ]
     shown: tuple[Evidence[Fact], ...] = asked or used
     if not asked:  # other ranks use theirs: this one must train too, as no parameter server or evaluator does
         told = [e for e in told if e.fact.present or (used and seen.near(e, StepSeen, after=TO_THE_END))]
-    once = {(_stream(e), e.fact.why): e for e in reversed(told)}
+    once = {(e.origin.writer, e.fact.why): e for e in reversed(told)}
     return tuple(reversed(once.values())), shown
-
-
-def _stream(evidence: Evidence[Fact]) -> tuple[str, str]:
-    return evidence.origin.source, evidence.origin.stream
 
 
 def _meant(seen: EvidenceSet, told: Evidence[OnCpu]) -> bool:

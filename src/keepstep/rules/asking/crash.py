@@ -106,7 +106,7 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
         crash.evidence.append(evidence)
         return crash
 
-    echoes = {stream_of(e) for e in seen.all(NativeAbort) if tells_of_another(e.fact.what) or _explained(seen, e)}
+    echoes = {e.origin.writer for e in seen.all(NativeAbort) if tells_of_another(e.fact.what) or _explained(seen, e)}
     for abort in seen.all(NativeAbort):
         if echoes_another(abort.fact) or _explained(seen, abort):
             continue
@@ -116,7 +116,7 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
     for crashed in seen.all(FatalSignal):
         fact = crashed.fact
         if fact.signal not in _CRASHES or (
-            fact.signal == "SIGABRT" and (stream_of(crashed) in echoes or _of_a_group(fact.frames))
+            fact.signal == "SIGABRT" and (crashed.origin.writer in echoes or _of_a_group(fact.frames))
         ):
             continue
         crash = crash_of(crashed, fact.pid)
@@ -202,10 +202,6 @@ def _explained(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
         and getattr(e.fact, "final", True) is not False
         for e in seen.near(evidence, Fact, before=0, after=2)
     )
-
-
-def stream_of(evidence: Evidence[Fact]) -> tuple[str, str]:
-    return (evidence.origin.source, evidence.origin.stream)
 
 
 def _rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from keepstep.base import wording
 from keepstep.model.facts import CollectiveTimeout, ExceptionRaised, Fact, Frame, PeerLost, RdmaTrouble
 from keepstep.rules.api import Confidence, Evidence, EvidenceSet, Standing, lazy_pattern
-from keepstep.rules.asking.crash import Crash, stream_of
+from keepstep.rules.asking.crash import Crash
 from keepstep.rules.asking.extension_modules import calls_natively, own_extensions
 from keepstep.signals.stacks import Whose, base_name, is_handler, package_of, place, whose
 
@@ -140,10 +140,10 @@ def _by_library(crash: Crash) -> Blame | None:
 def standing_of(seen: EvidenceSet, crash: Crash, blamed: Blame) -> Standing | None:
     """A crash that follows an exception or a lost peer of the same process is only a symptom."""
     first = min((seen.position.get(id(e), 0) for e in crash.evidence), default=0)
-    streams = {stream_of(e) for e in crash.evidence}
+    streams = {e.origin.writer for e in crash.evidence}
     for kind in (ExceptionRaised, CollectiveTimeout, PeerLost):
         for earlier in seen.all(kind):
-            same = stream_of(earlier) in streams and (earlier.who == crash.rank or crash.rank is None)
+            same = earlier.origin.writer in streams and (earlier.who == crash.rank or crash.rank is None)
             if same and seen.position[id(earlier)] < first and not getattr(earlier.fact, "logged", False):
                 return Standing.SYMPTOM
     if crash.frames or crash.library or blamed.confidence is not Confidence.HYPOTHESIS:

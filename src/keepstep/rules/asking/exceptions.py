@@ -276,7 +276,7 @@ def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
     """Exceptions of one stream that were raised from each other, or while handling each other."""
     by_stream: dict[tuple[str, str], list[Raised]] = {}
     for each in seen.all(ExceptionRaised):
-        by_stream.setdefault((each.origin.source, each.origin.stream), []).append(each)
+        by_stream.setdefault(each.origin.writer, []).append(each)
     for raised in by_stream.values():
         chain: list[Raised] = []
         for each in raised:

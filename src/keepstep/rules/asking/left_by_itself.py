@@ -45,10 +45,9 @@ def _chose_to(end: Left) -> bool:
 
 def _says_why(seen: EvidenceSet, rank: int) -> bool:
     """Whether the rank's own output has a message that a table knows."""
-    logs = {(e.origin.source, e.origin.stream) for e in seen.all(StreamEnded) if e.who == rank}
+    logs = {e.origin.writer for e in seen.all(StreamEnded) if e.who == rank}
     return any(
-        e.who == rank and (e.origin.source, e.origin.stream) in logs and says_why(e.fact) and not seen.survived(e)
-        for e in seen.items
+        e.who == rank and e.origin.writer in logs and says_why(e.fact) and not seen.survived(e) for e in seen.items
     )
 
 

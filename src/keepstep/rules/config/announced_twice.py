@@ -43,7 +43,7 @@ def announced_twice(seen: EvidenceSet) -> Findings:
     twice = [index for index, count in often.items() if count > 1 and index is not None]
     writers: dict[int | None, set[tuple[str, str]]] = {}
     for each in said:
-        writers.setdefault(each.fact.index, set()).add((each.origin.source, each.origin.stream))
+        writers.setdefault(each.fact.index, set()).add(each.origin.writer)
     by_several = any(len(of) > 1 for of in writers.values())
     if not twice or len(often) >= size or (len(said) < size and not by_several):
         return

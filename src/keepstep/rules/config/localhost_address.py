@@ -211,7 +211,7 @@ def _suspicious(seen: EvidenceSet) -> tuple[str, tuple[Evidence[AddressMap], ...
     """Another task's loopback address in one process's view of the cluster."""
     views: dict[tuple[str, str], list[Evidence[AddressMap]]] = {}
     for each in seen.all(AddressMap):
-        view = views.setdefault((each.origin.source, each.origin.stream), [])
+        view = views.setdefault(each.origin.writer, [])
         view[:] = [*(e for e in view if e.fact.job != each.fact.job), each]
     for view in views.values():
         addresses = [a for e in view for a in e.fact.addresses]

@@ -44,7 +44,7 @@ def sizes_printed_differ(seen: EvidenceSet) -> Findings:
     """
     last: dict[str, dict[tuple[str, str], Evidence[SizeVariable]]] = defaultdict(dict)
     for each in seen.all(SizeVariable):
-        last[each.fact.name][each.origin.source, each.origin.stream] = each
+        last[each.fact.name][each.origin.writer] = each
     for name, said in last.items():
         values = sorted({e.fact.value for e in said.values()})
         if len(values) < 2 or any(_trained_after(seen, e) for e in said.values()):

@@ -16,16 +16,12 @@ def _said_again(seen: EvidenceSet, sized: tuple[Evidence[WorldSeen], ...]) -> in
     """How often one stream printed the same about its world before any training step: a process prints it once."""
     often = 0
     for first in sized:
-        alike = [e for e in sized if _words(e) == _words(first) and _stream(e) == _stream(first)]
+        alike = [e for e in sized if _words(e) == _words(first) and e.origin.writer == first.origin.writer]
         start = first.origin.line or 0
         lines = {line for e in alike if (line := e.origin.line) is not None and start <= line <= start + NEAR}
         if len(lines) >= 2 and not any(min(lines) < (s.origin.line or 0) < max(lines) for s in seen.all(StepSeen)):
             often = max(often, len(lines))
     return often
-
-
-def _stream(e: Evidence[WorldSeen]) -> tuple[str, str]:
-    return e.origin.source, e.origin.stream
 
 
 def _words(e: Evidence[WorldSeen]) -> str:
@@ -68,7 +64,7 @@ def trains_alone(seen: EvidenceSet) -> Findings:
     if not sized or any((e.fact.size or 0) > 1 for e in sized):
         yield from _nodes_apart(seen)
         return
-    writers = {(*_stream(e), e.fact.pid) for e in sized}
+    writers = {(*e.origin.writer, e.fact.pid) for e in sized}
     started = max((e.fact.count for e in seen.all(ProcessesStarted)), default=0)
     count = max(len(writers), started if started > 1 else 0, _said_again(seen, sized))
     if count < 2:
@@ -123,7 +119,7 @@ def _meant_to_join(sized: tuple[Evidence[WorldSeen], ...]) -> list[Evidence[Worl
     """
     streams: dict[tuple[str, str], list[Evidence[WorldSeen]]] = {}
     for each in sized:
-        streams.setdefault(_stream(each), []).append(each)
+        streams.setdefault(each.origin.writer, []).append(each)
     found: list[Evidence[WorldSeen]] = []
     for said in streams.values():
         last = said[-1]

@@ -50,7 +50,7 @@ def every_step_skipped(seen: EvidenceSet) -> Findings:
         return  # training stopped for it: NUM001 reports it
     streams: dict[tuple[str, str], _Skipped] = defaultdict(list)
     for each in seen.all(StepsSkipped):
-        streams[each.origin.source, each.origin.stream].append(each)
+        streams[each.origin.writer].append(each)
     for skipped in streams.values():
         stuck = _at_lowest(skipped) or _whole_intervals(skipped) or _of_all(skipped)
         if stuck:

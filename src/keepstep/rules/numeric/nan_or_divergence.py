@@ -139,11 +139,11 @@ def _readings(seen: EvidenceSet) -> _Readings:
     readings: _Readings = {}
     for step in seen.all(StepSeen):
         if step.fact.loss is not None and step.origin.line is not None:
-            key = (step.origin.source, step.origin.stream)
+            key = step.origin.writer
             readings.setdefault(key, {})[step.origin.line] = (not math.isfinite(step.fact.loss), step)
     for odd in seen.all(NonFinite):
         if odd.fact.what in ("loss", "grad_norm", "gradnorm") and not odd.fact.fatal and odd.origin.line is not None:
-            key = (odd.origin.source, odd.origin.stream)
+            key = odd.origin.writer
             readings.setdefault(key, {})[odd.origin.line] = (True, odd)
     return readings
 
@@ -187,7 +187,7 @@ def _grown(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     """A loss that rises to many times its earlier value and stays there to the end of the log."""
     streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = {}
     for step in seen.all(StepSeen):
-        key = (step.origin.source, step.origin.stream)
+        key = step.origin.writer
         if step.fact.loss is not None and math.isfinite(step.fact.loss):
             streams.setdefault(key, []).append(step)
         elif step.fact.step is None and _BEGINS.search(step.quote):

@@ -66,7 +66,7 @@ def plateau(seen: EvidenceSet) -> Findings:
     streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = defaultdict(list)
     for step in seen.all(StepSeen):
         if step.fact.loss is not None:
-            streams[step.origin.source, step.origin.stream].append(step)
+            streams[step.origin.writer].append(step)
     for readings in streams.values():
         if _never_moved([e for e in readings if _of_an_epoch(e)], EPOCHS) or _never_moved(
             [e for e in readings if not _of_an_epoch(e)], STEPS

@@ -179,8 +179,8 @@ def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
     phases = seen.near(asked, PhaseSeen, after=TO_THE_END)
     if any(e.fact.phase is Phase.FINISHED for e in phases):
         return True
-    key = (asked.origin.source, asked.origin.stream)
-    ends = [e.at for e in seen.all(StreamEnded) if (e.origin.source, e.origin.stream) == key and e.at is not None]
+    key = asked.origin.writer
+    ends = [e.at for e in seen.all(StreamEnded) if e.origin.writer == key and e.at is not None]
     return asked.at is not None and bool(ends) and max(ends) - asked.at > LONGEST_GRACE_S
 
 

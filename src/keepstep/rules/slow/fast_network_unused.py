@@ -39,10 +39,10 @@ def fast_network_unused(seen: EvidenceSet) -> Findings:
     chosen = seen.all(NetworkChosen)
     sockets = [e for e in chosen if e.fact.name == "Socket"]
     fast = [e for e in chosen if e.fact.name != "Socket"]
-    found: dict[tuple[str, str], Evidence[FastNetworkSeen]] = {_writer(e): e for e in seen.all(FastNetworkSeen)}
-    slow = {_writer(e): e for e in sockets if fast or _writer(e) in found}
+    found: dict[tuple[str, str], Evidence[FastNetworkSeen]] = {e.origin.writer: e for e in seen.all(FastNetworkSeen)}
+    slow = {e.origin.writer: e for e in sockets if fast or e.origin.writer in found}
     for one in fast:
-        slow.pop(_writer(one), None)  # it says Socket for the bootstrap, too
+        slow.pop(one.origin.writer, None)  # it says Socket for the bootstrap, too
     if not slow:
         return
     own = [found[writer] for writer in slow if writer in found]
@@ -68,7 +68,3 @@ def fast_network_unused(seen: EvidenceSet) -> Findings:
             Fix(do="let NCCL fail instead of falling back", command="export NCCL_NET=IB"),
         ),
     )
-
-
-def _writer(evidence: Evidence[Fact]) -> tuple[str, str]:
-    return evidence.origin.source, evidence.origin.stream

@@ -42,7 +42,7 @@ def progress_of(seen: EvidenceSet) -> AttemptProgress:
     numbers: dict[tuple[str, str], list[int]] = {}
     for each in seen.all(StepSeen):
         if each.fact.step is not None:
-            numbers.setdefault((each.origin.source, each.origin.stream), []).append(each.fact.step)
+            numbers.setdefault(each.origin.writer, []).append(each.fact.step)
     gaps = [
         later - earlier for shown in numbers.values() for earlier, later in itertools.pairwise(shown) if later > earlier
     ]
