@@ -165,7 +165,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.code_files
 
 docs: setup $(DOCS)/.ready
-	$(BIN)/python -m keepstep.render.rules_docs docs/rules
+	$(BIN)/python -m keepstep.render.rules_docs docs/rules tests/rules/fires
 	$(BIN)/python -m tools.readme_report
 	$(BIN)/python -m tools.redaction_score --write
 	$(BIN)/python -m tools.row_tables

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages on rules, written from the rules: ``python -m keepstep.render.rules_docs docs/rules``."""
+"""The pages on rules, written from the rules: ``python -m keepstep.render.rules_docs docs/rules tests/rules/fires``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import keepstep.rules
@@ -12,7 +12,16 @@ from keepstep.model.rule import Rule, rules_in
 from keepstep.render.rules_text import SEVERITIES, STANDINGS, sections, summary
 from keepstep.render.templating import asset
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Logs = Mapping[str, str]
+"""Logs in which a rule fires, by name."""
 _NOTE = "<!-- Written by `make docs` from the rule itself. Change the rule, not this page. -->\n"
+
+_LOOKS = "What it looks like"
 
 
 def page_name(rule: Rule) -> str:
@@ -20,8 +29,27 @@ def page_name(rule: Rule) -> str:
     return f"{rule.name.replace('-', '_')}.md"
 
 
-def rule_page(rule: Rule) -> str:
-    """One rule as Markdown."""
+def log_samples(fires: Path) -> dict[str, Logs]:
+    """By rule: the first logs that make it fire, as ``tests/rules/fires`` has them. Not every rule reads logs."""
+    samples: dict[str, Logs] = {}
+    for path in sorted(fires.glob("*.toml")):
+        for entry in tomllib.loads(path.read_text("utf-8"))["fires"]:
+            if "logs" in entry:
+                samples.setdefault(entry["rule"], entry["logs"])
+    return samples
+
+
+def _sample(logs: Logs) -> str:
+    """The section with a rule's logs; several are told apart by their names."""
+    blocks = [
+        (f"`{name}.log`:\n\n" if len(logs) > 1 else "") + f"```text\n{text.strip()}\n```\n"
+        for name, text in sorted(logs.items())
+    ]
+    return "\n## A log that shows it\n\n" + "\n".join(blocks)
+
+
+def rule_page(rule: Rule, logs: Logs | None = None) -> str:
+    """One rule as Markdown, with logs that show it where there are some."""
     facts = [
         ("rule", f"`{rule.id}`"),
         ("cause", f"`{rule.cause.value}`"),
@@ -33,7 +61,11 @@ def rule_page(rule: Rule) -> str:
         ("since", rule.since),
     ]
     table = "".join(f"| {name} | {value} |\n" for name, value in facts if value)
-    body = "".join(f"\n## {s.heading}\n\n{s.body}\n" if s.heading else f"\n{s.body}\n" for s in sections(rule))
+    parts = [f"\n## {s.heading}\n\n{s.body}\n" if s.heading else f"\n{s.body}\n" for s in sections(rule)]
+    if logs:
+        after = next((n for n, s in enumerate(sections(rule), 1) if s.heading == _LOOKS), len(parts))
+        parts.insert(after, _sample(logs))
+    body = "".join(parts)
     return f"{_NOTE}\n# {rule.id}: {rule.name}\n\n{summary(rule)}\n\n| | |\n|---|---|\n{table}{body}"
 
 
@@ -55,7 +87,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def pages(rules: Iterable[Rule]) -> dict[str, str]:
+def pages(rules: Iterable[Rule], samples: Mapping[str, Logs] | None = None) -> dict[str, str]:
     """Every page by its file name."""
     known = tuple(rules)
     made = {"index.md": index_page(known)}
@@ -63,13 +95,13 @@ def pages(rules: Iterable[Rule]) -> dict[str, str]:
         name = page_name(rule)
         if name in made:
             raise ValueError(f"two rules have the name {rule.name}")
-        made[name] = rule_page(rule)
+        made[name] = rule_page(rule, (samples or {}).get(rule.id))
     return made
 
 
-def write_pages(folder: Path) -> list[str]:
+def write_pages(folder: Path, samples: Mapping[str, Logs] | None = None) -> list[str]:
     """Write all pages, remove those of rules that no longer exist, and return what changed."""
-    made = pages(rules_in(keepstep.rules))
+    made = pages(rules_in(keepstep.rules), samples)
     folder.mkdir(parents=True, exist_ok=True)
     changed = []
     for gone in sorted(path for path in folder.glob("*.md") if path.name not in made):
@@ -84,5 +116,5 @@ def write_pages(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/rules")
-    print(f"{len(write_pages(folder))} pages changed in {folder}")
+    folder, fires = Path(sys.argv[1]), Path(sys.argv[2])
+    print(f"{len(write_pages(folder, log_samples(fires)))} pages changed in {folder}")
