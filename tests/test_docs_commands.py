@@ -62,6 +62,13 @@ def test_every_option_that_a_page_shows_exists() -> None:
     assert not wrong
 
 
+def test_the_page_on_run_has_every_option_and_no_other() -> None:
+    table = (ROOT / "docs" / "run.md").read_text("utf-8").partition("\n## Options\n")[2]
+    shown = {word for row in re.findall(r"^\|([^|]+)\|", table, re.M) for word in re.findall(r"`(--[a-z-]+)", row)}
+    known = {word for word in parser_of(["run"])._option_string_actions if word.startswith("--")}
+    assert shown == known - {"--help"}
+
+
 def test_commands_are_found_and_wrong_ones_are_noticed() -> None:
     text = "so `keepstep why logs/ --html FILE` and\n```sh\nsrun keepstep check --script a.py   # --nothing\n```\n"
     assert [each.split()[0] for each in commands(text)] == ["check", "why"]
