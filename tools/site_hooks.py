@@ -26,6 +26,9 @@ SITE_PATHS = {**PAGES, **{file: f"files/{file}" for file in FILES}}
 SEVERAL = "benchmarks/RESULTS.md"
 """It has several titles, one per benchmark; a page has one."""
 ROLE = re.compile(r":(?:meth|class|func|mod|attr|data):(?=<code>)")
+CELL = re.compile(r"<td\b.*?</td>", re.S)
+JOINT = re.compile(r"(?<=\w)([_./])(?=\w)(?![^<]*>)")
+"""Where a name in the text of a cell may break: `sync.`, `deadlock_`; not inside a tag."""
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)#\s]+)")
 
 
@@ -65,8 +68,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
-    """Docstrings have roles of Sphinx, which Markdown does not know."""
-    return ROLE.sub("", html)
+    """Docstrings have roles of Sphinx, which Markdown does not know. Long names in tables may break, but not anywhere."""
+    return CELL.sub(lambda cell: JOINT.sub(r"\1<wbr>", cell[0]), ROLE.sub("", html))
 
 
 def _in_site(link: str, source: str, here: str) -> str:

@@ -40,9 +40,9 @@ def log_samples(fires: Path) -> dict[str, Logs]:
 
 
 def _sample(logs: Logs) -> str:
-    """The section with a rule's logs; several are told apart by their names."""
+    """The section with a rule's logs; several have their names above them."""
     blocks = [
-        (f"`{name}.log`:\n\n" if len(logs) > 1 else "") + f"```text\n{text.strip()}\n```\n"
+        (f"`{name}.log`:\n\n" if len(logs) > 1 else "") + f"``` {{ .text .log }}\n{text.strip()}\n```\n"
         for name, text in sorted(logs.items())
     ]
     return "\n## A log that shows it\n\n" + "\n".join(blocks)
