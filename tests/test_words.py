@@ -80,5 +80,6 @@ def test_no_page_has_one_either() -> None:
 
 
 def test_the_readme_is_narrow() -> None:
-    wide = [line for line in (ROOT / "README.md").read_text().splitlines() if len(line) > 100]
+    lines = (ROOT / "README.md").read_text().splitlines()
+    wide = [line for line in lines if len(line) > (100 if line.startswith("|") else 80)]
     assert not wide, wide
