@@ -68,7 +68,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
-    """Docstrings have roles of Sphinx, which Markdown does not know. Long names in tables may break, but not anywhere."""
+    """Docstrings have roles of Sphinx, which Markdown does not know. Long names in tables may break at joints."""
     return CELL.sub(lambda cell: JOINT.sub(r"\1<wbr>", cell[0]), ROLE.sub("", html))
 
 
