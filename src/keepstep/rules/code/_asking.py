@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -32,6 +33,7 @@ class ProjectFacts(Assignments):
         self._at_once: dict[str, set[str]] = {}
         self._among: dict[tuple[str, tuple[str, ...]], list[Call]] = {}
         self._names: dict[str, set[str]] = {}
+        self._syntax: dict[str, ast.Module | None] = {}
         self.files = {each.origin.source: each.fact for each in seen.all(CodeFile)}
 
     @cached_property
@@ -319,6 +321,15 @@ class ProjectFacts(Assignments):
     def in_path(self, path: str) -> list[Call]:
         """All calls of a file."""
         return list(self._by_file[path]) if path in self._by_file else []
+
+    def syntax(self, path: str) -> ast.Module | None:
+        """A file as Python reads it, for what no fact holds: a long constant, the body of an ``except``."""
+        if path not in self._syntax:
+            try:
+                self._syntax[path] = ast.parse(self._by_file[path].text)
+            except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
+                self._syntax[path] = None
+        return self._syntax[path]
 
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""
