@@ -17,6 +17,7 @@ BY_GLOBAL = lazy_pattern(
     r"compute_average_loss\(|/\s*(tf\.cast\()?\s*[\w.]*global\w*|1(\.0?)?\s*/\s*[\w.]*global\w*", re.I, most=500
 )
 BY_REPLICAS = lazy_pattern(r"/\s*(tf\.cast\()?\s*[\w.()]*num_replicas|1(\.0?)?\s*/\s*[\w.()]*num_replicas", most=500)
+_NO_LOSSES = ("get", "serialize", "deserialize", "add_loss", "get_regularization_losses")
 _NAME = re.compile(r"(?<![\w.])(?:self\.)?[A-Za-z_]\w*")
 
 
@@ -71,6 +72,11 @@ def is_whole_mean(call: Call) -> bool:
     """Whether a call averages over everything, the batch included."""
     axis = call.fact.argument("axis", 1)
     return call.fact.name in MEANS and (axis is None or axis.literal == "None")
+
+
+def is_one_per_example(call: Call) -> bool:
+    """Whether a call is one of Keras' loss functions, which return a value for each example."""
+    return re.fullmatch(r"keras\.losses\.[a-z]\w+", call.fact.name) is not None and call.fact.method not in _NO_LOSSES
 
 
 def averages_itself(tf: Distributed, call: Call) -> Call | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from keepstep.model.facts import CodeCall
+from keepstep.model.facts import CodeAssigned, CodeCall
 from keepstep.rules.api import (
     Cause,
     Confidence,
@@ -25,6 +25,7 @@ from keepstep.rules.code.tensorflow._loss import (
     Trained,
     averages_itself,
     call_of,
+    is_one_per_example,
     is_whole_mean,
     leading_to,
     made_by,
@@ -59,7 +60,7 @@ def _unscaled(tf: Distributed, step: Trained) -> Evidence[Any] | None:
             return each
         if call is None:
             continue
-        if is_whole_mean(call) or (averages_itself(tf, call) and tf.is_legacy(call)):
+        if is_whole_mean(call) or is_one_per_example(call) or (averages_itself(tf, call) and tf.is_legacy(call)):
             return each
         inside = tf.known.inside(call.fact.target) if call.fact.target else []
         function = tf.known.functions.get(call.fact.target)
@@ -103,8 +104,9 @@ def loss_not_scaled(seen: EvidenceSet) -> Findings:
 
     ## How we know
     In a function that `strategy.run` runs, gradients are taken of a mean over everything, or of a sum divided by
-    the replica's own batch, and nothing in it divides by the global batch or by the number of replicas. With Keras
-    2, a loss object with its default reduction raises an error there.
+    the replica's own batch, and nothing in it divides by the global batch or by the number of replicas. Or they are
+    taken of what a loss function of Keras returns, one value per example: that is their sum. With Keras 2, a loss
+    object with its default reduction raises an error there; with Keras 3, it divides by the replicas itself.
 
     ## What to do
     ```python
@@ -136,9 +138,16 @@ def loss_not_scaled(seen: EvidenceSet) -> Findings:
         place = _unscaled(tf, step)
         if place is not None and place.origin not in told:
             told.add(place.origin)
+            call = call_of(tf, place) if isinstance(place.fact, CodeAssigned) else None
+            is_sum = call is not None and is_one_per_example(call)
             yield Found(
-                title="the loss is averaged over the batch of one replica",
-                because="the optimizer adds up the gradients of all replicas: with a mean per replica, the sum is"
+                title="the loss has one value per example, and nothing divides by the batch"
+                if is_sum
+                else "the loss is averaged over the batch of one replica",
+                because="the gradient of several values is that of their sum, and the optimizer adds it up over all"
+                " replicas: it grows with the batch and with the replicas"
+                if is_sum
+                else "the optimizer adds up the gradients of all replicas: with a mean per replica, the sum is"
                 " as many times too large as there are replicas",
                 evidence=(place, step.gradient),
                 fixes=(

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keepstep.model.facts import CodeCall, CodeFunction
+from keepstep.model.facts import CodeBlock, CodeCall, CodeFunction
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._tensorflow import DISTRIBUTED, Distributed, distributed, is_scope
+from keepstep.rules.code.tensorflow._tensorflow import DISTRIBUTED, MULTI, TPU, Distributed, distributed, is_scope
+
+_REPLICATED = ("tensorflow.distribute.MirroredStrategy", *MULTI, *TPU)
 
 
 def _trains(tf: Distributed, function: str) -> bool:
@@ -54,6 +56,19 @@ def _gets_distributed(tf: Distributed, call: Call, hops: int) -> bool:
     return any(_gets_distributed(tf, each, hops - 1) for each in tf.known.callers(call.fact.function))
 
 
+def _steps_in_scope(tf: Distributed) -> Iterator[tuple[Call, CodeBlock]]:
+    """Where a loop in the scope of a strategy with replicas takes and applies gradients itself; and that scope."""
+    for apply in tf.known.methods("apply_gradients"):
+        inside = [each for each in apply.fact.within if each.kind in ("for", "while", "with")]
+        scope = next((each for each in inside if is_scope(each)), None)
+        if scope is None or scope.made.removesuffix(".scope") not in _REPLICATED:
+            continue
+        loops = [each for each in inside[inside.index(scope) :] if each.kind != "with"]
+        steps = [each for each in tf.known.inside(apply.fact.function) if loops and loops[-1] in each.fact.within]
+        if {"gradient"} <= {each.fact.method for each in steps} and not any(each in tf.runs for each in steps):
+            yield apply, scope
+
+
 @rule(id="COD203", cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
 def step_not_run(seen: EvidenceSet) -> Findings:
     """The training step is called directly with a distributed batch, not through `strategy.run`.
@@ -80,7 +95,7 @@ def step_not_run(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The call gets what a distributed dataset yields, or stands in the strategy's scope. The function applies
-    gradients, and nothing gives it to `strategy.run`.
+    gradients, and nothing gives it to `strategy.run`. Or a loop in the scope takes and applies gradients itself.
 
     ## What to do
     ```python
@@ -111,4 +126,12 @@ def step_not_run(seen: EvidenceSet) -> Findings:
             " TensorFlow refuses or trains on one device",
             evidence=(each, function),
             fixes=(Fix(do=f"call strategy.run({each.fact.method}, args=(...)) and reduce what it returns"),),
+        )
+    for apply, scope in _steps_in_scope(tf):
+        yield Found(
+            title="the loop in the strategy's scope trains without strategy.run",
+            because=f"`with {scope.text}` (line {scope.line}) only places variables: without strategy.run no replica"
+            " runs this step, and TensorFlow refuses or trains on one device",
+            evidence=(apply,),
+            fixes=(Fix(do="put the step into a function, and call it by strategy.run(step, args=(batch,))"),),
         )
