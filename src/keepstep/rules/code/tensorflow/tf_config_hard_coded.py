@@ -6,53 +6,25 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Value, rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call
-from keepstep.rules.code.tensorflow._tensorflow import Distributed, config_given, config_set, distributed, is_seen_from
+from keepstep.rules.code.tensorflow._cluster import counts_tasks, mixes_localhost, written
+from keepstep.rules.code.tensorflow._tensorflow import Distributed, config_given, config_set, distributed
 
 _CONSTANT = "gives every process the same index"
-_HOST = re.compile(r"""["']([\w.\-]+):\d+["']""")
 _INDEX = re.compile(r"""["']index["']\s*:\s*(\d+)\b""")
 _NAMED_INDEX = re.compile(r"""["']index["']\s*:\s*(\w+)\s*[},]""")
 _OTHER_ROLE = re.compile(r"""["']type["']\s*:\s*["'](chief|ps|evaluator|master)["']""")
-_SOME_LIST = re.compile(r"""["']worker["']\s*:\s*[A-Za-z_]""")
 _OF_NODE = re.compile(r"NODEID|NODE_RANK|GROUP_RANK|hostname", re.I)
-_LOCAL = ("localhost", "127.0.0.1", "0.0.0.0")
-
-
-def _written(tf: Distributed, place: Evidence[Any], value: Value) -> str:
-    """The value as it is written, with the variables in it replaced by what they are."""
-    calls = [each for each in tf.known.inside(place.fact.function) if each.fact.name == "json.dumps"]
-    given = [each.fact.arguments[0].value.text for each in calls if each.fact.text == value.text]
-    text = given[0] if given else value.literal or value.text
-    for _ in range(2):
-        for name in dict.fromkeys(re.findall(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'(])", text)):
-            text += "".join(f" {value}" for value in _values(tf, place, name) if value not in text)
-    return text
-
-
-def _values(tf: Distributed, place: Evidence[Any], name: str) -> list[str]:
-    return [
-        each.fact.value.text
-        for each in tf.known.assigned_in_file(place)
-        if each.fact.target == name and is_seen_from(each.fact.function, place.fact.function, name)
-    ]
-
-
-def _counts_tasks(text: str) -> bool:
-    hosts = _HOST.findall(text)
-    return len(hosts) > 1 if hosts else _SOME_LIST.search(text) is not None
 
 
 def _what_is_wrong(text: str) -> str:
-    hosts = _HOST.findall(text)
-    local = [host for host in hosts if host in _LOCAL]
-    if local and len(local) < len(hosts):
+    if mixes_localhost(text):
         return "mixes localhost with other hosts"
     if _OF_NODE.search(text) and re.search(r"localhost:|127\.0\.0\.1:", text):
         return "names localhost for the workers of several nodes"
     is_constant = _INDEX.search(text) is not None and not _OTHER_ROLE.search(text)
-    return _CONSTANT if is_constant and _counts_tasks(text) else ""
+    return _CONSTANT if is_constant and counts_tasks(text) else ""
 
 
 def _given_index(tf: Distributed, place: Evidence[Any], text: str) -> Call | None:
@@ -126,10 +98,10 @@ def tf_config_hard_coded(seen: EvidenceSet) -> Findings:
     tf = distributed(seen)
     settings = [*((each, each.fact.value) for each in config_set(tf)), *config_given(tf)]
     for each, value in settings:
-        text = _written(tf, each, value)
+        text = written(tf, each, value)
         wrong = _what_is_wrong(text)
         place: Evidence[Any] = each
-        if not wrong and _counts_tasks(text):
+        if not wrong and counts_tasks(text):
             caller = _given_index(tf, each, text)
             wrong, place = (_CONSTANT, caller) if caller is not None else ("", each)
         if wrong and not _is_changed(tf, each):
