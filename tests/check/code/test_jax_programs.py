@@ -169,6 +169,42 @@ WRONG = {
 }
 
 RIGHT = {
+    "each device trains a model of its own": """
+        def learn(weights, rows):
+            return jax.tree.map(lambda w, g: w - g, weights, jax.grad(loss)(weights, rows))
+
+        run = jax.pmap(learn)
+        """,
+    "a helper averages the gradients": """
+        def shared(grads):
+            return jax.lax.pmean(grads, "all")
+
+        def learn(state, rows):
+            grads = jax.grad(loss)(state.params, rows)
+            return state.apply_gradients(grads=shared(grads))
+
+        run = jax.pmap(learn, axis_name="all")
+        """,
+    "every process puts the same rows on its own devices": """
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+        def put(rows):
+            jax.distributed.initialize()
+            mesh = Mesh(np.array(jax.local_devices()), ("rows",))
+            sharding = NamedSharding(mesh, P("rows"))
+            batch = jax.device_put(rows[jax.process_index()], sharding)
+            return np.asarray(batch)
+        """,
+    "what is put whole everywhere can be read everywhere": """
+        from jax.sharding import NamedSharding, PartitionSpec as P
+
+        def put(weights):
+            jax.distributed.initialize()
+            mesh = jax.make_mesh((jax.device_count(),), ("rows",))
+            everywhere = NamedSharding(mesh, P())
+            copy = jax.device_put(weights, everywhere)
+            return np.asarray(copy)
+        """,
     "initialised first, in another function": """
         def join():
             jax.distributed.initialize()
