@@ -24,13 +24,18 @@ _HOST = ("psutil.", "resource.getrusage")
 _WORDS = ("psutil", "getrusage")
 _OUTPUT = ("print", "info", "debug", "warning", "log", "add_scalar", "write")
 _OF_GPU = lazy_pattern(
-    r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)|(?:gpu|cuda)_(?:used|mb|gb)", most=500
+    r"(?i)(?:gpu|cuda|vram|device)[ _-]?mem|mem\w*[ _-](?:gpu|cuda)"
+    r"|(?:gpu|cuda|vram)[ _-](?:used|mb|gb|usage|util(?:ization|isation)?|percent|load)",
+    most=500,
 )
 
 
 _OF_DEVICE = lazy_pattern(
     r"(?i)torch\.cuda\.|pynvml|nvml\w*\(|nvidia|memory_stats\(|max_memory|memory_allocated", most=500
 )
+
+
+_OF_HOST = lazy_pattern(r"(?i)(?<![a-z])(?:cpu|host|ram|rss|system)(?![a-z])", most=500)
 
 
 def _is_of_both(text: str) -> bool:
@@ -44,10 +49,12 @@ def _is_returned(known: ProjectFacts, call: Call) -> bool:
     return function is not None and any(made.startswith(call.fact.name) for made in function.fact.returns)
 
 
-def _found(place: Evidence[Any]) -> Found:
+def _found(place: Evidence[Any], *measured: str) -> Found:
+    of_cpu = any("cpu_" in each for each in measured)
+    what = "use of CPUs" if of_cpu else "memory"
     return Found(
-        title="the host's memory is reported as the GPU's",
-        because="psutil and resource measure the host; the GPU's memory is not in this figure",
+        title=f"the host's {what} is reported as the GPU's",
+        because="psutil and resource measure the host; nothing of the GPU is in this figure",
         evidence=(place,),
         fixes=(Fix(do="use torch.cuda.memory_allocated() or the framework's own figures, or call it host memory"),),
     )
@@ -77,8 +84,8 @@ def host_memory_as_gpu_memory(seen: EvidenceSet) -> Findings:
     out of memory.
 
     ## How we know
-    What psutil or `resource` returns goes into a variable, or into a line of output, that is about the GPU's
-    memory.
+    What psutil or `resource` returns goes into a variable, or into a line of output, that is about the GPU's memory
+    or use, and not about the host's too.
 
     ## What to do
     ```python
@@ -98,15 +105,13 @@ def host_memory_as_gpu_memory(seen: EvidenceSet) -> Findings:
         is_host = fact.name.startswith(_HOST)
         if _is_of_both(fact.text):
             continue
-        printed = fact.method in _OUTPUT and any(
-            part.startswith(_HOST)
-            for argument in fact.arguments
-            for part in (argument.value.made, *argument.value.parts)
-        )
+        given = [part for each in fact.arguments for part in (each.value.made, *each.value.parts)]
+        printed = fact.method in _OUTPUT and any(part.startswith(_HOST) for part in given)
         returned = is_host and _OF_GPU.search(fact.function.rpartition(".")[2]) and _is_returned(known, each)
-        if (is_host and _OF_GPU.search(fact.assigned)) or (printed and _OF_GPU.search(fact.text)) or returned:
-            yield _found(each)
+        told = printed and _OF_GPU.search(fact.text) and not _OF_HOST.search(fact.text)
+        if (is_host and _OF_GPU.search(fact.assigned)) or told or returned:
+            yield _found(each, *([fact.name] if is_host else given))
     for assigned in known.assigned_near(*_WORDS):
         value = assigned.fact.value
         if any(part.startswith(_HOST) for part in (value.made, *value.parts)) and _OF_GPU.search(assigned.fact.target):
-            yield _found(assigned)
+            yield _found(assigned, value.made, *value.parts)
