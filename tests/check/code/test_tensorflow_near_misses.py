@@ -183,6 +183,204 @@ def main(only_export):
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
 """,
+    "COD203 the loop trains on one device on purpose": """
+import tensorflow as tf
+
+strategy = tf.distribute.OneDeviceStrategy("/gpu:0")
+with strategy.scope():
+    for batch in dataset:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(batch))
+        grads = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables))
+""",
+    "COD205 a target network follows the model": STEP
+    + """
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
+    grads = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(grads, model.trainable_variables))
+    for slow, fast in zip(target.weights, model.weights):
+        slow.assign(0.99 * slow + 0.01 * fast)
+
+strategy.run(step, args=(batch,))
+""",
+    "COD205 gradients are gathered for the optimizer": STEP
+    + """
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
+    grads = tape.gradient(loss, model.trainable_variables)
+    for kept, grad in zip(gathered, grads):
+        kept.assign_add(grad)
+    norm.assign(tf.linalg.global_norm(grads))
+
+strategy.run(step, args=(batch,))
+""",
+    "COD206 the losses of the examples are divided by the global batch": STEP
+    + """
+def step(x, y):
+    with tf.GradientTape() as tape:
+        each = tf.keras.losses.mse(y, model(x))
+        loss = tf.reduce_sum(each) / GLOBAL_BATCH
+    grads = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(grads, model.trainable_variables))
+
+strategy.run(step, args=batch)
+""",
+    "COD210 the long text is a form that is filled in": """
+import os
+import tensorflow as tf
+
+FORM = '''{"cluster": {"worker": ["first.example:1234", "second.example:1234"]},
+"task": {"type": "worker", "index": @}}'''
+os.environ["TF_CONFIG"] = FORM.replace("@", os.environ["SLURM_PROCID"])
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+""",
+    "COD229 the first argument is given already": STEP
+    + """
+import functools
+
+def make(dataset, context):
+    return dataset.batch(context.get_per_replica_batch_size(8))
+
+batches = strategy.distribute_datasets_from_function(functools.partial(make, tf.data.Dataset.range(8)))
+""",
+    "COD229 the argument is not used for that": STEP
+    + """
+dataset = tf.data.Dataset.range(8)
+batches = strategy.distribute_datasets_from_function(lambda context: dataset.batch(2).take(context.num_input_pipelines))
+""",
+    "COD230 only without a strategy the dataset is plain": STEP
+    + """
+def train(several):
+    dataset = tf.data.Dataset.range(8).batch(2)
+    if several:
+        batches = strategy.experimental_distribute_dataset(dataset)
+    else:
+        batches = dataset
+    for batch in batches:
+        strategy.run(step, args=(batch,))
+
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+""",
+    "COD230 each worker has its own rows": """
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(model(x), global_batch_size=8)
+    grads = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(grads, model.trainable_variables))
+
+dataset = tf.data.Dataset.range(8).shard(workers, worker).batch(2)
+for batch in dataset:
+    strategy.run(step, args=(batch,))
+""",
+    "COD231 the task is set afterwards": """
+import os
+import tensorflow as tf
+
+resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec({"worker": ["a:1", "b:1"]}))
+resolver.task_type = "worker"
+resolver.task_id = int(os.environ["RANK"])
+strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+""",
+    "COD231 a coordinator of parameter servers has no task": """
+import tensorflow as tf
+
+resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+""",
+    "COD233 the pattern may mean many files": """
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+dataset = tf.data.TFRecordDataset(tf.io.gfile.glob("train-*.tfrecord"))
+options = tf.data.Options()
+options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+model.fit(dataset.with_options(options))
+""",
+    "COD005 the GPU's use stands beside the host's": """
+import psutil
+import GPUtil
+
+cpu = psutil.cpu_percent()
+gpu = GPUtil.getGPUs()[0].load
+print(f"GPU usage: {gpu}, CPU usage: {cpu}")
+""",
+    "COD015 it measures now and then": STEP
+    + """
+import psutil
+
+def step(x):
+    return model(x)
+
+for number, batch in enumerate(batches):
+    strategy.run(step, args=(batch,))
+    if number % 100 == 0:
+        print(psutil.cpu_percent(interval=1))
+""",
+    "COD016 trials that fail are left out": STEP
+    + """
+for rate in (0.1, 0.01):
+    try:
+        model.fit(dataset)
+    except Exception as error:
+        print("left out", rate, error)
+""",
+    "COD016 the status is told at the end": STEP
+    + """
+import sys
+
+def main():
+    try:
+        model.fit(dataset)
+    except Exception as error:
+        print(error)
+        return 1
+    return 0
+
+sys.exit(main())
+""",
+    "COD016 only the user stops it": STEP
+    + """
+try:
+    model.fit(dataset)
+except KeyboardInterrupt:
+    print("stopped")
+""",
+    "COD017 only the shape is asked for": """
+import jax
+import jax.numpy as jnp
+import torch
+
+shape = jax.eval_shape(lambda: jnp.zeros((1_000_000, 1_000_000)))
+ghost = torch.empty(1_000_000, 1_000_000, device="meta")
+""",
+    "COD018 the program is of the first version": """
+import tensorflow as tf
+
+def mean(x):
+    return tf.tpu.cross_replica_sum(x) / 8
+
+def main(_):
+    with tf.Session() as session:
+        session.run(mean(tf.placeholder(tf.float32)))
+""",
+    "COD018 it asks first whether the name is there": """
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+if hasattr(strategy, "gather_all"):
+    strategy.gather_all(x)
+""",
 }
 
 
