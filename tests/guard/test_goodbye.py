@@ -65,6 +65,47 @@ def test_a_status_that_is_not_0_is_never_healthy(tmp_path: Path, end: str, statu
 
 
 @pytest.mark.parametrize(
+    ("end", "status", "words"),
+    [("raise SystemExit('no data')", 1, "no data"), ("raise SystemExit(5)", 5, None), ("exit(6)", 6, None)],
+)
+def test_the_line_that_raises_system_exit_is_noted_before_exit_handlers_run(
+    tmp_path: Path, end: str, status: int, words: str | None
+) -> None:
+    program = tmp_path / "program.py"
+    handler = "import atexit, glob\natexit.register(lambda: print(open(glob.glob('*.notes.jsonl')[0]).read()))\n"
+    program.write_text(handler + SCRIPT.format(folder=str(tmp_path), end=end))
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=tmp_path,
+        env={**os.environ, "KEEPSTEP": "off"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (ended,) = explain_paths([tmp_path]).seen.all(RankEnded)
+    last = len(program.read_text().splitlines())
+    assert (done.returncode, ended.fact.status) == (status, status)
+    assert (ended.fact.place, ended.fact.words) == (f"program.py:{last}", words)
+    assert f'"status": {status}' in done.stdout, done.stdout
+
+
+def test_the_code_of_an_exit_is_what_it_was(tmp_path: Path) -> None:
+    end = """
+error = SystemExit(3)
+before = error.code
+error.code = 4
+changed = error.code
+del error.code
+assert (before, changed, error.code, SystemExit("words").code) == (3, 4, None, "words")
+assert type(SystemExit.code).__name__ == "member_descriptor"
+class Own(SystemExit): pass
+raise Own(8)
+"""
+    status, (ended,), _ = left(tmp_path, end)
+    assert (status, ended.status) == (8, 8)
+
+
+@pytest.mark.parametrize(
     "end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "os.kill(os.getpid(), signal.SIGTERM)"]
 )
 def test_a_killed_process_says_nothing_and_that_is_told(tmp_path: Path, end: str) -> None:

@@ -215,3 +215,25 @@ def test_a_program_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     run = Running(tmp_path, "-n", "2", script="", command=["no-such-program"])
     assert run.finish() == 2
     assert "program no-such-program not found" in run.err
+
+
+@pytest.mark.parametrize(
+    ("leave", "status"), [('raise SystemExit("bad arguments")', 1), ("exit(3)", 3), ("sys.exit(3)", 3)]
+)
+def test_a_rank_that_exits_is_told_with_its_line_though_an_exit_handler_waits(
+    tmp_path: Path, leave: str, status: int
+) -> None:
+    """As a JAX process does, whose shutdown waits for all others."""
+    script = f"""
+import atexit, os, sys, time
+def main():
+    if os.environ["RANK"] == "1":
+        atexit.register(time.sleep, 300)
+        {leave}
+    time.sleep(300)
+main()
+"""
+    run = Running(tmp_path, "-n", "2", "--grace", "1", "--max-attempts", "1", script=script)
+    assert run.finish(60) != 0
+    words = ": bad arguments" if "bad" in leave else ""
+    assert f"decision: end the run: rank 1 ended itself with status {status} in train.py:6{words}" in run.err, run.err

@@ -95,7 +95,7 @@ class Session(Peers):
         self.by_hand = False
         """The script reports its steps itself (`guard.steps`), so the hooks do not."""
         self._box: boxes.Box | None = None
-        self._listener = Listener(lambda: (self.steps, self.phase_now), self._leave_at_once)
+        self._listener = Listener(self._leave_at_once)
         self._pausing = False
         self.step_ended = 0
         self.every = 1
@@ -220,6 +220,12 @@ class Session(Peers):
         with contextlib.suppress(Exception):
             self.batches.at_end()
         self._keep()
+
+    def exits(self, given: Any, place: str) -> None:
+        """A SystemExit reached the top of a program that has not trained yet: say at least that."""
+        if not self._opened:
+            self.open()
+            self._listener.hear(given, place)
 
     def _leave_at_once(self, ending: Ending) -> None:
         """The process ends without its exit handlers (``os._exit``): write what can be written without a wait."""

@@ -2,7 +2,7 @@
 """The way in without a change of code: called by the start-up hook (keepstep.pth) when KEEPSTEP is on.
 
 Nothing is looked at or written until a framework is imported, so other Python programs under the same
-variables (launchers, pip, editors) are unaffected.
+variables (launchers, pip, editors) are unaffected. Only a rank that `keepstep run` started itself says why it exits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import stat
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keepstep.guard import mode
 from keepstep.guard.import_hook import Then, after_import
@@ -61,6 +61,7 @@ def start() -> None:
             _started = True
             _print_by_the_line()
             _let_supervisor_look()
+            _say_why_it_exits()
             recorded = _record_imports()
             after_import({name: _attacher(name, recorded) for name in FRAMEWORKS})
             _form_jax_world()
@@ -105,6 +106,21 @@ def _let_supervisor_look() -> None:
         from keepstep.guard.ending.allow_tracing import let_supervisor_look
 
         let_supervisor_look()
+
+
+def _say_why_it_exits() -> None:
+    """A rank of the supervisor may exit (``raise SystemExit("...")``) before it imports a framework, or without one."""
+    if os.environ.get("KEEPSTEP_SUPERVISOR") == str(os.getppid()):
+        from keepstep.base.launchers import KEEPSTEP
+        from keepstep.guard.ending import system_exit
+
+        if KEEPSTEP.rank[0] in os.environ:
+            system_exit.hear(_exits)
+
+
+def _exits(given: Any, place: str | None) -> None:
+    if place is not None and given not in (None, 0):
+        session().exits(given, place)
 
 
 def _print_by_the_line() -> None:

@@ -57,8 +57,10 @@ class Ends:
 def ends_of(seen: EvidenceSet) -> Ends:
     """By the guards' own records."""
     ends = Ends(_world(seen), {}, {}, {}, {}, frozenset(e.who for e in seen.all(RankDoing) if e.fact.alive))
+    exiting = {e.fact.pid for e in seen.all(RankDoing) if e.fact.alive}
     for each in sorted(seen.all(RankEnded), key=lambda e: e.at or 0.0):
-        if each.who in ends.living:
+        failed = each.fact.goodbye and each.fact.status and each.fact.pid in exiting  # an exit handler may block
+        if each.who in ends.living and not failed:
             continue
         for known in (ends.well, ends.badly, ends.interrupted, ends.silent):
             known.pop(each.who, None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How this process ends, as far as it can know: its status, and the exception that was not caught.
 
-Python passes neither to an exit handler. An uncaught exception is left in ``sys``; a status is seen where it is
-given, in ``sys.exit`` and ``os._exit``, which still do what they always did. A killed process says nothing, which
-tells it apart.
+Python passes neither to an exit handler. An uncaught exception is left in ``sys``. A status is seen in a SystemExit
+that reaches the top (:mod:`system_exit`), and in ``os._exit``, which still does what it always did. A killed process
+says nothing, which tells it apart.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import functools
 import os
 import resource
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from keepstep.base.safe_files import open_private
-from keepstep.guard.record.user_line import user_line
+from keepstep.guard.ending import system_exit
 
 INTERRUPTED = 130
 LONGEST_TEXT = 300
@@ -36,7 +35,7 @@ class Ending:
     raised: str | None = None
     """The type of the exception that ended it."""
     place: str | None = None
-    """The user's line that called ``sys.exit``."""
+    """The user's line that called ``sys.exit``, or raised SystemExit."""
     text: str | None = None
     """What was given to it, if that is no number."""
 
@@ -49,28 +48,17 @@ class Ending:
 
 
 class Listener:
-    """Sees the status the process ends with. ``doing`` says how far it is: a program that goes on has not ended."""
+    """Sees the status the process ends with."""
 
-    def __init__(self, doing: Callable[[], object], leave: Callable[[Ending], None]) -> None:
-        self._doing, self._leave = doing, leave
-        self._asked: tuple[Ending, object] | None = None
+    def __init__(self, leave: Callable[[Ending], None]) -> None:
+        self._leave = leave
+        self._raised: Ending | None = None
+        """By a SystemExit that nothing caught."""
 
     def listen(self) -> None:
-        """Watch ``sys.exit`` and ``os._exit`` from now on."""
-        self._hear_exit()
+        """Watch SystemExit and ``os._exit`` from now on."""
+        system_exit.hear(self.hear)
         self._hear_leaving_at_once()
-
-    def _hear_exit(self) -> None:
-        real = sys.exit
-
-        @functools.wraps(real)
-        def exit(status: Any = None, /) -> NoReturn:
-            if threading.current_thread() is threading.main_thread():
-                with contextlib.suppress(Exception):
-                    self._asked = _asked_for(status, user_line(sys._getframe(1))), self._doing()
-            real(status)
-
-        sys.exit = exit
 
     def _hear_leaving_at_once(self) -> None:
         real = os._exit
@@ -83,14 +71,17 @@ class Listener:
 
         os._exit = _exit
 
+    def hear(self, given: Any, place: str | None) -> None:
+        """A SystemExit has reached the top of the program."""
+        text = given[:LONGEST_TEXT] if isinstance(given, str) else None
+        self._raised = Ending(status_of(given), place=place, text=text)
+
     def ending(self) -> Ending:
         """For an exit handler: how the process ends."""
         raised = uncaught()
         if raised is not None:
             return Ending(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
-        if self._asked is not None and self._asked[1] == self._doing():
-            return self._asked[0]
-        return Ending()
+        return self._raised or Ending()
 
 
 def uncaught() -> str | None:
@@ -99,11 +90,6 @@ def uncaught() -> str | None:
     if kind is None or sys.flags.interactive or hasattr(sys, "ps1") or "ipykernel" in sys.modules:
         return None
     return str(getattr(kind, "__name__", kind))
-
-
-def _asked_for(given: Any, place: str | None) -> Ending:
-    text = given[:LONGEST_TEXT] if isinstance(given, str) else None
-    return Ending(status_of(given), place=place, text=text)
 
 
 def status_of(given: Any) -> int:
@@ -115,9 +101,9 @@ def status_of(given: Any) -> int:
 
 # --- The real exit status of the process, written by the C library on its way out.
 #
-# Python does not say: after ``raise SystemExit(3)``, or an ``exit(3)`` in a native library, exit handlers see the same
-# as after a success. glibc passes the status to functions registered with ``on_exit``. By then Python is gone, so the
-# function is glibc's own ``putw``, which writes one number to a stream. Without glibc, nothing is written.
+# Python does not say: after an ``exit(3)`` in a native library, exit handlers see the same as after a success. glibc
+# passes the status to functions registered with ``on_exit``. By then Python is gone, so the function is glibc's own
+# ``putw``, which writes one number to a stream. Without glibc, nothing is written.
 #
 # The stream has a high descriptor. A program may close all its files (a daemon does), and the next file it opens
 # gets the lowest free number: that must not be ours, or the status would be written into that file.

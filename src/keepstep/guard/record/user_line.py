@@ -20,6 +20,10 @@ def is_library(path: str) -> bool:
     return path.startswith(("<", OWN, STANDARD)) or any(each in path for each in INSTALLED)
 
 
+def name_of_line(file: str, line: int) -> str:
+    return f"{os.path.basename(file)}:{line}"
+
+
 def user_line(frame: FrameType | None) -> str | None:
     """``train.py:64``, or None where no frame is the user's. Reads names and numbers, holds nothing."""
     for _ in range(DEEPEST):
@@ -27,7 +31,7 @@ def user_line(frame: FrameType | None) -> str | None:
             break
         path = frame.f_code.co_filename
         if not is_library(path):
-            return f"{os.path.basename(path)}:{frame.f_lineno}"
+            return name_of_line(path, frame.f_lineno)
         frame = frame.f_back
     return None
 
@@ -39,4 +43,4 @@ def line_of_caller() -> str | None:
 
 def line_of_thread(thread: int) -> str | None:
     """Where another thread (by its number in Python) is right now."""
-    return next((f"{os.path.basename(file)}:{line}" for file, line, _ in calls(thread) if not is_library(file)), None)
+    return next((name_of_line(file, line) for file, line, _ in calls(thread) if not is_library(file)), None)

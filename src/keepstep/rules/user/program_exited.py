@@ -39,8 +39,8 @@ def program_exited(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The rank's own black box says goodbye with that status, or `keepstep run` saw it. A process that is killed or
-    crashes says no goodbye. It was the first to end, and its output has no message of a known failure. Where
-    `sys.exit` was called, the guard noted the line.
+    crashes says no goodbye. It was the first to end, and its output has no message of a known failure. The guard
+    noted the line that called `sys.exit` or raised SystemExit.
 
     ## What to do
     Look at the line that called exit, or for the words that were printed last.
@@ -61,7 +61,7 @@ def program_exited(seen: EvidenceSet) -> Findings:
     yield Found(
         title=f"rank {left.who} ended itself with status {status}{where}{tail}",
         because=(
-            f"the program called sys.exit in {place}"
+            "the program exited there by itself (sys.exit or SystemExit), with no other exception"
             if place
             else "it exited by itself, with no exception"
             + (", and these are its last words" if words else "; its output does not say why")
