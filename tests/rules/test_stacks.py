@@ -109,6 +109,8 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
         ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), WaitKind.LOCK),
         ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), WaitKind.INPUT),
         ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), WaitKind.LEAVING),
+        ((py(f"{SITE}/torch/distributed/rpc/api.py", "rpc_sync"), py("/job/train.py")), WaitKind.ANSWER),
+        ((py(f"{SITE}/torch/distributed/rpc/__init__.py", "init_rpc"), py("/job/train.py")), WaitKind.MEETING),
         (
             (
                 py("/usr/lib/python3.11/cmd.py", "cmdloop"),
@@ -359,6 +361,48 @@ def test_the_rank_that_sleeps_while_the_others_wait_is_named() -> None:
     assert (found.root.cause, found.root.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (1,))
     assert found.root.confidence is Confidence.ESTABLISHED
     assert "time.sleep at train.py:22" in found.root.title and "ranks 0 and 2 waited in all_reduce" in found.root.title
+
+
+ASKS = (
+    native("/usr/lib/libc.so.6", "__futex_abstimed_wait_common64"),
+    native(f"{SITE}/torch/lib/libtorch_python.so", "torch::jit::PythonFutureWrapper::wait()"),
+    py(f"{SITE}/torch/distributed/rpc/api.py", "rpc_sync", 842),
+    py("/job/train.py", "main", 28),
+)
+ENDS_RPC = (
+    py("/usr/lib/python3.11/threading.py", "wait"),
+    py(f"{SITE}/torch/distributed/rpc/api.py", "_wait_all_workers", 200),
+    py(f"{SITE}/torch/distributed/rpc/api.py", "shutdown", 350),
+    py("/job/train.py", "main", 30),
+)
+
+
+def answering(rank: int, *inner: Frame) -> Evidence[Fact]:
+    frames = (*inner, py("/job/train.py", "add", 8), py(f"{SITE}/torch/distributed/rpc/internal.py", "_run_function"))
+    return of(StackDump(frames=frames, pid=100 + rank, living=True), rank, source=f"pid {100 + rank}")
+
+
+def test_ranks_that_call_each_other_with_a_lock_held_are_named_though_their_carriers_poll() -> None:
+    lock = interpreter("lock_PyThread_acquire_lock")
+    items = [
+        *live(0, *ENDS_RPC, world=3, cpu_s=4.0),
+        *live(1, *ASKS, world=3, cpu_s=4.0),
+        answering(1, lock),
+        *live(2, *ASKS, world=3, cpu_s=4.0),
+        answering(2, lock),
+    ]
+    found = report(*items)
+    assert found.verdict is Verdict.HUNG and found.root is not None
+    assert found.root.ranks == (1, 2)
+    assert "stuck in a lock at train.py:8, in add()" in found.root.title
+    assert "its own call waits at train.py:28, in main()" in found.root.title
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_ranks_that_wait_for_an_answer_that_is_being_computed_do_not_hang(answers: bool) -> None:
+    """By Python that runs on the parameter server, or by native code, which no Python thread shows."""
+    items = [*live(0, *ENDS_RPC, world=2, cpu_s=4.0), *([answering(0)] if answers else []), *live(1, *ASKS, world=2)]
+    assert report(*items).verdict is not Verdict.HUNG
 
 
 def test_a_rank_at_a_debuggers_prompt_is_told_to_whoever_can_answer_it() -> None:

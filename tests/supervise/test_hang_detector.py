@@ -135,6 +135,23 @@ def test_a_pause_in_which_someone_works_is_left_in_peace(phase: BoxPhase) -> Non
     assert world.go(55) is None
 
 
+@pytest.mark.parametrize("prints", [False, True])
+def test_ranks_without_steps_that_only_use_the_processor_are_looked_at_after_a_minute(prints: bool) -> None:
+    """Threads that carry messages poll: that is no progress. What prints or moves bytes is left in peace."""
+    world = World([Rank(0, phase=BoxPhase.START, moves=False), Rank(1, phase=BoxPhase.START, moves=False)])
+    suspicion = None
+    for _ in range(40):
+        world.ranks[0].printed += prints
+        suspicion = suspicion or world.go(2)
+    if prints:
+        assert suspicion is None
+        return
+    assert suspicion is not None and suspicion.kind == "polls" and 60 <= suspicion.quiet_s <= 62
+    assert world.watch.judge(suspicion, still=False, at=world.at) is None
+    stop = world.watch.looked(suspicion, still=True, sure=False, at=world.at)
+    assert stop is not None and not stop.proven
+
+
 @pytest.mark.parametrize("phase", [BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION])
 def test_an_idle_pause_is_looked_at_and_never_proven_at_once(phase: BoxPhase) -> None:
     world = two()

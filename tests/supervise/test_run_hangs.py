@@ -289,3 +289,37 @@ def test_the_companion_names_a_hang_where_nobody_supervises(tmp_path: Path) -> N
     assert len(boxes) == 2
     wait_for(lambda: not list((tmp_path / "guard").glob(".companion-*")))
     assert "rank 1 was stuck in time.sleep" in why(tmp_path)
+
+
+RPC = """
+import os, threading, time
+import torch.distributed.rpc as rpc
+lock = threading.Lock()
+def add(amount):
+    with lock:
+        return amount
+def main():
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=3)
+    if rank:
+        with lock:
+            time.sleep(1)
+            rpc.rpc_sync(f"worker{3 - rank}", add, args=(rank,), timeout=0)
+    rpc.shutdown()
+main()
+"""
+
+
+@pytest.mark.long
+def test_a_lock_that_is_held_during_a_call_to_another_rank_is_named_in_a_job_without_steps(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(
+        "export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3\n"
+        "free='import socket; s = socket.socket(); s.bind((\"\", 0)); print(s.getsockname()[1])'\n"
+        'export MASTER_PORT=$($PYTHON -c "$free")\n'
+        "for rank in 0 1 2; do RANK=$rank $PYTHON train.py & done; wait\n"
+    )
+    options = ("--hang-timeout", "5", "--suspected-wait", "5", "--max-attempts", "1")
+    run = Running(tmp_path, *options, script=RPC, command=["bash", "run.sh"], env={"PYTHON": sys.executable})
+    assert run.finish() != 0, run.err
+    assert "ranks 1 and 2 were stuck in a lock at train.py:6, in add() (in a call from another rank" in run.err, run.err
+    assert "decision: end the run" in run.err

@@ -21,6 +21,7 @@ class WaitKind(Enum):
     COLLECTIVE = "a collective"
     LEAVING = "the end of the others"
     MEETING = "the start of the others"
+    ANSWER = "an answer of another rank"
     SLEEP = "a sleep"
     LOCK = "a lock"
     INPUT = "input data"
@@ -62,7 +63,7 @@ def read_waits() -> list[tuple[WaitKind, str | None, re.Pattern[str], re.Pattern
 
 
 _CARRIED = {WaitKind.LOCK, WaitKind.SLEEP, WaitKind.FILE, WaitKind.DEVICE}
-_AWAITING = {WaitKind.COLLECTIVE, WaitKind.LEAVING, WaitKind.MEETING}
+_AWAITING = {WaitKind.COLLECTIVE, WaitKind.LEAVING, WaitKind.MEETING, WaitKind.ANSWER}
 
 
 def waits_in(frames: Iterable[Frame]) -> Wait | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keepstep.base import wording
+from keepstep.base.lazy_pattern import lazy_pattern
 from keepstep.rules.api import Evidence, EvidenceSet, Fact, Frame, ProcessSeen, StackDump
 from keepstep.rules.asking.process_endings import parent_of
 from keepstep.signals.stacks import Whose, innermost_user, place, whose
@@ -17,6 +18,8 @@ BUSY = 0.5
 """The share of one core at which a rank counts as working, however long it takes."""
 RUNNING = 0.05
 """The same for a rank that never sleeps: on a crowded host it gets little CPU time."""
+
+_ANSWERS = lazy_pattern(r"torch/distributed/rpc/internal\.py _run_function$")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class LiveProcess:
     user: Frame | None
     helpers: tuple[Evidence[StackDump], ...] = ()
     """Stacks of the children that prepare its input."""
+    asks: Evidence[StackDump] | None = None
+    """Where its main thread waits for other ranks, while ``stack`` is of the thread that should answer them."""
 
     @property
     def rank(self) -> int | None:
@@ -40,15 +45,21 @@ class LiveProcess:
 
     @property
     def evidence(self) -> tuple[Evidence[Fact], ...]:
-        return (*([self.stack] if self.stack is not None else []), self.process)
+        stacks = [each for each in (self.stack, self.asks) if each is not None]
+        return (*stacks, self.process)
 
     @property
     def busy(self) -> bool:
         process = self.process.fact
-        if not process.watched_s or process.cpu_s is None:
+        if not process.watched_s or process.cpu_s is None or self._waits_with_both:
             return False
         least = RUNNING if process.state == "R" else BUSY
         return process.cpu_s > least * process.watched_s
+
+    @property
+    def _waits_with_both(self) -> bool:
+        """Neither the thread that asks nor the one that answers runs. Carriers of messages poll, which is no work."""
+        return self.asks is not None and self.wait is not None and self.wait.kind is WaitKind.LOCK
 
     @property
     def slept(self) -> bool:
@@ -87,7 +98,9 @@ class LiveProcess:
             parts.append(place(self.user))
         elif self.wait is None and self._frames:
             parts.append(place(self._frames[0]))
-        return " at ".join(parts) or "an unknown place"
+        found = " at ".join(parts) or "an unknown place"
+        asking = innermost_user(self.asks.fact.frames) if self.asks is not None else None
+        return f"{found} (in a call from another rank; its own call waits at {place(asking)})" if asking else found
 
 
 def jobs(seen: EvidenceSet) -> Iterator[list[LiveProcess]]:
@@ -105,8 +118,18 @@ def jobs(seen: EvidenceSet) -> Iterator[list[LiveProcess]]:
         helpers = tuple(e for e in seen.all(StackDump) if parent_of(e) == process.fact.pid)
         if wait is not None and wait.kind is WaitKind.INPUT:
             helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
-        found[process.fact.job].append(LiveProcess(process, mine, wait, innermost_user(frames), helpers))
+        each = LiveProcess(process, mine, wait, innermost_user(frames), helpers)
+        found[process.fact.job].append(_as_it_answers(each, others[process.fact.pid]))
     yield from found.values()
+
+
+def _as_it_answers(each: LiveProcess, threads: list[Evidence[StackDump]]) -> LiveProcess:
+    """Where it waits for other ranks, but another thread runs what they called: they wait for that thread."""
+    answers = next((e for e in threads if any(_ANSWERS.search(f"{f.file} {f.function}") for f in e.fact.frames)), None)
+    if answers is None or each.stack is None or not each.waits_for_others:
+        return each
+    frames = answers.fact.frames
+    return replace(each, stack=answers, wait=waits_in(frames), user=innermost_user(frames), asks=each.stack)
 
 
 def _makes_input(thread: StackDump) -> bool:

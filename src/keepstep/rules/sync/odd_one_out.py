@@ -193,6 +193,8 @@ def _in_the_kernel(odd: list[LiveProcess]) -> Findings:
 
 def _all_wait(job: list[LiveProcess]) -> Findings:
     """Every rank here waits for others: one left early, or is missing."""
+    if any(each.wait is not None and each.wait.kind is WaitKind.ANSWER for each in job):
+        return  # those that only answer wait in their shutdown, from the first step on
     leaving = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.LEAVING]
     staying = [each for each in job if each not in leaving]
     if leaving and staying:
@@ -260,6 +262,8 @@ _ADVICE = {
 
 def _fixes(first: LiveProcess) -> tuple[Fix, ...]:
     advice = _ADVICE.get(first.wait.kind) if first.wait is not None else None
+    if first.asks is not None:
+        advice = "hold no lock during a call to another rank: what that rank calls here in turn may need the same lock"
     if first.process.fact.state == "D":
         advice = "look at the storage or mount behind it (NFS, FUSE, disk), and at the kernel log"
     looking = Fix(do="print its whole stack again", command=f"pystack remote --native {first.process.fact.pid}")

@@ -157,10 +157,11 @@ class Companion:
         with ThreadPoolExecutor(max_workers=1) as pool:
             looked = pool.submit(look, suspicion.signs).result()
         at = time.monotonic()
-        if looked.still is not True and (self._someone_left_well() or suspicion.quiet_s < OWN_CODE_S):
+        still = looked.still_in(suspicion.kind)
+        if still is not True and (self._someone_left_well() or suspicion.quiet_s < OWN_CODE_S):
             self._watch.looked(suspicion, still=False, at=at)
             return  # no rank waits for another: the loop may be over, and it may do something else
-        stop = self._watch.looked(suspicion, still=looked.still, sure=looked.sure, at=at, signs=self._see(at)[1])
+        stop = self._watch.looked(suspicion, still=still, sure=looked.sure, at=at, signs=self._see(at)[1])
         if stop is None:
             return
         with contextlib.suppress(OSError):

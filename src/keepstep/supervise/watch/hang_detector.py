@@ -39,6 +39,11 @@ GIVEN_IDLE_S = 300.0
 """The same for the user's own command while no rank has shown itself: it may wait for a queue or a download."""
 OVER_S = 30.0
 """The same once every script is over: Python joins threads and frees what is left, which may take a while."""
+POLLS_S = 60.0
+"""Silence without steps of ranks that use the processor, move nothing and print nothing, until we look.
+
+Threads that carry messages poll all the time. Only a wait that the stacks name counts then.
+"""
 BUSY_S = 600.0
 """Silence of ranks that work, until we look. Healthy ones compile, evaluate, or print nothing for minutes."""
 ALONE_S, ALONE_STEPS = 30.0, 20.0
@@ -99,8 +104,8 @@ class Suspicion:
     quiet_s: float
     limit_s: float
     kind: str
-    """``step``, ``between``, ``alone``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy`` or
-    ``unguarded``."""
+    """``step``, ``between``, ``alone``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``polls``,
+    ``busy`` or ``unguarded``."""
     usual_s: float | None
     signs: tuple[Sign, ...]
     held_up: tuple[Sign, ...]
@@ -140,6 +145,8 @@ class _Memory:
     """The sign from which work is counted."""
     worked: float
     """When it last used the processor, moved bytes or printed."""
+    moved: float
+    """The same without the processor."""
     printed: float
     progress: float
 
@@ -227,7 +234,7 @@ class Watch:
         ]
         if any((sign.progress or 0.0) > (then[sign.pid].progress or 0.0) for sign in watched):
             return True
-        return suspicion.kind in ("unguarded", "busy") and any(
+        return suspicion.kind in ("unguarded", "busy", "polls") and any(
             sign.printed != then[sign.pid].printed for sign in watched
         )
 
@@ -239,6 +246,7 @@ class Watch:
         """Something else showed that it is at work."""
         if pid in self._ranks:
             self._ranks[pid].worked = max(at, self._ranks[pid].worked)
+            self._ranks[pid].moved = max(at, self._ranks[pid].moved)
 
     @property
     def stopped(self) -> Stop | None:
@@ -249,10 +257,10 @@ class Watch:
         before = self._ranks.get(sign.pid)
         if before is None:
             progress = sign.progress if sign.progress is not None else sign.at
-            self._ranks[sign.pid] = _Memory(sign, sign, sign.at, sign.at, progress)
+            self._ranks[sign.pid] = _Memory(sign, sign, sign.at, sign.at, sign.at, progress)
             return
         if sign.printed != before.sign.printed:
-            before.printed = before.worked = sign.at
+            before.printed = before.worked = before.moved = sign.at
         if sign.runs and before.sign.runs:  # once may be chance: the guard's own thread wakes up, too
             before.worked = sign.at
         passed = sign.at - before.base.at
@@ -263,6 +271,8 @@ class Watch:
             )
             if share > WORKS_SHARE or moved > WORKS_BYTES:
                 before.worked = sign.at
+            if moved > WORKS_BYTES:
+                before.moved = sign.at
             before.base = sign
         if sign.progress is not None:
             before.progress = max(before.progress, sign.progress)
@@ -291,8 +301,15 @@ class Watch:
         limit = self._limit(kind, OVER_S * self.crowding if over else IDLE_S)
         if idle >= limit:
             return _suspicion(kind, at, idle, limit, usual, signs, pausing or signs)
+        polls = self._stop is not None and self._stop.suspicion.kind == "polls"
         busy = self._limit("busy", max(BUSY_S, USUAL_STEPS * (usual or 0.0)))
-        return _suspicion("busy", at, quiet, busy, usual, signs, pausing or signs) if quiet >= busy else None
+        if quiet >= busy and not polls:
+            return _suspicion("busy", at, quiet, busy, usual, signs, pausing or signs)
+        still = at - max(progress, *(self._ranks[sign.pid].moved for sign in signs))
+        limit = self._limit("polls", POLLS_S * self.crowding)
+        if kind == "start" and still >= limit:
+            return _suspicion("polls", at, still, limit, usual, signs, pausing or signs)
+        return None
 
     def _one_alone(self, signs: tuple[Sign, ...], at: float, usual: float) -> Suspicion | None:
         """A rank that fell silent while others went on."""
@@ -321,7 +338,7 @@ class Watch:
         return _suspicion("busy", at, silent, limit, None, signs, signs) if silent >= limit else None
 
     def _limit(self, kind: str, learned: float) -> float:
-        if self.least_s is not None and kind in ("step", "between", "unguarded"):
+        if self.least_s is not None and kind in ("step", "between", "unguarded", "polls"):
             learned = self.least_s
         return max(learned, FORGIVEN * self.forgiven.get(kind, 0.0))
 

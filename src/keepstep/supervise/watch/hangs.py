@@ -75,6 +75,8 @@ class Hangs:
 
     def idle_s(self) -> float:
         """For how long those that the others wait for had shown no sign of work when they were last seen."""
+        if self._told is not None and self._told.suspicion.kind == "polls":
+            return self._seen_at - self._told.began
         return self._watch.idle_s(self._awaited.pids if self._awaited is not None else (), self._seen_at)
 
     @property
@@ -223,6 +225,7 @@ class Hangs:
             self._watch.looked(suspicion, still=False, at=now)
             return None
         looked = self._with_children(suspicion, looked, now)
+        looked = replace(looked, still=looked.still_in(suspicion.kind))
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
         self._still = (suspicion, looked) if looked.still is not False else None
         self._records.event(

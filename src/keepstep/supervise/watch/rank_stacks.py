@@ -46,6 +46,10 @@ class StacksLooked:
     sure: bool = True
     """What they wait for does not come by itself: a lock, a signal that stopped one, ranks in different collectives."""
 
+    def still_in(self, kind: str) -> bool | None:
+        """The same for one kind of silence: ranks that use the processor stand still only in a wait that has a name."""
+        return False if kind == "polls" and self.report.verdict is not Verdict.HUNG else self.still
+
     @property
     def differ(self) -> bool:
         """Whether the ranks are in different collectives, none of which ends without all of them."""
