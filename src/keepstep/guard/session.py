@@ -33,6 +33,7 @@ from keepstep.guard.ending.uncaught import LastWords
 from keepstep.guard.exchange import Exchange, SharedFolder
 from keepstep.guard.hook_cost import Thrift
 from keepstep.guard.own_thread import Pulse
+from keepstep.guard.record.lost_children import LostChildren
 from keepstep.guard.record.named_pauses import Pauses
 from keepstep.guard.record.notes import Notes
 from keepstep.guard.record.own_pace import OwnPast
@@ -150,7 +151,8 @@ class Session(Peers):
             last_words = LastWords(self)
             with self.part(last_words.part):
                 last_words.listen()
-            for task in (Held(self), Pauses(self), OwnPast(self), Thrift(self), Orphan(self._env), last_words):
+            tasks = (Held(self), Pauses(self), OwnPast(self), Thrift(self), Orphan(self._env), LostChildren(self))
+            for task in (*tasks, last_words):
                 self.pulse.every(task.period_s, task.part, task)
             self.pulse.start()
 

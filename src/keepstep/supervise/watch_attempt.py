@@ -176,6 +176,8 @@ class Watching:
         if late:
             self._records.late(late)
             means.terminal.say(late.words)
+        if jump := self._pace.jump(self._boxes, now):
+            means.terminal.say(jump)
         guarded = {box.rank: box.pid for box in self._boxes.open.values() if box.rank is not None}
         for waits in self._network.see({**guarded, **self._rank_pids()}, now):
             self._records.slow_network(waits)

@@ -29,6 +29,16 @@ class RankDoing(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChildLost(Fact):
+    """A child of a rank ended while the rank went on, and the rank did not ask how."""
+
+    pid: int
+    command: str = ""
+    code: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnded(Fact):
     """A rank's process ended. ``goodbye``: it said so itself when it exited; else its black box simply ends."""
 

@@ -16,7 +16,9 @@ from keepstep.base.wording import count
 from keepstep.model.codec import from_dict
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.model.facts.base import Fact
+from keepstep.model.facts.compared import PaceChanged
 from keepstep.model.facts.guard import (
+    ChildLost,
     CollectivesIssued,
     GuardPart,
     PlanNamed,
@@ -29,6 +31,7 @@ from keepstep.model.identity import HostPid, Rank
 from keepstep.signals import blackbox, collective_history
 from keepstep.signals.blackbox import BlackBox, Doing, RecordKind
 from keepstep.signals.pace import LateRank, input_and_step, late_by_durations, late_ranks
+from keepstep.signals.pace_jump import jump_in
 from keepstep.sources.files.left_files import FileKind, LeftFile
 from keepstep.sources.recorded.node_folders import on_host
 
@@ -90,6 +93,7 @@ def read_own(files: Iterable[LeftFile]) -> tuple[list[Evidence[Fact]], list[Cove
     items = (
         [e for each in newest for e in (*_doing(each, plans), *_issued(each))]
         + _late(newest)
+        + _slowed(newest, notes)
         + _side_by_side(boxes)
         + notes
     )
@@ -322,6 +326,17 @@ def _late(boxes: list[_Read]) -> list[Evidence[Fact]]:
             {rank: each.box.records for rank, each in ranked.items() if each.box.who.get("host") == host}
         )
     return [_lateness(ranked[each.rank], each) for each in late]
+
+
+def _slowed(boxes: list[_Read], notes: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
+    """Steps that became many times slower and stayed so: one rank's, best of one that had lost a child."""
+    bereft = {e.who for e in notes if isinstance(e.fact, ChildLost)}
+    for read in sorted(boxes, key=lambda each: (each.rank not in bereft, each.rank or 0)):
+        if (jump := jump_in(read.box.records)) is not None:
+            fact = PaceChanged(before_s=jump.before_s, after_s=jump.after_s, step=jump.step)
+            origin, at = Origin(source=read.left.name), read.box.wall(jump.began)
+            return [Evidence(fact=fact, origin=origin, rank=_rank(read), at=at, quote=jump.words)]
+    return []
 
 
 def _lateness(read: _Read, late: LateRank) -> Evidence[Fact]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from keepstep.base.wording import duration, size
 from keepstep.signals.pace import CROWDED, late_ranks
+from keepstep.signals.pace_jump import jump_in
 from keepstep.supervise.watch.hang_detector import Sign
 from keepstep.supervise.watch.vitals import Boxes, crowding, recent_of
 
@@ -18,7 +19,7 @@ SAGS = 1.5
 """Slower means: a step takes this many times as long as in the best minute before ..."""
 WINDOWS = 3
 """... for this many minutes in a row."""
-LATE_EVERY_S = 10.0
+LATE_EVERY_S, JUMP_EVERY_S = 10.0, 3.0
 MOST_RANKS = 64
 QUIET_S, QUIET_STEPS = 2.0, 5
 """Without progress for longer than this, a run has no speed."""
@@ -51,6 +52,8 @@ class Pace:
     _told: bool = False
     _late_due: float = 0.0
     _slowest: str = ""
+    _jumped: bool = False
+    _jump_due: float = 0.0
 
     def see(self, signs: Sequence[Sign], boxes: Boxes, now: float) -> Sagging | None:
         """Call once per second. Returns a slowdown once, when it is found."""
@@ -73,6 +76,16 @@ class Pace:
             return None
         self._told = True
         return Sagging(typical, best, max(sign.steps for sign in signs), crowding())
+
+    def jump(self, boxes: Boxes, now: float) -> str:
+        """That steps became many times slower, in words, once. `keepstep why` reads it from the black boxes again."""
+        if self._jumped or now < self._jump_due:
+            return ""
+        self._jump_due = now + JUMP_EVERY_S
+        recent = recent_of(boxes.open.values()) if len(boxes.open) <= MOST_RANKS else {}
+        found = next((jump for records in recent.values() if (jump := jump_in(records)) is not None), None)
+        self._jumped = found is not None
+        return found.words if found is not None else ""
 
     def status(self, signs: Sequence[Sign], metrics: dict[str, Any], age_s: float, attempt: int) -> str:
         """``attempt 1 · 3 min · step 1200 · 12.3 steps/s · slowest rank 3 · 3.2 of 16 GB``.
