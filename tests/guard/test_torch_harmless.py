@@ -177,3 +177,22 @@ def test_nothing_is_imported_that_the_training_did_not(tmp_path: Path) -> None:
     ]
     before, after = (set(eval(each)) for each in told)
     assert {name for name in after - before if name.split(".")[0] not in sys.stdlib_module_names} == set()
+
+
+def test_one_call_with_a_wrong_type_turns_nothing_off(tmp_path: Path) -> None:
+    first = """
+import torch.distributed as dist
+real = dist.init_process_group
+def start(*args, **kwargs):
+    real(*args, **kwargs)
+    for wrong in ("x", 3, [1.0]):
+        try:
+            dist.all_reduce(wrong)
+        except Exception as error:
+            print("refused", type(error).__name__)
+dist.init_process_group = start
+"""
+    with ranks(tmp_path, "--first", first) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.logs().count("refused TypeError") == 6, run.logs()
+        assert "is off" not in run.logs() and not run.notes("GuardPart")

@@ -80,6 +80,8 @@ class Collectives:
         if form.tensor is not None:
             position, name = form.tensor
             tensor = args[position] if given > position else kwargs.get(name)
+            if tensor is not None and not isinstance(tensor, state.torch.Tensor):
+                return None  # torch refuses it
         if form.reduction is not None:
             reduction = args[form.reduction] if given > form.reduction else kwargs.get("op")
         name = group.group_name
