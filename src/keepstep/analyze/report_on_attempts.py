@@ -34,6 +34,12 @@ def of_all_attempts(reports: Mapping[int, Report], attempts: Sequence[AttemptSai
         own,
         findings=findings,
         story=tuple(_told(each, attempts, reports) for each in attempts) if len(attempts) > 1 else (),
+        during=tuple(
+            f"attempt {each.number}: {words}" if len(attempts) > 1 else words
+            for each in attempts
+            if each.number in reports
+            for words in reports[each.number].during
+        ),
     )
 
 

@@ -51,8 +51,8 @@ _STEP, _PHASE, _GOODBYE = int(RecordKind.STEP), int(RecordKind.PHASE), int(Recor
 _START, _COMPUTE, _END = int(BoxPhase.START), int(BoxPhase.COMPUTE), int(BoxPhase.END)
 _STEPPING = (int(BoxPhase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
-LINE_LIMIT = 40
-"""The most lines that the guard prints into a program's output."""
+LINE_LIMIT, LONGEST_LINE = 40, 400
+"""The most lines that the guard prints into a program's output, and what is kept of one."""
 
 
 class Session(Peers):
@@ -389,7 +389,7 @@ class Session(Peers):
         self.off.add(name)
         why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         self.note("GuardPart", {"part": name, "why": why[:300]}, f"the guard's {name} is off: {why[:200]}")
-        self.say(f"the guard's {name} is off ({why[:200]}); the training is not affected")
+        self._print(f"the guard's {name} is off ({why[:200]}); the training is not affected")
 
     def uncovered(self, part: str, why: str) -> None:
         """Something could not be hooked: noted once, as coverage."""
@@ -503,7 +503,12 @@ class Session(Peers):
             self._notes.flush()
 
     def say(self, text: str) -> None:
-        """One line on standard error, rarely."""
+        """One line on standard error, rarely. The report has it too."""
+        if self._lines < LINE_LIMIT:
+            self.note("SaidLive", {"words": text[:LONGEST_LINE]}, text)
+        self._print(text)
+
+    def _print(self, text: str) -> None:
         self._lines += 1
         if self._lines > LINE_LIMIT:
             return

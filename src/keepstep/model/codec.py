@@ -49,6 +49,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "ended": [_end(each) for each in report.ended],
         "hosts": {str(rank): host for rank, host in report.hosts},
         "story": list(report.story),
+        "during": list(report.during),
         "earlier_runs": list(report.earlier),
         "clocks": [_clock(each) for each in report.clocks],
         **({"notes": [{"says": n.says, "command": n.command} for n in report.notes]} if report.notes else {}),

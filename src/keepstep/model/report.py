@@ -99,6 +99,8 @@ class Report:
     """Each rank with its host, if there are several."""
     story: tuple[str, ...] = ()
     """For a run that was restarted: how each attempt ended."""
+    during: tuple[str, ...] = ()
+    """What the user was told while the run was on, and no finding says."""
     earlier: tuple[str, ...] = ()
     """Where several runs were given: what the earlier ones say about this failure."""
     clocks: tuple[ClockOffset, ...] = ()

@@ -116,6 +116,7 @@ def _page(report: Report, **parts: Markup) -> str:
                 _told("Worth knowing", [_noted(each) for each in report.notes]),
                 _told("Its attempts", report.story),
                 _told("How far the ranks got", where_ranks_ended(report)),
+                _told("Said during the run", report.during),
                 _told("Earlier runs", report.earlier),
             ]
         ),

@@ -43,6 +43,7 @@ def _visible(report: Report) -> Report:
         crashed=tuple(replace(each, rule=visible(each.rule), error=visible(each.error)) for each in report.crashed),
         hosts=tuple((rank, visible(host)) for rank, host in report.hosts),
         story=tuple(map(visible, report.story)),
+        during=tuple(map(visible, report.during)),
         earlier=tuple(map(visible, report.earlier)),
         notes=tuple(
             replace(each, says=visible(each.says), command=visible(each.command) if each.command else None)
@@ -107,12 +108,20 @@ class _TerminalPage:
                 yield f"{self._paint(word, tint, 'bold')}  the last attempt {how}; what ended the one before it:"
             yield from self._finding(root, first=True)
             yield from self._rest(report)
+        yield from self._during(report)
         yield from self._earlier(report)
         for note in (each for each in report.notes if not each.first):
             yield ""
             yield from self._worth_knowing(note)
         yield ""
         yield from self._coverage(report)
+
+    def _during(self, report: Report) -> Iterator[str]:
+        if report.during:
+            yield ""
+            yield self._paint("said during the run", "bold")
+        for told in report.during:
+            yield from textwrap.wrap(told, self._width, initial_indent="  ", subsequent_indent="    ")
 
     def _finding(self, finding: Finding, first: bool) -> Iterator[str]:
         tint = "red" if finding.severity is Severity.FATAL else "yellow"

@@ -17,6 +17,7 @@ from keepstep.story.frameworks import without_advice_for_others
 from keepstep.story.proof_of_end import ends_in_logs, is_proven
 from keepstep.story.rank_endings import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.story.redundant_fixes import without_what_is_so
+from keepstep.story.said_live import said_live
 
 _OF_BROKEN_RUNS = {
     Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -66,6 +67,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = _in_causal
         alive=tuple(sorted(rank for rank in seen.once(ends_of).living if rank is not None)),
         ended=ends,
         hosts=_hosts(seen),
+        during=said_live(seen, ordered),
     )
 
 

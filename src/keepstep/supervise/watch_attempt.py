@@ -171,17 +171,17 @@ class Watching:
         for each in members.living:
             members.oom.remember(each.pid)
         for words in self._metrics.rising.news(now):
-            means.terminal.say(words)
+            self._tell(words)
         late = self._pace.see(signs, self._boxes, now)
         if late:
             self._records.late(late)
-            means.terminal.say(late.words)
+            self._tell(late.words)
         if jump := self._pace.jump(self._boxes, now):
-            means.terminal.say(jump)
+            self._tell(jump)
         guarded = {box.rank: box.pid for box in self._boxes.open.values() if box.rank is not None}
         for waits in self._network.see({**guarded, **self._rank_pids()}, now):
             self._records.slow_network(waits)
-            means.terminal.say(waits.words)
+            self._tell(waits.words)
         means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s, self._number))
         quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
@@ -194,6 +194,10 @@ class Watching:
         if trains and self._rehearses:
             self._rehearses = False
             threading.Thread(target=rehearse, args=(self._folder,), daemon=True).start()
+
+    def _tell(self, words: str) -> None:
+        self._records.said(words)
+        self._means.terminal.say(words)
 
     def _rank_pids(self) -> dict[int, int]:
         return {each.member.rank: each.pid for each in self._members.living if each.member.rank is not None}

@@ -29,6 +29,13 @@ class RankDoing(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaidLive(Fact):
+    """What keepstep told the user while the run was on: the report repeats what no finding says."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChildLost(Fact):
     """A child of a rank ended while the rank went on, and the rank did not ask how."""
 

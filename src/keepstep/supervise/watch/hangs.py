@@ -121,8 +121,10 @@ class Hangs:
         if self._told is not None and stop is None:
             if self.place is not None:
                 self._watch.forgiven[self.place] = max(self._told.quiet_s, self.endured_s or 0.0)
-            self._told = None
+            paused, self._told = self._told, None
             self._records.forget_stop()
+            at = f" at {self.place}" if self.place is not None else ""
+            self._records.said(f"{paused.words}{at}, then the run continued")
             self._say("the run continues")
         if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
             self._held_until = 0.0

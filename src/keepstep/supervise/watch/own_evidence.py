@@ -19,7 +19,7 @@ from keepstep.base import safe_files
 from keepstep.base.launchers import LAUNCHERS
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
-from keepstep.model.facts.guard import GuardPart, RankLate
+from keepstep.model.facts.guard import GuardPart, RankLate, SaidLive
 from keepstep.model.facts.network import SendsSlowly
 from keepstep.model.facts.process import (
     LauncherRestartedRanks,
@@ -186,6 +186,10 @@ class Records:
         """The run continued after all: what was written would mislead."""
         with contextlib.suppress(OSError):
             (self.folder / STACKS).unlink(missing_ok=True)
+
+    def said(self, words: str, rank: int | None = None) -> None:
+        """What the user was told while the run was on."""
+        self._add(PACE, [(SaidLive(words=words), rank, time.time(), words)])
 
     def late(self, sagging: Sagging) -> None:
         fact = RankLate(
