@@ -18,6 +18,7 @@ from keepstep.story.proof_of_end import ends_in_logs, is_proven
 from keepstep.story.rank_endings import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
 from keepstep.story.redundant_fixes import without_what_is_so
 from keepstep.story.said_live import said_live
+from keepstep.story.users_line import with_users_line
 
 _OF_BROKEN_RUNS = {
     Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -56,7 +57,8 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = _in_causal
     if ended_well(seen):
         findings = [each for each in findings if each.cause not in _OF_BROKEN_RUNS and not _is_by_design(seen, each)]
     ends = seen.once(ends_in_logs)
-    ordered = order(seen, [without_advice_for_others(without_what_is_so(each, seen), seen) for each in findings])
+    plain = [without_advice_for_others(without_what_is_so(each, seen), seen) for each in findings]
+    ordered = order(seen, [with_users_line(each, seen) for each in plain])
     return Report(
         verdict=_verdict(seen, ordered, is_proven(ends)),
         findings=ordered,
