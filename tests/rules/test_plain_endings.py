@@ -66,7 +66,7 @@ def test_a_package_is_installed_by_its_own_name(tmp_path: Path) -> None:
 LISTENS = """
 import atexit, sys
 from keepstep.guard.ending.goodbye import Listener
-listener = Listener(lambda: 0, lambda ending: None)
+listener = Listener(lambda ending: None)
 listener.listen()
 atexit.register(lambda: print(listener.ending()))
 
