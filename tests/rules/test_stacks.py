@@ -192,6 +192,35 @@ def test_a_package_that_only_called_python_is_not_surely_to_blame(struck: tuple[
     assert "a signal from another process looks the same" in finding.because
 
 
+WAITED = (
+    native("/usr/lib/libc.so.6", "raise"),
+    native("/usr/lib/libc.so.6", "__restore_rt"),
+    native("/usr/lib/libc.so.6", "__futex_abstimed_wait_common64"),
+    native(f"{SITE}/torch/lib/libtorch_cpu.so", "c10d::Work::wait(std::chrono::duration<long>)"),
+    py(f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce", 3252),
+    py("/job/train.py", "step", 22),
+)
+
+
+def test_a_signal_that_hit_a_thread_in_a_system_call_came_from_outside() -> None:
+    found = report(of(FatalSignal(signal="SIGSEGV", pid=7, frames=WAITED), 1)).root
+    assert found is not None and (found.rule, found.ranks) == ("UNK004", (1,))
+    assert found.title == "rank 1 did not crash: it was sent SIGSEGV; nothing shows by whom"
+    assert "__futex_abstimed_wait_common64, called from train.py:22" in found.because
+
+
+def test_a_fault_in_the_framework_under_the_same_handler_is_a_crash() -> None:
+    frames = (*WAITED[:2], native(f"{SITE}/torch/lib/libtorch_cpu.so", "at::native::add"), *WAITED[4:])
+    found = report(of(FatalSignal(signal="SIGSEGV", pid=7, frames=frames), 1)).root
+    assert found is not None and found.rule == "FRW003"
+
+
+def test_python_lines_that_wait_prove_no_crash_of_the_framework() -> None:
+    found = report(of(FatalSignal(signal="SIGSEGV", pid=7, frames=WAITED[4:]), 1)).root
+    assert found is not None and (found.rule, found.confidence) == ("FRW003", Confidence.HYPOTHESIS)
+    assert "a signal from another process looks the same" in found.because
+
+
 def test_a_segfault_without_frames_is_a_guess_that_names_the_rank() -> None:
     finding = root(of(ProcessExited(reporter="torchrun", signal="SIGSEGV", rank=3, first=True)))
     assert (finding.cause, finding.ranks, finding.confidence) == (

@@ -42,6 +42,11 @@ _OF_GROUPS = lazy_pattern(
     r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore"
 )
 _EVALUATES = lazy_pattern(r"^_?PyEval_EvalFrame")
+_SIGNAL_ARRIVES = lazy_pattern(r"^(?:__restore_rt|__kernel_rt_sigreturn|<signal handler called>)")
+_WAITS_IN_KERNEL = lazy_pattern(
+    r"^(?:__)?(?:libc_)?(?:futex_abstimed_wait_common\w*|futex_wait\w*|epoll_p?wait\d*|p?poll|p?select\w*|clock_nanosleep\w*"
+    r"|nanosleep|recv(?:from|msg|mmsg)?|accept4?|wait4|waitpid|waitid|pause)(?:@@?[\w.]+)?$"
+)
 _THREAD_BEGINS = lazy_pattern(r"^(?:start_thread|__?clone3?|execute_native_thread_routine)")
 
 
@@ -85,12 +90,30 @@ class Crash:
         return next((f for f in self.frames if f.is_native and not is_handler(f)), None)
 
     @property
+    def sent_while_waiting(self) -> Frame | None:
+        """Where it waited in the kernel when the signal came: a call there fails, but never raises one of a fault."""
+        if self.signal not in ("SIGSEGV", "SIGFPE"):
+            return None
+        came = next((n for n, f in enumerate(self.frames) if f.is_native and _SIGNAL_ARRIVES.match(f.function)), None)
+        below = self.frames[came + 1 : came + 2] if came is not None else ()
+        return next((f for f in below if f.is_native and _WAITS_IN_KERNEL.match(f.function)), None)
+
+    @property
     def user_line(self) -> Frame | None:
         return innermost_user(self.frames)
 
 
 def crashes(seen: EvidenceSet) -> list[Crash]:
     """The crashes of the run, each once, in order. Aborts that only repeat another failure are left out."""
+    return [each for each in seen.once(_ended_by_signals) if each.sent_while_waiting is None]
+
+
+def struck_from_outside(seen: EvidenceSet) -> list[Crash]:
+    """What looks like a crash and is none: a signal that another process sent to one that waited."""
+    return [each for each in seen.once(_ended_by_signals) if each.sent_while_waiting is not None]
+
+
+def _ended_by_signals(seen: EvidenceSet) -> list[Crash]:
     found: dict[object, Crash] = {}
 
     def crash_of(evidence: Evidence[Fact], pid: int | None) -> Crash:

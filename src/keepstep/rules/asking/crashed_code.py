@@ -12,6 +12,7 @@ from keepstep.rules.api import Confidence, Evidence, EvidenceSet, Standing, lazy
 from keepstep.rules.asking.crash import Crash
 from keepstep.rules.asking.extension_modules import calls_natively, own_extensions
 from keepstep.signals.stacks import Whose, base_name, is_handler, package_of, place, whose
+from keepstep.signals.waits import waits_in
 
 MOST_NAMED = 2
 """With more unknown extensions than this, naming any of them would be a guess."""
@@ -100,8 +101,9 @@ def _by_python(crash: Crash) -> Blame | None:
     if owner in (Whose.FRAMEWORK, Whose.LIBRARY):
         inside = package_of(telling)
         # not sure if the known native frames led to no package, or if a line of Python's own library is further in:
-        # then the package only called Python
-        sure = telling is python[0] and crash.native_frame is None
+        # then the package only called Python. A rank that waits is more likely hit by a signal from outside
+        waits = crash.signal != "SIGABRT" and waits_in(python) is not None
+        sure = telling is python[0] and crash.native_frame is None and not waits
         return Blame(
             owner,
             f"{place(telling)}{f' of {inside}' if inside else ''}",

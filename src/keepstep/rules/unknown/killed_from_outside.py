@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import CoreDump, Fact, ProcessExited, RankEnded
+from keepstep.model.facts import CoreDump, Fact, FatalSignal, ProcessExited, RankEnded
 from keepstep.rules.api import (
     SEEN_BY_OTHER_RANKS,
     Cause,
@@ -18,7 +18,9 @@ from keepstep.rules.api import (
     ranks_of,
     rule,
 )
+from keepstep.rules.asking.crash import struck_from_outside
 from keepstep.rules.asking.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
+from keepstep.signals.stacks import place
 from keepstep.story.rank_endings import stopped_before
 
 LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGQUIT")
@@ -27,7 +29,7 @@ LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "
 @rule(
     id="UNK004",
     cause=Cause.UNKNOWN_NOT_ESTABLISHED,
-    needs=(ProcessExited, CoreDump),
+    needs=(ProcessExited, CoreDump, FatalSignal),
     standing=Standing.SYMPTOM,
     confidence=Confidence.HYPOTHESIS,
     explains=SEEN_BY_OTHER_RANKS,
@@ -47,7 +49,8 @@ def killed_from_outside(seen: EvidenceSet) -> Findings:
     ## How we know
     SIGKILL ended this process before anything else failed. Neither the kernel, a control group nor the scheduler
     reports a reason, and no memory reading shows a shortage. For other signals, the core file says whether the
-    processor raised the signal or a process sent it, and which process.
+    processor raised the signal or a process sent it, and which process. Where a handler raised it again, the native
+    stack shows whether the thread waited in the kernel when it came: no fault happens there.
 
     ## What to do
     Check where kills are recorded: the kernel log of the host, the scheduler, the pod's last state.
@@ -57,6 +60,7 @@ def killed_from_outside(seen: EvidenceSet) -> Findings:
     """
     yield from _by_sigkill(seen)
     yield from _by_a_signal_of_crashes(seen)
+    yield from _while_it_waited(seen)
 
 
 def _by_sigkill(seen: EvidenceSet) -> Findings:
@@ -108,4 +112,22 @@ def _by_a_signal_of_crashes(seen: EvidenceSet) -> Findings:
             )
             if fact.sent_by
             else WHO_KILLED,
+        )
+
+
+def _while_it_waited(seen: EvidenceSet) -> Findings:
+    for crash in struck_from_outside(seen):
+        waited = crash.sent_while_waiting
+        assert waited is not None
+        line = f", called from {place(crash.user_line)}" if crash.user_line is not None else ""
+        yield Found(
+            title=f"{crash.name} did not crash: it was sent {crash.signal}; nothing shows by whom",
+            because=(
+                f"the thread waited in the kernel ({waited.function}{line}) when the signal came, "
+                "and no instruction of the program faults there"
+            ),
+            evidence=tuple(crash.evidence),
+            ranks=(crash.rank,) if crash.rank is not None else (),
+            confidence=Confidence.SUPPORTED,
+            fixes=WHO_KILLED,
         )
