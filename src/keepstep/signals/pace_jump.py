@@ -19,7 +19,7 @@ TIMES, LEAST_S = 8.0, 0.2
 SELDOM = 0.1
 """Share of slow ones among the quick: more is no jump. Steps with a save or an evaluation are slow too."""
 HELD = 0.5
-"""Share of its time in which the rank waits for a processor: then the host is crowded, which is told elsewhere."""
+"""Share of its time in which the rank waits for a processor: then the host is crowded, and another rule says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class StacksLooked:
     """What they wait for does not come by itself: a lock, a signal that stopped one, ranks in different collectives."""
 
     def still_in(self, kind: str) -> bool | None:
-        """The same for one kind of silence: ranks that use the processor stand still only in a wait that has a name."""
+        """The same for one kind of silence: ranks that use the processor are still only in a wait that has a name."""
         return False if kind == "polls" and self.report.verdict is not Verdict.HUNG else self.still
 
     @property
