@@ -29,13 +29,19 @@ _then: list[Then] = []
 def hear(then: Then) -> None:
     """Call ``then`` with what such an exception was given, and the user's line that raised it."""
     _then.append(then)
-    if isinstance(SystemExit.__dict__["code"], _Code):
+    if isinstance(SystemExit.__dict__["code"], _Code) or not _is_known_python():
         return
     attributes = gc.get_referents(SystemExit.__dict__)[0]
     if isinstance(attributes, dict):
         attributes["code"] = _Code(SystemExit.__dict__["code"])
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(SystemExit))
         sys.exit = _made_at_once(sys.exit)
+
+
+def _is_known_python() -> bool:
+    """A type of the interpreter is changed: only where how it is kept is known."""
+    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return sys.implementation.name == "cpython" and sys.version_info < (3, 14) and has_lock
 
 
 def _made_at_once(real: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
