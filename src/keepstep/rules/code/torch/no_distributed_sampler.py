@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code.torch._iterable import start_of
 from keepstep.rules.code.torch._torch import LOADER, SAMPLER, wraps_with_ddp
 
 _OWN_ORDER = ("RandomSampler", "WeightedRandomSampler", "SequentialSampler", "SubsetRandomSampler")
@@ -39,6 +40,8 @@ def _splits(known: ProjectFacts, loader: Call) -> bool:
     if known.among(loader, SAMPLER) or known.methods_among(loader, *_SPLITS):
         return True
     data = loader.fact.argument("dataset", 0)
+    if data is not None and start_of(known, data) is not None:
+        return True  # it takes no sampler: COD127 asks what the dataset itself does
     makers = [
         each for path in related for each in known.in_path(path) if data is not None and each.fact.name == data.made
     ]
