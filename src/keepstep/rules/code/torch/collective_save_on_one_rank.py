@@ -25,11 +25,12 @@ def _is_sharded_later(known: ProjectFacts, place: Evidence[CodeDiverges]) -> boo
 
 
 def _saves_shards(seen: EvidenceSet) -> Iterator[Call]:
-    """Where a Transformers Trainer that shards its model saves it on some ranks only."""
+    """Where some ranks only save, or collect, the model that a Transformers Trainer shards."""
     known = program(seen)
-    for each in known.calls("transformers.Trainer.save_model"):
+    for each in known.calls("transformers.Trainer.save_model", "transformers.Trainer.model.state_dict"):
         arguments = known.among(each, "transformers.TrainingArguments")
-        shards = any(call.fact.argument(name) is not None for call in arguments for name in _SHARDS)
+        ways = _SHARDS if each.fact.method == "save_model" else _SHARDS[:1]  # with DeepSpeed its state is no collective
+        shards = any(call.fact.argument(name) is not None for call in arguments for name in ways)
         if shards and is_on_some_ranks(each):
             yield each
 
@@ -84,8 +85,8 @@ def collective_save_on_one_rank(seen: EvidenceSet) -> Findings:
         )
     for call in _saves_shards(seen):
         yield Found(
-            title="save_model needs all ranks, and only some call it",
-            because="the Trainer shards its model: save_model collects it from all ranks, and writes on one by itself",
+            title=f"{call.fact.method} needs all ranks, and only some call it",
+            because=f"the Trainer shards its model: {call.fact.method} collects it from all ranks",
             evidence=(call,),
-            fixes=(Fix(do="let all ranks call save_model"),),
+            fixes=(Fix(do="let all ranks call save_model, which writes on one of them by itself"),),
         )

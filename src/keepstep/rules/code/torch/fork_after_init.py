@@ -7,6 +7,7 @@ import re
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code.torch._iterable import workers_of
 from keepstep.rules.code.torch._torch import INIT, LOADER, backend_of
 
 _STARTS = (
@@ -35,6 +36,12 @@ def _uses_gpu(known: ProjectFacts, function: str) -> bool:
     return any(
         _is_on_gpu(each) or (each.fact.method == "to" and "device" in each.fact.text) for each in known.inside(function)
     )
+
+
+def _works_on_gpu_in(known: ProjectFacts, function: str) -> bool:
+    """Whether a function that workers call uses a GPU, or surely does so in a method that it calls."""
+    called = {target for _, _, target in known.aims_inside(function) if target}
+    return _uses_gpu(known, function) or any(_is_on_gpu(each) for name in called for each in known.inside(name))
 
 
 def _forks(known: ProjectFacts, start: Call) -> bool:
@@ -129,15 +136,11 @@ def fork_after_init(seen: EvidenceSet) -> Findings:
         if on_gpu and _forks(known, each):
             yield _found(each, "CUDA was initialised before, and this forks")
     for each in known.calls(LOADER):
-        workers, data = each.fact.argument("num_workers", 5), each.fact.argument("dataset", 0)
-        if (
-            workers is None
-            or workers.literal in (None, "0")
-            or each.fact.argument("multiprocessing_context") is not None
-        ):
+        data = each.fact.argument("dataset", 0)
+        if not workers_of(known, each) or each.fact.argument("multiprocessing_context") is not None:
             continue
         collate = each.fact.argument("collate_fn", 7)
-        reads = [f"{data.made}.__getitem__"] if data is not None else []
+        reads = [f"{data.made}.{name}" for name in ("__getitem__", "__iter__")] if data is not None else []
         reads += [collate.target] if collate is not None and collate.target else []
-        if any(_uses_gpu(known, name) for name in reads) and not known.methods_among(each, "set_start_method"):
+        if any(_works_on_gpu_in(known, name) for name in reads) and not known.methods_among(each, "set_start_method"):
             yield _found(each, "its workers are forked, and the dataset uses a GPU in them")
