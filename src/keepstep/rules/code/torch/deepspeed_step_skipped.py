@@ -35,7 +35,7 @@ def _inner(call: Call) -> list[CodeBlock]:
 
 
 def _passes_more_often(known: ProjectFacts, step: Call) -> bool:
-    """Whether the backward pass of the engine stands in the same loop, outside of the condition."""
+    """Whether the backward pass of the engine stands in the same loop, but not under the condition."""
     loops = blocks(step, "for", "while")
     condition = _inner(step)[0]
     return any(
@@ -59,7 +59,7 @@ def _why(seen: EvidenceSet, known: ProjectFacts, call: Call) -> tuple[str, CodeB
         is_every = call.fact.method == "step" and _EVERY.search(block.text) and _passes_more_often(known, call)
         if is_every and (own := _own_count(seen, call)):
             return (
-                f"DeepSpeed is told gradient_accumulation_steps = {own}, too, and counts the calls of step(): the two"
+                f"DeepSpeed has gradient_accumulation_steps = {own}, too, and counts the calls of step(): the two"
                 " multiply",
                 block,
             )
@@ -93,8 +93,8 @@ def deepspeed_step_skipped(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The engine comes from `deepspeed.initialize`. Its step is under a condition of the loop: every so many turns,
-    while the program gives DeepSpeed a number of steps other than 1 and the backward pass is outside of the
-    condition; or where this rank's loss is finite, while nothing in the function lets the ranks agree.
+    while the program gives DeepSpeed a number of steps other than 1 and the backward pass is not under it; or where
+    this rank's loss is finite, while nothing in the function lets the ranks agree.
 
     ## What to do
     ```python
