@@ -123,7 +123,7 @@ def deepspeed_step_skipped(seen: EvidenceSet) -> Findings:
             fixes=(
                 Fix(
                     do="call backward() and step() for every batch, and give DeepSpeed the number in its configuration",
-                    code='"gradient_accumulation_steps": N',
+                    code='config["gradient_accumulation_steps"] = 4',
                 ),
             ),
         )
