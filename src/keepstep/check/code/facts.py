@@ -79,7 +79,7 @@ class CallLater(CodeCall):
         line, column = row[6], row[7]
         _set(self, "_file", file)
         _set(self, "_row", row)
-        _set(self, "name", row[0])
+        _set(self, "name", file.full_name(row[0]))
         _set(self, "function", row[1])
         _set(self, "again", row[9])
         _set(self, "order", line * 1000 + (column if column < 1000 else 999))
@@ -123,7 +123,8 @@ class _File:
         self.path, self.unit, self.project = path, unit, project
         self._blocks: dict[int, CodeBlock] = {}
         self._withins: dict[Within, tuple[CodeBlock, ...]] = {}
-        self._values: dict[int, tuple[bool, str]] = {}
+        self._values: dict[int, tuple[str, bool, str]] = {}
+        self._names: dict[str, str] = {}
 
     @cached_property
     def _lines(self) -> list[bytes]:
@@ -160,9 +161,9 @@ class _File:
     def calls(self) -> MadeLater[CodeCall]:
         rows = self.unit.calls
         columns: Columns = {
-            "name": lambda: [row[0] for row in rows],
+            "name": lambda: [self.full_name(row[0]) for row in rows],
             "function": lambda: [row[1] for row in rows],
-            "target": lambda: [self._target(row[0]) for row in rows],
+            "target": lambda: [self._target(self.full_name(row[0])) for row in rows],
             "lines": lambda: [(row[8][0], row[8][2]) for row in rows],
             "within": lambda: [self._within(row[5], row[1]) for row in rows],
         }
@@ -174,7 +175,7 @@ class _File:
             "function": lambda: [row[2] for row in rows],
             "target": lambda: [self.text(row[0]) for row in rows],
             "lines": lambda: [(min(row[0][0], row[1][1]), max(row[0][2], row[1][3])) for row in rows],
-            "on": lambda: [row[3][0][0] if row[3] is not None else "" for row in rows],
+            "on": lambda: [self.full_name(row[3][0][0]) if row[3] is not None else "" for row in rows],
             "operator": lambda: [row[4] for row in rows],
         }
         return MadeLater(self.path, self.unit.source, len(rows), self._assigned, columns)
@@ -195,7 +196,7 @@ class _File:
             return self._object(*row[2]) if row[2] is not None else None
         if name == "assigned":
             return self.text(row[4]) if row[4] is not None else ""
-        return self._target(row[0]) if name == "target" else self._within(row[5], row[1])
+        return self._target(self.full_name(row[0])) if name == "target" else self._within(row[5], row[1])
 
     def of_assigned(self, row: AssignedSeen, name: str) -> object:
         """The same for an assignment."""
@@ -219,12 +220,26 @@ class _File:
         return Value(text="self", made=found.made, line=found.line, target=found.target)
 
     def _value(self, kept: ValueSeen, line: int, column: int, last: int, end: int) -> Value:
-        made, ranked, literal, parts = kept
+        _, ranked, literal, parts = kept
         if id(kept) not in self._values:
-            self._values[id(kept)] = (self.project.is_ranked(ranked, self.unit.module), self._target(made))
-        differs, target = self._values[id(kept)]
+            made = self.full_name(kept[0])
+            self._values[id(kept)] = (made, self.project.is_ranked(ranked, self.unit.module), self._target(made))
+        made, differs, target = self._values[id(kept)]
         text = self.text((line, column, last, end))
         return Value(text=text, made=made, ranked=differs, literal=literal, parts=parts, line=line, target=target)
+
+    def full_name(self, name: str) -> str:
+        """The name of a method, or of a value, with what is kept at its source in its place."""
+        if not name.startswith("?") or name[1:2] in ("", "."):
+            return name
+        if name not in self._names:
+            source, _, rest = name[1:].partition("?")
+            made = self.project.sources.object_at(source, self.unit.module)
+            unknown = "?" + rest if rest else ""
+            if rest == ".__call__":
+                unknown = "?" if source.endswith(")") else f"?.{source.rpartition('.')[2]}"
+            self._names[name] = f"{made}{rest}" if made else unknown
+        return self._names[name]
 
     def _target(self, made: str) -> str:
         found = self.project.function(made, self.unit.module)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from keepstep.check.code.sources import Sources
 from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
@@ -26,6 +27,11 @@ class Project:
     _resolved: dict[tuple[str, str], FunctionSeen | None] = field(default_factory=dict)
     _returned: dict[tuple[str, str, int], Test | None] = field(default_factory=dict)
     _shards: dict[str, bool] = field(default_factory=dict)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """What is kept in modules, objects and options."""
+        return Sources(self)
 
     @cached_property
     def functions(self) -> dict[str, FunctionSeen]:
@@ -68,6 +74,8 @@ class Project:
         found = self.functions.get(name)
         if found is not None:
             return found
+        if "(" in name:
+            return None
         if name in self.classes:
             return self._find(f"{name}.__init__", module, hops - 1)
         owner, _, last = name.rpartition(".")
@@ -82,7 +90,12 @@ class Project:
         unit = self.modules.get(owner)
         if unit is not None and last in unit.imports and unit.imports[last] != name:
             return self._find(unit.imports[last], owner, hops - 1)
-        return self._beside(name, module, hops)
+        return self._beside(name, module, hops) or self._of_object(owner, last, module, hops)
+
+    def _of_object(self, owner: str, method: str, module: str, hops: int) -> FunctionSeen | None:
+        """A method of what is kept somewhere."""
+        made = self.sources.object_at(owner, module, hops - 1) if "." in owner else ""
+        return self._find(f"{made}.{method}", module, hops - 1) if made and made != owner else None
 
     def _beside(self, name: str, module: str, hops: int) -> FunctionSeen | None:
         """A script imports its neighbours by their bare names: look in its folder, then in those above."""
@@ -104,6 +117,9 @@ class Project:
         """The path of a method of what a function of the project returns, by what that is; empty: unknown."""
         owner, _, method = name.rpartition(".")
         function = self.function(owner, module) if hops and "." in owner else None
+        if function is None and hops and "." in owner:
+            made = self.sources.object_at(owner, module)
+            return f"{made}.{method}" if made and made != owner else ""
         for returned in function.returns if function is not None else ():
             made = returned.made
             if made and function is not None:
@@ -146,7 +162,7 @@ class Project:
         whole, _, index = name.removesuffix("]").rpartition("[") if name.endswith("]") else (name, "", "")
         function = self.function(whole, module) if hops else None
         if function is None:
-            return None
+            return self.sources.says(whole, module, hops) if hops and not index else None
         inside = self.module_of(function)
         returns = function.returns
         if index:
@@ -170,27 +186,53 @@ class Project:
     def module_of(self, function: FunctionSeen) -> str:
         return self.units[self.file_of[function.name]].module
 
-    def given_to(self, function: str, parameter: int) -> Test | None:
+    def given_to(self, function: str, parameter: int, hops: int = MOST_HOPS) -> Test | None:
         """What all callers of a function give for a parameter, if that differs by rank."""
+        tests = [
+            self.settled(test, caller, hops) if test is not None else None
+            for caller, test in self.arguments(function, parameter)
+        ]
+        ranked = [test for test in tests if test is not None and (test[0] == "rank" or is_ranked(test))]
+        return ranked[0] if ranked and len(ranked) == len(tests) and ranked[0][0] != "some" else None
+
+    def arguments(self, function: str, parameter: int) -> list[tuple[FunctionSeen, Test | None]]:
+        """What each caller of a function gives for a parameter, as far as that says something."""
         calls = self._calls_of.get(function, [])
         names = self.functions[function].parameters if calls else ()
         if parameter >= len(names):
+            return []
+        return [(caller, given.get(parameter) or given.get(names[parameter])) for caller, given in calls]
+
+    def is_never_given(self, function: str, parameter: int) -> bool:
+        """Whether all that make an object of a class leave an argument out."""
+        calls = self._calls_of.get(function, [])
+        return bool(calls) and not any("**" in given for _, given in calls) and not any(
+            test is not None for _, test in self.arguments(function, parameter)
+        )
+
+    def settled(self, test: Test, caller: FunctionSeen, hops: int = MOST_HOPS) -> Test | None:
+        """What an argument is, with all answered that is known in the function that gives it."""
+        if hops <= 0 or test[0] == "made":
             return None
-        name = names[parameter]
-        tests = [arguments.get(parameter) or arguments.get(name) for arguments in calls]
-        ranked = [test for test in tests if test is not None and (test[0] == "rank" or is_ranked(test))]
-        return ranked[0] if len(ranked) == len(tests) and ranked[0][0] != "some" else None
+        if test[0] == "given":
+            own = of_its_name(test[1], caller.parameters)
+            return own or self.given_to(caller.name, test[1], hops - 1)
+        if test[0] == "of":
+            return self.returned(test[1], self.module_of(caller), hops - 1)
+        if test[0] in ("rank", "number"):
+            return test
+        return self.known(test, self.module_of(caller), hops - 1, caller.parameters, caller.name)
 
     @cached_property
-    def _calls_of(self) -> dict[str, list[dict[int | str, Test]]]:
-        """By function: the arguments of its calls that say something."""
-        found: dict[str, list[dict[int | str, Test]]] = {}
+    def _calls_of(self) -> dict[str, list[tuple[FunctionSeen, dict[int | str, Test]]]]:
+        """By function: who calls it, and the arguments that say something."""
+        found: dict[str, list[tuple[FunctionSeen, dict[int | str, Test]]]] = {}
         for unit in self.units.values():
             for function in unit.functions:
                 for _, name, _, arguments in calls_in(function.skeleton):
                     callee = self.function(name, unit.module)
                     if callee is not None:
-                        found.setdefault(callee.name, []).append(dict(arguments))
+                        found.setdefault(callee.name, []).append((function, dict(arguments)))
         return found
 
     def known(
@@ -198,7 +240,7 @@ class Project:
     ) -> Test:
         """The test with the calls in it answered, and parameters named like a rank taken for one."""
         if test[0] == "param":
-            given = of_its_name(test[1], parameters) or self.given_to(function, test[1])
+            given = of_its_name(test[1], parameters) or self.given_to(function, test[1], hops)
             return compared(given, test[2], test[3]) if given else ("?",)
         if test[0] == "call":
             returned = self.returned(test[1], module, hops)

@@ -27,9 +27,10 @@ from keepstep.check.code.differences import (
     signature,
 )
 from keepstep.check.code.project import Project, calls_in, compared, of_its_name
-from keepstep.parse.code.conditions import is_ranked, is_word, parts_of
+from keepstep.parse.code.conditions import functions_in, is_ranked, is_word, parts_of
 from keepstep.parse.code.ranks import MAIN_DECORATORS
-from keepstep.parse.code.unit import FunctionSeen, Skeleton, Test
+from keepstep.parse.code.unit import UNKNOWN, FunctionSeen, Skeleton, Test
+from keepstep.parse.code.values import is_told
 from keepstep.parse.code.vocabulary import COLLECTIVES
 
 FIRST, ANOTHER = 0, 1
@@ -199,7 +200,7 @@ class Tracer:
         bound = dict(callee.defaults)
         for at, test in given:
             test = self._passed_on(test, place)
-            if test is not None and (not is_word(test) or self._asks_for_words(callee)):
+            if test is not None and test != UNKNOWN and (not is_word(test) or self._asks_for_words(callee)):
                 bound[names.index(at) if at in names else at] = test
         told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))
         self._given.setdefault(callee.name, set()).add(told)
@@ -223,9 +224,22 @@ class Tracer:
 
     def _passed_on(self, test: Test, place: TracePlace) -> Test | None:
         """What an argument is, if the function was itself given it."""
-        if test[0] != "given":
-            return test
-        return place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
+        if test[0] == "given":
+            return place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
+        if test[0] == "of":
+            return self._looked_up(test[1], self.project.module_of(place.function))
+        if functions_in(test):
+            known = self.project.known(test, self.project.module_of(place.function))
+            return known if is_ranked(known) else None
+        return test
+
+    def _looked_up(self, source: str, module: str) -> Test | None:
+        """What is kept at a source, if a function may decide by it."""
+        found = self.project.returned(source, module)
+        if found is not None:
+            return found
+        made = self.project.sources.object_at(source, module)
+        return ("made", made) if made and is_told(made) else None
 
     def _compiled(self, name: str, line: int, place: TracePlace, under: Condition | None) -> Trace:
         """A program for all devices: of those of all processes, if the file says so."""

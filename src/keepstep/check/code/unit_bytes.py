@@ -34,8 +34,8 @@ def unpacked(data: bytes) -> Unit:
 
 
 def _plain(given: ReturnedValue) -> tuple[Any, ...]:
-    return (*given[:5], [tuple(each) for each in given.elements])
+    return (*given[:5], [tuple(each) for each in given.elements], given.where)
 
 
 def _given_back(plain: tuple[Any, ...]) -> ReturnedValue:
-    return ReturnedValue._make((*plain[:5], tuple([ReturnedValue._make(each) for each in plain[5]])))
+    return ReturnedValue._make((*plain[:5], tuple([ReturnedValue._make(each) for each in plain[5]]), plain[6]))

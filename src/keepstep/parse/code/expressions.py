@@ -12,24 +12,26 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
 from keepstep.parse.code.ranks import OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
-from keepstep.parse.code.scope import KnownValue, may_be_ours, placed, span
+from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
 from keepstep.parse.code.text import LONGEST_TEXT
+from keepstep.parse.code.unit import UNKNOWN
 from keepstep.parse.code.values import (
     FULLY_SHARD,
     NOTHING,
     VARIABLE_CALLS,
+    OPTIONS,
     Callee,
     bound,
     is_kept,
     is_object,
-    is_plain,
-    is_told,
+    kept_at,
     made_by,
     of_that_name,
     parts_of,
     path,
     returns_more,
+    says_something,
     that_is,
 )
 from keepstep.parse.code.vocabulary import (
@@ -65,8 +67,11 @@ class Expressions(Deciding):
         found = self.scope.find(node.id)
         if found is not None:
             return found
-        made = canonical(self.state.imports[node.id]) if node.id in self.state.imports else node.id
-        return of_that_name(made, node.id)
+        if node.id not in self.state.imports:
+            return of_that_name(node.id, node.id)
+        made = canonical(self.state.imports[node.id])
+        known = of_that_name(made, node.id)
+        return kept_at(made, made) if not known.ranked and may_be_ours(made) else known
 
     def _attribute(self, node: ast.Attribute) -> KnownValue:
         inner, attribute = node.value, node.attr
@@ -79,7 +84,13 @@ class Expressions(Deciding):
         base = self.value(inner)
         made = canonical(path(base.made, f".{attribute}"))
         known = of_that_name(made, attribute)
-        return made_by(made) if not known.ranked and is_object(base.made) else known  # it may be a property
+        if known.ranked:
+            return known
+        if isinstance(inner, ast.Name) and inner.id in OPTIONS and base.parameter is None:
+            return kept_at(made, f"({inner.id}).{attribute}")
+        is_ours = base.made in base.functions or (is_object(base.made) and may_be_ours(base.made))
+        source = base.source or (base.made if is_ours else "")
+        return kept_at(made, longer) if (longer := path(source, f".{attribute}")) else known
 
     def _of_self(self, attribute: str) -> KnownValue:
         found = self.scope.find(f"self.{attribute}")
@@ -87,8 +98,7 @@ class Expressions(Deciding):
             return found
         made = f"{self.scope.owner}.{attribute}" if self.scope.owner else ""
         known = of_that_name(made, attribute)
-        # it may be a property
-        return known if known.ranked or not made else KnownValue(made=made, functions=(made,))
+        return known if known.ranked or not made else kept_at(made, made)  # it may be a property
 
     def _subscript(self, node: ast.Subscript) -> KnownValue:
         base, index = self.value(node.value), self.value(node.slice)
@@ -216,10 +226,11 @@ class Expressions(Deciding):
                 known = self._of_self(attribute)
                 # an attribute that holds an object is called; else it is a method of the class
                 name = path(known.made, ".__call__") if self.scope.find(f"self.{attribute}") else known.made
-                return name or f"?.{attribute}", placed(inner, of_that_name(self.scope.owner, "")), known
-            base = self.value(inner)
+                name = name or (f"?{known.source}?.__call__" if known.source else f"?.{attribute}")
+                return name, placed(inner, of_that_name(self.scope.owner, "")), known
+            base = self._inherited() if _is_super(inner) and self.scope.owner else self.value(inner)
             on = placed(inner, base)
-            made = canonical(path(base.made, f".{attribute}")) or f"?.{attribute}"
+            made = canonical(path(base.made, f".{attribute}")) or f"?{f'{base.source}?' if base.source else ''}.{attribute}"
             if base.parameter is not None:
                 self._keep_unknown(base.parameter, attribute, node.lineno)
             if attribute in SAME_OBJECT and not made.startswith("os."):
@@ -231,7 +242,13 @@ class Expressions(Deciding):
         if known.parameter is not None:
             self._keep_unknown(known.parameter, "__call__", node.lineno)
         is_variable = isinstance(node, ast.Call) or (isinstance(node, ast.Name) and self.scope.holds_object(node.id))
-        return (path(known.made, ".__call__") if is_variable else known.made) or "?", None, known
+        unknown = f"?{known.source}?.__call__" if known.source else "?"
+        return (path(known.made, ".__call__") if is_variable else known.made) or unknown, None, known
+
+    def _inherited(self) -> KnownValue:
+        """``super()``: what the class adds to."""
+        bases = self.state.classes.get(self.scope.owner, ())
+        return of_that_name(bases[0] if bases else "super", "")
 
     def _keep_unknown(self, parameter: int, method: str, line: int) -> None:
         """A method of an argument: only the caller knows what that is."""
@@ -253,13 +270,15 @@ class Expressions(Deciding):
             self.scope.skeleton.append(("exit", "exit", node.lineno))
         elif name in MAPS and arguments and may_be_ours(arguments[0][2].made):
             self.scope.skeleton.append(("call", arguments[0][2].made, node.lineno, ()))
-        elif may_be_ours(name):
+        elif may_be_ours(name) or (looked_up(name) and "(" not in name):  # else: see _keep_unknown
             told = [
-                (label or position, bound(known))
+                (label or position, bound(known) if says_something(known) else UNKNOWN)
                 for position, (label, _, known) in enumerate(arguments)
-                if known.ranked or known.parameter is not None or is_plain(known.literal) or is_told(known.made)
+                if says_something(known) or is_object(name)  # of these also which arguments are given counts
             ]
-            self.scope.skeleton.append(("call", name, node.lineno, tuple(told)))
+            if any(isinstance(each, ast.Starred) for each in node.args):
+                told.append(("**", UNKNOWN))
+            self.scope.skeleton.append(("call", looked_up(name) or name, node.lineno, tuple(told)))
 
     def _now_equal(self, node: ast.Call) -> None:
         """After a broadcast or a reduction, all ranks hold the same."""
@@ -310,6 +329,10 @@ class Expressions(Deciding):
             self.scope.set(node.id, KnownValue(made=SHARDED))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             self.scope.set(f"self.{node.attr}", KnownValue(made=SHARDED))
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 _READERS: dict[type[ast.expr] | type[None], Callable[[Any, Any], KnownValue]] = {

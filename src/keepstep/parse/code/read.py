@@ -55,6 +55,7 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
         state.blocks,
         state.tables,
         source,
+        state.held,
     )
 
 
@@ -88,19 +89,19 @@ def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, own
     if owner and named and named[0].arg in ("self", "cls"):
         named = named[1:]
     for index, each in enumerate(named):
-        made = reader.value(each.annotation).made if each.annotation is not None else ""
         scope.names[each.arg] = KnownValue(
-            made=made,
+            made=reader.annotated(each.annotation),
             rank=is_rank_name(each.arg),
             ranked=is_rank_name(each.arg) or each.arg in MAIN_NAMES,
             test=conditions.FIRST_ONLY if each.arg in MAIN_NAMES else None,
             parameter=index,
+            source=f"{name}({index})",
         )
     decorators: tuple[str, ...] = ()
     decorated: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
         known = reader.value(node.body)
-        scope.returns.append(returned(known))
+        scope.returns.append(returned(known, node.body))
     else:
         decorators = tuple(_decorator(each, reader) for each in node.decorator_list)
         decorated = tuple(state.long_text(each) for each in node.decorator_list)

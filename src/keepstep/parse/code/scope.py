@@ -14,6 +14,7 @@ from keepstep.parse.code.unit import (
     CallSeen,
     FunctionSeen,
     HandlerSeen,
+    HeldSeen,
     Placed,
     ReturnedValue,
     Skeleton,
@@ -35,6 +36,12 @@ _FOREIGN = frozenset(
     """.split()
 )
 """Where a name starts that no file of the project defines."""
+
+
+def looked_up(name: str) -> str:
+    """The path of what starts at a source: ``module.Trainer.context.sync`` of ``?module.Trainer.context?.sync``."""
+    source, _, rest = name[1:].partition("?") if name.startswith("?") else ("", "", "")
+    return source + rest if rest else ""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -64,6 +71,8 @@ class KnownValue:
     """Functions of the project that may make it differ by rank."""
     parts: tuple[str, ...] = ()
     parameter: int | None = None
+    source: str = ""
+    """Where it is kept, see :mod:`keepstep.parse.code.unit`."""
     row: ValueSeen | None = field(default=None, compare=False)
     """What is kept of it, see :func:`placed`."""
 
@@ -72,7 +81,8 @@ def placed(node: ast.expr, known: KnownValue) -> Placed:
     """What is kept of a value: the same tuple each time, because most values are used several times."""
     row = known.row
     if row is None:
-        row = known.row = (known.made, known.ranked or known.functions or False, known.literal, known.parts)
+        made = known.made or (f"?{known.source}?" if known.source else "")
+        row = known.row = (made, known.ranked or known.functions or False, known.literal, known.parts)
     at = node.__dict__
     return row, at["lineno"], at["col_offset"], at["end_lineno"], at["end_col_offset"]
 
@@ -86,6 +96,8 @@ class Scope:
         self.within: Within = ()
         self.skeleton: Skeleton = []
         self.returns: list[ReturnedValue] = []
+        self.shared: set[str] = set()
+        """Names of the file itself that it changes."""
         self._functions: set[str] = set()
 
     def find(self, name: str) -> KnownValue | None:
@@ -129,6 +141,7 @@ class FileState:
     calls: list[CallSeen] = field(default_factory=list)
     assigned: list[AssignedSeen] = field(default_factory=list)
     handlers: list[HandlerSeen] = field(default_factory=list)
+    held: dict[str, list[HeldSeen]] = field(default_factory=dict)
     functions: list[FunctionSeen] = field(default_factory=list)
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     later: list[tuple[ast.AST, Scope, str, str]] = field(default_factory=list)
@@ -143,6 +156,12 @@ class FileState:
     def long_text(self, node: ast.expr) -> str:
         """The same, with more of it."""
         return cut(self.lines, span(node), is_long=True)
+
+    def hold(self, source: str, known: KnownValue, node: ast.expr, function: str = "") -> None:
+        """Keep what is put at a source in a function."""
+        given = (function, known.parameter) if known.parameter is not None else None
+        parts = (known.test, known.rank, known.functions, known.ranked, known.made, known.literal)
+        self.held.setdefault(source, []).append((*parts, given, span(node)))
 
     def block(self, block: BlockSeen) -> int:
         """The number of a new block."""

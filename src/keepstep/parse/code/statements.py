@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from keepstep.parse.code import conditions
@@ -12,10 +13,14 @@ from keepstep.parse.code.expressions import Expressions
 from keepstep.parse.code.ranks import MAIN_NAMES, OWN_CALLS, is_rank_name
 from keepstep.parse.code.scope import KnownValue, Scope, placed, span
 from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
-from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, ReturnedValue, Skeleton, Test
-from keepstep.parse.code.values import NOTHING, number_of, path
+from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, FunctionSeen, ReturnedValue, Skeleton, Test
+from keepstep.parse.code.values import NOTHING, OPTIONS, kept_at, last_name, number_of, path
 from keepstep.parse.code.vocabulary import EXITS
 
+_OF_FIELDS = frozenset(
+    {"dataclasses.dataclass", "typing.NamedTuple", "attr.s", "attr.dataclass", "attrs.define", "attrs.frozen", "attr.define"}
+)
+"""What makes a class whose objects are made of its fields."""
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OF_CLASSES = (ast.Assign, ast.AnnAssign)
@@ -51,10 +56,66 @@ class Statements(Expressions):
         inner.block([each for each in node.body if isinstance(each, _OF_CLASSES)])
         for name, known in list(shared.names.items()):
             shared.names[f"self.{name}"] = known
+        self._note_fields(node, path)
         for method in methods:
             _note_attributes(method, Statements(self.state, Scope("", path, shared)), shared)
         for method in methods:
             self.state.later.append((method, shared, f"{path}.{method.name}", path))
+
+    def _note_fields(self, node: ast.ClassDef, path: str) -> None:
+        """What the class itself sets; of a dataclass or a named tuple also the arguments that its objects are made of."""
+        decorators = [self.value(each.func if isinstance(each, ast.Call) else each).made for each in node.decorator_list]
+        is_made_of_fields = any(each in _OF_FIELDS for each in (*decorators, *self.state.classes[path]))
+        fields = []
+        for each in node.body:
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                if is_made_of_fields and "ClassVar" not in self.state.text(each.annotation):
+                    fields.append(each.target.id)
+                    self._hold_field(path, each.target.id, len(fields) - 1, each.target)
+                if each.value is not None:
+                    self.state.hold(f"{path}.{each.target.id}", self._default(each.value), each.value)
+            elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+                self.state.hold(f"{path}.{each.targets[0].id}", self.value(each.value), each.value)
+        if fields and not any(isinstance(each, _METHODS) and each.name == "__init__" for each in node.body):
+            self._define_init(path, node, tuple(fields))
+
+    def _hold_field(self, path: str, name: str, number: int, node: ast.expr) -> None:
+        self.state.hold(f"{path}.{name}", KnownValue(parameter=number), node, f"{path}.__init__")
+
+    def _define_named_tuple(self, node: ast.Assign) -> bool:
+        """``Point = namedtuple("Point", "x y")``, if it is one."""
+        target, call = node.targets[0], node.value
+        if not isinstance(target, ast.Name) or not isinstance(call, ast.Call) or last_name(call) != "namedtuple":
+            return False
+        try:
+            given = ast.literal_eval(call.args[1])
+        except (ValueError, IndexError, SyntaxError, TypeError):
+            return False
+        fields = given.replace(",", " ").split() if isinstance(given, str) else [str(each) for each in given]
+        path = f"{self.scope.function.removesuffix('.<module>')}.{target.id}"
+        self.state.classes[path] = ("typing.NamedTuple",)
+        for number, name in enumerate(fields):
+            self._hold_field(path, name, number, target)
+        self._define_init(path, node, tuple(fields))
+        self.scope.define(target.id, KnownValue(made=path, functions=(path,)))
+        return True
+
+    def _define_init(self, path: str, node: ast.stmt, fields: tuple[str, ...]) -> None:
+        """The ``__init__`` that nobody wrote."""
+        last = node.end_lineno or node.lineno
+        self.state.functions.append(FunctionSeen(f"{path}.__init__", node.lineno, last, fields, (), (), path, [], ()))
+
+    def _default(self, node: ast.expr) -> KnownValue:
+        """That of a field: ``field(default_factory=f)`` calls ``f``."""
+        if not isinstance(node, ast.Call):
+            return self.value(node)
+        by_name = {each.arg: each.value for each in node.keywords}
+        if "default" in by_name:
+            return self.value(by_name["default"])
+        factory = by_name.get("default_factory")
+        if factory is None:
+            return self.value(node)
+        return self.value(factory.body if isinstance(factory, ast.Lambda) else ast.copy_location(_called(factory), node))
 
     def block(self, body: Sequence[ast.stmt]) -> None:
         scope = self.scope
@@ -81,6 +142,14 @@ class Statements(Expressions):
         finally:
             scope.skeleton, scope.within = before, around
 
+    def annotated(self, node: ast.expr | None) -> str:
+        """What an annotation says that a thing is, if it is there: ``Settings`` of ``Settings | None``."""
+        if isinstance(node, ast.Subscript) and last_name(node.value) == "Optional":
+            node = node.slice
+        elif isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and node.right.value is None:
+            node = node.left
+        return self.value(node).made
+
     def _expressions_of(self, node: ast.stmt) -> None:
         for child in expressions_in(node):
             self.value(child)
@@ -93,6 +162,8 @@ class Statements(Expressions):
         """Definitions are read later, see define_all."""
 
     def _Assign(self, node: ast.Assign) -> None:
+        if self._define_named_tuple(node):
+            return
         first = len(self.state.calls)
         if isinstance(node.value, ast.Tuple) and all(fits(each, node.value) for each in node.targets):
             parts = [self.value(each) for each in node.value.elts]
@@ -136,8 +207,12 @@ class Statements(Expressions):
             known = self._as_flag(before, known)
             if known.literal is None or before is None or not before.ranked:  # else: for runs with one process
                 self.scope.set(target.id, known)
+            if target.id in self.scope.shared or self.scope.outer is None:
+                self.state.hold(f"{self.state.module}.{target.id}", known, value, self.scope.function)
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             self.scope.set(f"{target.value.id}.{target.attr}", known)
+        if isinstance(target, ast.Attribute) and last_name(target.value) in OPTIONS:
+            self.state.hold(f"(options).{target.attr}", known, value, self.scope.function)
         self._assigned(target, known, value, operator)
 
     def _as_flag(self, before: KnownValue | None, known: KnownValue) -> KnownValue:
@@ -244,10 +319,10 @@ class Statements(Expressions):
     def _Return(self, node: ast.Return) -> None:
         if node.value is not None:
             if isinstance(node.value, ast.Tuple):
-                elements = tuple(returned(self.value(each)) for each in node.value.elts)
+                elements = tuple(returned(self.value(each), each) for each in node.value.elts)
                 self.scope.returns.append(ReturnedValue(None, False, (), False, "", elements))
             else:
-                self.scope.returns.append(returned(self.value(node.value)))
+                self.scope.returns.append(returned(self.value(node.value), node.value))
         self._exit("return", node)
 
     def _Raise(self, node: ast.Raise) -> None:
@@ -259,6 +334,9 @@ class Statements(Expressions):
 
     def _Continue(self, node: ast.Continue) -> None:
         self._exit("continue", node)
+
+    def _Global(self, node: ast.Global) -> None:
+        self.scope.shared.update(node.names)
 
     def _exit(self, how: str, node: ast.stmt) -> None:
         self.scope.skeleton.append(("exit", how, node.lineno))
@@ -283,7 +361,8 @@ _READERS: dict[type[ast.stmt], Callable[[Any, Any], None]] = {
     ast.Break: Statements._Break,
     ast.Continue: Statements._Continue,
     **dict.fromkeys((*_METHODS, ast.ClassDef, ast.Import, ast.ImportFrom), Statements._nothing),
-    **dict.fromkeys((ast.Global, ast.Nonlocal, ast.Pass), Statements._nothing),
+    **dict.fromkeys((ast.Nonlocal, ast.Pass), Statements._nothing),
+    ast.Global: Statements._Global,
 }
 if hasattr(ast, "TryStar"):
     _READERS[ast.TryStar] = Statements._Try
@@ -300,9 +379,13 @@ def _either(
     return then
 
 
-def returned(known: KnownValue) -> ReturnedValue:
+def returned(known: KnownValue, node: ast.expr) -> ReturnedValue:
     """What a function gives back."""
-    return ReturnedValue(known.test, known.rank, known.functions, known.ranked, known.made)
+    return ReturnedValue(known.test, known.rank, known.functions, known.ranked, known.made, (), span(node))
+
+
+def _called(function: ast.expr) -> ast.Call:
+    return ast.Call(func=function, args=[], keywords=[])
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -319,10 +402,22 @@ def _leaves(node: ast.stmt) -> bool:
 def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Statements, shared: Scope) -> None:
     """What a method puts into ``self``: the other methods use it, whichever is read first."""
     calls, assigned, later = len(reader.state.calls), len(reader.state.assigned), len(reader.state.later)
-    for each in method.args.args:
-        made = reader.value(each.annotation).made if each.annotation is not None else ""
-        named = is_rank_name(each.arg)
-        reader.scope.names[each.arg] = KnownValue(made=made, rank=named, ranked=named)
+    owner, state = reader.scope.owner, reader.state
+    function = f"{owner}.{method.name}"
+    named = (*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs)[1:]
+    for index, each in enumerate(named):
+        is_rank = is_rank_name(each.arg)
+        reader.scope.names[each.arg] = KnownValue(
+            reader.annotated(each.annotation), is_rank, is_rank, parameter=index, source=f"{function}({index})"
+        )
+
+    def put(attribute: str, known: KnownValue, value: ast.expr) -> None:
+        state.hold(f"{owner}.{attribute}", known, value, function)
+        if known.parameter is not None:  # what it is, the caller knows
+            known = replace(kept_at(known.made, f"{owner}.{attribute}"), rank=known.rank, ranked=known.ranked)
+        if f"self.{attribute}" not in shared.names or known != NOTHING:
+            shared.set(f"self.{attribute}", known)
+
     for node in statements(method.body):
         if not isinstance(node, _OF_CLASSES) or node.value is None:
             continue
@@ -333,8 +428,7 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
                 reader.scope.set(target.id, known)
             elif is_of_self(target):
                 known = known or reader.value(node.value)
-                if f"self.{target.attr}" not in shared.names or known != NOTHING:
-                    shared.set(f"self.{target.attr}", known)
+                put(target.attr, known, node.value)
             elif isinstance(target, ast.Tuple) and any(is_of_self(each) for each in target.elts):
                 known = known or reader.value(node.value)
                 for index, part in enumerate(target.elts):

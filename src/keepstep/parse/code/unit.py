@@ -5,7 +5,7 @@ A *test* says on which ranks a condition holds, as far as the file itself shows 
 
 - ``("=", on_the_first_rank, on_another)``
 - ``("some",)`` it differs by rank, nobody knows how
-- ``("call", function, operator, number)`` the result of a function of the project, compared
+- ``("call", function, operator, number)`` the result of a function of the project, or what is kept at a source, compared
 - ``("param", index, operator, number)`` an argument, compared
 - ``("and", tests)``, ``("or", tests)``, ``("not", test)``
 - ``("?",)`` it has nothing to do with ranks
@@ -14,12 +14,21 @@ A *skeleton* is what is left of a function if only that is kept which decides ab
 
 - ``("c", name, kind, line, over_a_group)`` a collective
 - ``("call", function, line, arguments)`` a call of another function; ``arguments``: those that say something: they
-  differ by rank, are constant, ``("made", path)``, or ``("given", parameter)``
+  differ by rank, are constant, ``("made", path)``, ``("given", parameter)``, or ``("of", source)``
 - ``("on", parameter, method, line)`` a method of an argument, or the argument itself, is called
 - ``("if", line, text, test, then, otherwise)``
 - ``("loop", line, text, test, body)``
 - ``("try", body, handlers, finally)``
 - ``("exit", how, line)`` where ``how`` is ``return``, ``break``, ``continue``, ``raise`` or ``exit``
+
+A *source* says where a value is kept, so that another file can look it up:
+
+- ``package.module.NAME`` of a module, ``package.module.Class.attribute`` of the objects of a class
+- ``package.module.function(2)`` the third parameter of a function
+- ``(args).attribute`` of an object with options, wherever it was filled
+- any of these, or a function, with ``.attribute`` added: of the object that is found there
+
+In a name, ``?source?.method`` is a method of what is kept at a source, and ``?.method`` one of something unknown.
 """
 
 from __future__ import annotations
@@ -54,6 +63,9 @@ variables read again. See :class:`keepstep.model.facts.code.CodeCall`. Nearly al
 plain tuples of small things, and texts are cut out of the source only where a rule asks."""
 AssignedSeen = tuple[Span, Placed, str, Placed | None, str, Within]
 """Target, value, function, object, operator, blocks. See :class:`keepstep.model.facts.code.CodeAssigned`."""
+HeldSeen = tuple[Test | None, bool, tuple[str, ...], bool, str, str | None, tuple[str, int] | None, Span]
+"""What is put somewhere: its test, whether it is a rank, the functions and sources that decide it, whether it differs
+by rank, where it comes from, its literal, the function and parameter that gave it, and where it is written."""
 HandlerSeen = tuple[str, str, int, bool, Within, int]
 """Exceptions, function, line of the ``try``, whether it raises, blocks, line. See
 :class:`keepstep.model.facts.code.CodeHandler`."""
@@ -71,6 +83,7 @@ class ReturnedValue(NamedTuple):
     made: str
     elements: tuple[ReturnedValue, ...] = ()
     """Those of a tuple."""
+    where: Span = (0, 0, 0, 0)
 
 
 class FunctionSeen(NamedTuple):
@@ -111,3 +124,5 @@ class Unit(NamedTuple):
     tables: set[Span]
     """Where dictionaries are written."""
     source: bytes
+    held: dict[str, list[HeldSeen]]
+    """By source: all that is put there. What a class says for itself comes first."""

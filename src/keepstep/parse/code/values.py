@@ -9,7 +9,7 @@ from functools import lru_cache
 from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import KINDS_BY_PLACE
 from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, is_rank_name
-from keepstep.parse.code.scope import KnownValue, may_be_ours
+from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours
 from keepstep.parse.code.unit import SOME, Placed, Test
 from keepstep.parse.code.vocabulary import (
     CHECKPOINTERS,
@@ -34,6 +34,16 @@ _RETURN_MORE = frozenset(
 )
 _METHODS_RETURN_MORE = frozenset({*SAME_OBJECT, "get"})
 _TOLD = WRAPPERS | CHECKPOINTERS
+
+
+OPTIONS = frozenset("args opt opts options FLAGS config cfg conf flags hparams hps params settings".split())
+"""Variables that hold the options of a program."""
+
+
+@lru_cache(maxsize=1 << 14)
+def kept_at(made: str, source: str) -> KnownValue:
+    """What is kept at a source, of which nothing else is known here."""
+    return KnownValue(made=made, source=source, functions=(source,))
 
 
 def path(made: str, more: str) -> str:
@@ -63,7 +73,8 @@ def that_is(literal: str | None) -> KnownValue:
 @lru_cache(maxsize=1 << 14)
 def made_by(name: str) -> KnownValue:
     """What a call returns of which nothing else is known."""
-    return KnownValue(made=name, functions=(name,) if may_be_ours(name) else ())
+    function = name if may_be_ours(name) else looked_up(name)
+    return KnownValue(made=name, functions=(function,) if function else ())
 
 
 @lru_cache(maxsize=1 << 14)
@@ -78,6 +89,7 @@ def is_kept(name: str) -> bool:
         or name in EXITS
         or name in MAPS
         or may_be_ours(name)
+        or bool(looked_up(name))
     )
 
 
@@ -130,7 +142,20 @@ def bound(known: KnownValue) -> Test:
         return ("given", known.parameter)
     if known.ranked:
         return known.test if known.test is not None else ("rank",) if known.rank else SOME
-    return ("made", known.made)
+    if known.test is not None:
+        return known.test
+    if is_told(known.made) or not (known.source or known.functions):
+        return ("made", known.made)
+    return ("of", known.source or known.functions[0])
+
+
+def says_something(known: KnownValue) -> bool:
+    """Whether a function may decide by what it is given here."""
+    if known.ranked or known.parameter is not None or is_plain(known.literal) or is_told(known.made):
+        return True
+    if known.test is not None:
+        return bool(conditions.functions_in(known.test))
+    return bool(known.source) or (len(known.functions) == 1 and known.functions[0] == known.made)
 
 
 @lru_cache(maxsize=1 << 14)
