@@ -22,7 +22,7 @@ class Callers:
         self._by_method: dict[str, set[str]] = defaultdict(set)
         for function in functions:
             module = project.module_of(function)
-            for item in _items(function.skeleton):
+            for item in items(function.skeleton):
                 if item[0] == "on":
                     for method in _CALLED if item[2] == "__call__" else (item[2],):
                         self._by_method[method].add(function.name)
@@ -45,18 +45,18 @@ class Callers:
 
 def tests_in(skeleton: Skeleton) -> Iterator[Test]:
     """The conditions of branches and loops, less those that say nothing about ranks."""
-    return (item[3] for item in _items(skeleton) if item[0] in ("if", "loop") and item[3] != UNKNOWN)
+    return (item[3] for item in items(skeleton) if item[0] in ("if", "loop") and item[3] != UNKNOWN)
 
 
-def _items(skeleton: Skeleton) -> Iterator[tuple[Any, ...]]:
+def items(skeleton: Skeleton) -> Iterator[tuple[Any, ...]]:
     """All of it, also what stands in branches, loops and ``try``."""
     for item in skeleton:
         yield item
         what = item[0]
         if what == "if":
-            yield from _items(item[4])
-            yield from _items(item[5])
+            yield from items(item[4])
+            yield from items(item[5])
         elif what == "loop":
-            yield from _items(item[4])
+            yield from items(item[4])
         elif what == "try":
-            yield from _items(item[1])
+            yield from items(item[1])

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
+
+from keepstep.parse.code.unit import UNKNOWN, Test
 
 COMPILED = "compiled"
 """The kind of what a compiler made for all devices."""
@@ -19,6 +21,7 @@ class Condition:
     function: str
     line: int
     text: str
+    test: Test = field(default=UNKNOWN, compare=False)
 
 
 @dataclass(frozen=True)

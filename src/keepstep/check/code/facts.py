@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from keepstep.check.code.decided_by import decided_by
 from keepstep.check.code.differences import Divergence
 from keepstep.check.code.project import Project
 from keepstep.check.code.traces import Tracer
@@ -123,7 +124,7 @@ class _File:
         self.path, self.unit, self.project = path, unit, project
         self._blocks: dict[int, CodeBlock] = {}
         self._withins: dict[Within, tuple[CodeBlock, ...]] = {}
-        self._values: dict[int, tuple[str, bool, str]] = {}
+        self._values: dict[int, tuple[str, bool, str, str | None]] = {}
         self._names: dict[str, str] = {}
 
     @cached_property
@@ -220,11 +221,12 @@ class _File:
         return Value(text="self", made=found.made, line=found.line, target=found.target)
 
     def _value(self, kept: ValueSeen, line: int, column: int, last: int, end: int) -> Value:
-        _, ranked, literal, parts = kept
         if id(kept) not in self._values:
             made = self.full_name(kept[0])
-            self._values[id(kept)] = (made, self.project.is_ranked(ranked, self.unit.module), self._target(made))
-        made, differs, target = self._values[id(kept)]
+            differs = self.project.is_ranked(kept[1], self.unit.module)
+            self._values[id(kept)] = (made, differs, self._target(made), self._literal(kept))
+        made, differs, target, literal = self._values[id(kept)]
+        parts = kept[3]
         text = self.text((line, column, last, end))
         return Value(text=text, made=made, ranked=differs, literal=literal, parts=parts, line=line, target=target)
 
@@ -240,6 +242,17 @@ class _File:
                 unknown = "?" if source.endswith(")") else f"?.{source.rpartition('.')[2]}"
             self._names[name] = f"{made}{rest}" if made else unknown
         return self._names[name]
+
+    def _literal(self, kept: ValueSeen) -> str | None:
+        """The constant that a value is, also where it is kept somewhere else."""
+        made, ranked, literal, _ = kept
+        if literal is not None:
+            return literal
+        if made.startswith("?") and made.endswith("?"):
+            return self.project.sources.literal_at(made[1:-1], self.unit.module)
+        if isinstance(ranked, bool) or len(ranked) != 1 or _short(ranked[0]) != _short(made):
+            return None
+        return self.project.sources.literal_at(ranked[0], self.unit.module)
 
     def _target(self, made: str) -> str:
         found = self.project.function(made, self.unit.module)
@@ -267,6 +280,7 @@ def _diverges(found: Divergence, function: str, project: Project) -> CodeDiverge
     path = tuple(
         f"{_short(name)}() at {project.file_of[name].rpartition('/')[2]}:{line}" for name, line in found.issued.path
     )
+    condition = found.condition
     other = found.left.how if found.left else found.instead.name if found.instead else ""
     return CodeDiverges(
         collective=found.issued.name,
@@ -282,6 +296,7 @@ def _diverges(found: Divergence, function: str, project: Project) -> CodeDiverge
         if found.instead
         else None,
         function=function,
+        decided=decided_by(project, project.functions[function], condition.test, condition.text, condition.line),
     )
 
 

@@ -69,7 +69,7 @@ class Project:
         return frozenset(defined.union(*(unit.imports for unit in self.units.values())))
 
     def _find(self, name: str, module: str, hops: int) -> FunctionSeen | None:
-        if hops == 0 or "." not in name:
+        if hops <= 0 or "." not in name:
             return None
         found = self.functions.get(name)
         if found is not None:
@@ -116,8 +116,8 @@ class Project:
     def of_result(self, name: str, module: str, hops: int = MOST_HOPS) -> str:
         """The path of a method of what a function of the project returns, by what that is; empty: unknown."""
         owner, _, method = name.rpartition(".")
-        function = self.function(owner, module) if hops and "." in owner else None
-        if function is None and hops and "." in owner:
+        function = self.function(owner, module) if hops > 0 and "." in owner else None
+        if function is None and hops > 0 and "." in owner:
             made = self.sources.object_at(owner, module)
             return f"{made}.{method}" if made and made != owner else ""
         for returned in function.returns if function is not None else ():
@@ -160,9 +160,9 @@ class Project:
 
     def _what_returns(self, name: str, module: str, hops: int) -> Test | None:
         whole, _, index = name.removesuffix("]").rpartition("[") if name.endswith("]") else (name, "", "")
-        function = self.function(whole, module) if hops else None
+        function = self.function(whole, module) if hops > 0 else None
         if function is None:
-            return self.sources.says(whole, module, hops) if hops and not index else None
+            return self.sources.says(whole, module, hops) if hops > 0 and not index else None
         inside = self.module_of(function)
         returns = function.returns
         if index:
@@ -206,8 +206,10 @@ class Project:
     def is_never_given(self, function: str, parameter: int) -> bool:
         """Whether all that make an object of a class leave an argument out."""
         calls = self._calls_of.get(function, [])
-        return bool(calls) and not any("**" in given for _, given in calls) and not any(
-            test is not None for _, test in self.arguments(function, parameter)
+        return (
+            bool(calls)
+            and not any("**" in given for _, given in calls)
+            and not any(test is not None for _, test in self.arguments(function, parameter))
         )
 
     def settled(self, test: Test, caller: FunctionSeen, hops: int = MOST_HOPS) -> Test | None:

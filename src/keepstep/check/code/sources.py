@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from keepstep.parse.code.conditions import is_ranked
+from keepstep.parse.code.conditions import ALWAYS, is_ranked
 from keepstep.parse.code.scope import may_be_ours
 from keepstep.parse.code.unit import HeldSeen, Test, Unit
 from keepstep.parse.code.values import OPTIONS
@@ -80,6 +80,26 @@ class Sources:
             self._places[key] = []  # for what leads to itself
             self._places[key] = self._look(source, module, hops)
         return self._places[key]
+
+    def literal_at(self, source: str, module: str) -> str | None:
+        """The constant that is kept there, if it is never another one: a default that nobody overrides."""
+        parameter = _PARAMETER.match(source)
+        if parameter is not None:
+            return self._literal_given(parameter["function"], int(parameter["number"]))
+        found = set()
+        for entry, _ in self.held_at(source, module):
+            literal, given = entry[5], entry[6]
+            if given is not None and literal is None:
+                literal = None if self._project.is_never_given(*given) else self._literal_given(*given) or ""
+                if literal is None:
+                    continue
+            found.add(literal or "")
+        return (found.pop() or None) if len(found) == 1 else None
+
+    def _literal_given(self, function: str, parameter: int) -> str | None:
+        """The constant that all callers give for a parameter."""
+        found = {_literal(test) for _, test in self._project.arguments(function, parameter)}
+        return found.pop() if len(found) == 1 else None
 
     def _look(self, source: str, module: str, hops: int) -> list[Held]:
         owner, _, name = source.rpartition(".")
@@ -173,7 +193,9 @@ class Sources:
 
     def _given(self, function: str, parameter: int, hops: int) -> str:
         """The class of what all callers give for a parameter."""
-        return _the_only(self._given_by(caller.name, test, hops) for caller, test in self._project.arguments(function, parameter))
+        return _the_only(
+            self._given_by(caller.name, test, hops) for caller, test in self._project.arguments(function, parameter)
+        )
 
     def _given_by(self, caller: str, test: Test | None, hops: int) -> str:
         module = self._project.module_of(self._project.functions[caller])
@@ -210,6 +232,14 @@ class Sources:
 
 
 _UNSURE: Test = ("?",)
+_TRUTH = {ALWAYS: "True"}
+"""False and None are one for those who decide, so they are no literal here."""
+
+
+def _literal(test: Test | None) -> str | None:
+    if test is not None and test[0] == "number":
+        return repr(test[1])
+    return _TRUTH.get(test) if test is not None else None
 
 
 def _beside(name: str, module: str, modules: Container[str]) -> str:

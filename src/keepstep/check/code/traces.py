@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from keepstep.check.code.callers import Callers, tests_in
+from keepstep.check.code.callers import Callers, items, tests_in
 from keepstep.check.code.differences import (
     COMPILED,
     Condition,
@@ -31,7 +31,7 @@ from keepstep.parse.code.conditions import functions_in, is_ranked, is_word, par
 from keepstep.parse.code.ranks import MAIN_DECORATORS
 from keepstep.parse.code.unit import UNKNOWN, FunctionSeen, Skeleton, Test
 from keepstep.parse.code.values import is_told
-from keepstep.parse.code.vocabulary import COLLECTIVES
+from keepstep.parse.code.vocabulary import COLLECTIVES, WRAPPERS
 
 FIRST, ANOTHER = 0, 1
 MOST_CALLERS = 4
@@ -52,6 +52,7 @@ class Tracer:
     _given: dict[str, set[Bound]] = field(default_factory=dict)
     """By function: what its callers give it, where that says something."""
     _by_words: dict[str, bool] = field(default_factory=dict)
+    _owns: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def divergences(self) -> Iterator[tuple[FunctionSeen, Divergence]]:
         """All differences, each in the function in which it begins."""
@@ -174,6 +175,9 @@ class Tracer:
             return () if over_a_group else (Issued(name, kind, line, (), under),)
         if what == "call":
             return self._called(item, place, under)
+        if what == "back":
+            wrapper = self._own(item[1], place)
+            return (Issued(f"{wrapper}.backward", "backward", item[2], (), under),) if wrapper else ()
         if what == "on":
             return self._on_argument(item, place, under)
         if what == "exit":
@@ -260,10 +264,12 @@ class Tracer:
     def _branch(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         _, line, text, test, then, otherwise = item
         holds = self.holds(test, place)
+        if test[0] == "own" or (test[0] == "not" and test[1][0] == "own"):
+            then, otherwise = _as_raised(then), _as_raised(otherwise)
         if _raises(then) or _raises(otherwise):
             # a path that ends with an exception is not one on which the run goes on
             return self._follow(otherwise if _raises(then) else then, place, under)
-        condition = Condition(place.function.name, line, text)
+        condition = Condition(place.function.name, line, text, test)
         if holds == "split":  # nobody knows which ranks: one takes this side, the other one that
             return self._follow(otherwise if place.world else then, place, condition)
         if holds is None:
@@ -278,12 +284,27 @@ class Tracer:
         place = replace(place, loop=(line, last_line(body)))
         holds = self.holds(test, place)
         if holds == "split" or (holds is not None and self.holds(test, replace(place, world=1 - place.world)) != holds):
-            condition = Condition(place.function.name, line, text)
+            condition = Condition(place.function.name, line, text, test)
             inside = foremost(self._follow(body, place, condition))
             if inside is not None and place.function.name in self._local and place.world == FIRST:
                 self._local[place.function.name].append(Divergence(inside, "loop", condition))
             return ()
         return optional(self._follow(body, place, under), (), is_loop=True)
+
+    def _own(self, makers: tuple[str, ...], place: TracePlace) -> str:
+        """The wrapper around the model that made a value of this rank's own data; empty: all may have the same."""
+        if makers not in self._owns:
+            self._owns[makers] = self._find_own(makers, self.project.module_of(place.function))
+        return self._owns[makers]
+
+    def _find_own(self, makers: tuple[str, ...], module: str) -> str:
+        for name in [each[1:] for each in makers if each.startswith(">")]:
+            function = self.project.function(name, module)
+            if function is None or foremost(self.trace(function, FIRST, ())) is not None:
+                return ""
+        made = [each.removesuffix(".__call__") for each in makers if not each.startswith(">")]
+        objects = [self.project.sources.object_at(each, module) for each in made]
+        return next((each for each in objects if each in WRAPPERS), "")
 
     def holds(self, test: Test, place: TracePlace) -> bool | str | None:
         """Whether a condition holds in a world; None: that does not depend on it; ``split``: on some ranks."""
@@ -301,6 +322,9 @@ class Tracer:
         if what == "param":
             value = place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
             return None if value is None or value[0] == "made" else self.holds(compared(value, test[2], test[3]), place)
+        if what == "own":
+            trains = any(item[0] == "back" for item in items(place.function.skeleton))
+            return "split" if trains and self._own(test[1], place) else None
         if what in ("and", "or"):
             every = [self.holds(each, place) for each in test[1]]
             decides: bool = what == "or"
@@ -354,6 +378,13 @@ def _calls_an_argument(skeleton: Skeleton) -> bool:
         else _calls_an_argument(item[4]) or _calls_an_argument(item[5])
         for item in skeleton
     )
+
+
+def _as_raised(skeleton: Skeleton) -> Skeleton:
+    """Whoever ends its process because its numbers are broken ends the run, as with an exception."""
+    if skeleton and skeleton[-1][:2] == ("exit", "exit"):
+        return [*skeleton[:-1], ("exit", "raise", skeleton[-1][2])]
+    return skeleton
 
 
 def _raises(skeleton: Skeleton) -> bool:

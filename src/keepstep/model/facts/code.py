@@ -166,3 +166,5 @@ class CodeDiverges(Fact):
     """What the other side issues, or how it leaves."""
     other_line: int | None = None
     function: str = ""
+    decided: tuple[str, ...] = ()
+    """The values that decide the condition, where they are not in it: ``lead is `rank == 0` at context.py:7``."""

@@ -54,7 +54,9 @@ def _by_place(name: str, method: str, node: ast.Call, arguments: Arguments, scop
         and state.text(node.func).endswith("trainer.save_checkpoint")
     ):
         return "save" if _imports(state, "lightning", "pytorch_lightning") else ""
-    if method in _OF_LIGHTNING and (name.rpartition(".")[0] == scope.owner or (name.startswith("?") and not scope.owner)):
+    if method in _OF_LIGHTNING and (
+        name.rpartition(".")[0] == scope.owner or (name.startswith("?") and not scope.owner)
+    ):
         bases = state.classes.get(scope.owner, ())
         is_ours = any(base.startswith("lightning.") for base in bases)
         if method.startswith("log"):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from keepstep.parse.code import conditions
+from keepstep.parse.code.own_values import joined
 from keepstep.parse.code.ranks import ALONE_NAMES, WORLD_NAMES
 from keepstep.parse.code.scope import FileState, KnownValue, Scope
 from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Skeleton, Test
@@ -74,6 +75,8 @@ class Deciding:
             return ("=", False, True)
         if known.ranked and known.parameter is None:
             return SOME
+        if known.own:
+            return ("own", known.own)
         if name in ALONE_NAMES:
             return conditions.ALWAYS
         if known.parameter is not None:
@@ -104,6 +107,8 @@ class Deciding:
             return ("=", comparison == "Eq", comparison != "Eq")
         if left.ranked or right.ranked:
             return SOME
+        if (left.own or right.own) and comparison not in ("Is", "IsNot", "In", "NotIn"):
+            return ("own", joined(left, right))
         if left.test is not None and right.literal in ("True", "False"):
             same = (comparison in ("Eq", "Is")) == (right.literal == "True")
             return left.test if same else conditions.negated(left.test)

@@ -11,6 +11,7 @@ from typing import Any
 from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
+from keepstep.parse.code.own_values import joined, own_attribute, own_result
 from keepstep.parse.code.ranks import OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
 from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
@@ -19,8 +20,8 @@ from keepstep.parse.code.unit import UNKNOWN
 from keepstep.parse.code.values import (
     FULLY_SHARD,
     NOTHING,
-    VARIABLE_CALLS,
     OPTIONS,
+    VARIABLE_CALLS,
     Callee,
     bound,
     is_kept,
@@ -84,6 +85,8 @@ class Expressions(Deciding):
         base = self.value(inner)
         made = canonical(path(base.made, f".{attribute}"))
         known = of_that_name(made, attribute)
+        if base.own:
+            return replace(known, own=own_attribute(base, attribute))
         if known.ranked:
             return known
         if isinstance(inner, ast.Name) and inner.id in OPTIONS and base.parameter is None:
@@ -110,7 +113,7 @@ class Expressions(Deciding):
         is_even = isinstance(part, ast.Slice) and part.lower and part.upper and not part.step
         if is_even and not base.ranked:  # from ... to ...: as many on each rank, as a rule
             return KnownValue(made=made, functions=base.functions)
-        return KnownValue(made=made, ranked=base.ranked or index.ranked, functions=base.functions)
+        return KnownValue(made=made, ranked=base.ranked or index.ranked, functions=base.functions, own=base.own)
 
     def _operation(self, node: ast.BinOp) -> KnownValue:
         left, right = self.value(node.left), self.value(node.right)
@@ -118,6 +121,7 @@ class Expressions(Deciding):
             ranked=left.ranked or right.ranked,
             functions=(*left.functions, *right.functions),
             parts=parts_of(left, right),
+            own=joined(left, right),
         )
 
     def _condition(self, node: ast.expr) -> KnownValue:
@@ -130,7 +134,7 @@ class Expressions(Deciding):
         inner = self.value(node.operand)
         if isinstance(node.op, ast.USub) and inner.literal:
             return KnownValue(literal=f"-{inner.literal}")
-        return KnownValue(ranked=inner.ranked, functions=inner.functions)
+        return KnownValue(ranked=inner.ranked, functions=inner.functions, own=inner.own)
 
     def _choice(self, node: ast.IfExp) -> KnownValue:
         test, text = self.test(node.test), self.state.text(node.test)
@@ -163,9 +167,10 @@ class Expressions(Deciding):
         functions = [name for each in inner for name in each.functions]
         parts = parts_of(*inner)
         ranked = any([each.ranked for each in inner])
+        own = joined(*inner)
         return (
-            KnownValue(ranked=ranked, functions=tuple(functions[:8]), parts=parts)
-            if functions or parts
+            KnownValue(ranked=ranked, functions=tuple(functions[:8]), parts=parts, own=own)
+            if functions or parts or own
             else _BY[ranked]
         )
 
@@ -213,6 +218,19 @@ class Expressions(Deciding):
             )
         if is_kept(name):
             self._keep(name, node, arguments)
+        own = own_result(name, callee, [known for _, _, known in arguments])
+        if own:
+            if name.endswith(".backward") and callee.own and not self._is_kept_back():
+                self.scope.skeleton.append(("back", own, node.lineno))
+            return replace(self._returned(name, callee, arguments), own=own)
+        return self._returned(name, callee, arguments)
+
+    def _is_kept_back(self) -> bool:
+        """Whether gradients are only added up here, and exchanged later."""
+        around = [self.state.blocks[each] for each in self.scope.within]
+        return any(kind == "with" and "no_sync" in f"{text} {made}" for kind, _, text, made, _ in around)
+
+    def _returned(self, name: str, callee: KnownValue, arguments: list[tuple[str, ast.expr, KnownValue]]) -> KnownValue:
         if name in OWN_CALLS:
             return KnownValue(made=name, ranked=True)
         if callee.test is None and not callee.ranked and not returns_more(name):
@@ -230,12 +248,17 @@ class Expressions(Deciding):
                 return name, placed(inner, of_that_name(self.scope.owner, "")), known
             base = self._inherited() if _is_super(inner) and self.scope.owner else self.value(inner)
             on = placed(inner, base)
-            made = canonical(path(base.made, f".{attribute}")) or f"?{f'{base.source}?' if base.source else ''}.{attribute}"
+            made = (
+                canonical(path(base.made, f".{attribute}"))
+                or f"?{f'{base.source}?' if base.source else ''}.{attribute}"
+            )
             if base.parameter is not None:
                 self._keep_unknown(base.parameter, attribute, node.lineno)
             if attribute in SAME_OBJECT and not made.startswith("os."):
                 return made, on, base
             method = of_that_name(made, attribute)
+            if base.own:
+                method = replace(method, own=base.own)
             # what a value that differs by rank answers differs by rank: a path made from the rank exists or not
             return made, on, replace(method, ranked=True) if base.ranked and not base.rank else method
         known = self.value(node)
@@ -283,9 +306,13 @@ class Expressions(Deciding):
     def _now_equal(self, node: ast.Call) -> None:
         """After a broadcast or a reduction, all ranks hold the same."""
         for each in node.args[:1]:
-            if isinstance(each, ast.Name):
-                before = self.scope.find(each.id)
-                self.scope.set(each.id, KnownValue(made=before.made if before else ""))
+            for inner in ast.walk(each):
+                name = inner.id if isinstance(inner, ast.Name) else ""
+                if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                    name = f"{inner.value.id}.{inner.attr}"
+                before = self.scope.find(name) if name else None
+                if name and (inner is each or (before is not None and before.own)):
+                    self.scope.set(name, KnownValue(made=before.made if before else ""))
 
     def _result(self, name: str, callee: KnownValue, arguments: list[tuple[str, ast.expr, KnownValue]]) -> KnownValue:
         """What a call returns."""

@@ -73,6 +73,9 @@ class KnownValue:
     parameter: int | None = None
     source: str = ""
     """Where it is kept, see :mod:`keepstep.parse.code.unit`."""
+    own: tuple[str, ...] = ()
+    """The calls that make it of this rank's own data, if what is called is a wrapped model; after a ``>``, the functions
+    of the project that it went through: one that meets the other ranks may have made it the same on all."""
     row: ValueSeen | None = field(default=None, compare=False)
     """What is kept of it, see :func:`placed`."""
 

@@ -18,7 +18,15 @@ from keepstep.parse.code.values import NOTHING, OPTIONS, kept_at, last_name, num
 from keepstep.parse.code.vocabulary import EXITS
 
 _OF_FIELDS = frozenset(
-    {"dataclasses.dataclass", "typing.NamedTuple", "attr.s", "attr.dataclass", "attrs.define", "attrs.frozen", "attr.define"}
+    {
+        "dataclasses.dataclass",
+        "typing.NamedTuple",
+        "attr.s",
+        "attr.dataclass",
+        "attrs.define",
+        "attrs.frozen",
+        "attr.define",
+    }
 )
 """What makes a class whose objects are made of its fields."""
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -64,7 +72,9 @@ class Statements(Expressions):
 
     def _note_fields(self, node: ast.ClassDef, path: str) -> None:
         """What the class itself sets; of a dataclass or a named tuple also the arguments that its objects are made of."""
-        decorators = [self.value(each.func if isinstance(each, ast.Call) else each).made for each in node.decorator_list]
+        decorators = [
+            self.value(each.func if isinstance(each, ast.Call) else each).made for each in node.decorator_list
+        ]
         is_made_of_fields = any(each in _OF_FIELDS for each in (*decorators, *self.state.classes[path]))
         fields = []
         for each in node.body:
@@ -115,7 +125,9 @@ class Statements(Expressions):
         factory = by_name.get("default_factory")
         if factory is None:
             return self.value(node)
-        return self.value(factory.body if isinstance(factory, ast.Lambda) else ast.copy_location(_called(factory), node))
+        return self.value(
+            factory.body if isinstance(factory, ast.Lambda) else ast.copy_location(_called(factory), node)
+        )
 
     def block(self, body: Sequence[ast.stmt]) -> None:
         scope = self.scope
@@ -188,6 +200,9 @@ class Statements(Expressions):
         if known.ranked and isinstance(node.target, ast.Name):
             before = self.scope.find(node.target.id)
             self.scope.set(node.target.id, KnownValue(made=before.made if before else "", ranked=True))
+        elif known.own and isinstance(node.target, ast.Name):
+            before = self.scope.find(node.target.id)
+            self.scope.set(node.target.id, KnownValue(made=before.made if before else "", own=known.own))
         self._assigned(node.target, known, node.value, type(node.op).__name__)
 
     def _set(self, target: ast.expr, known: KnownValue, value: ast.expr, operator: str) -> None:
@@ -195,7 +210,7 @@ class Statements(Expressions):
             for index, each in enumerate(target.elts):
                 functions = tuple([f"{name}[{index}]" for name in known.functions])
                 own = known.ranked and known.made in OWN_CALLS
-                part = KnownValue(made=path(known.made, f"[{index}]"), functions=functions, ranked=own)
+                part = KnownValue(path(known.made, f"[{index}]"), own, functions=functions, own=known.own)
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):

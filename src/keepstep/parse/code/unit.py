@@ -7,6 +7,7 @@ A *test* says on which ranks a condition holds, as far as the file itself shows 
 - ``("some",)`` it differs by rank, nobody knows how
 - ``("call", function, operator, number)`` the result of a function of the project, or what is kept at a source, compared
 - ``("param", index, operator, number)`` an argument, compared
+- ``("own", makers)`` it is made of this rank's own data, see :attr:`keepstep.parse.code.scope.KnownValue.own`
 - ``("and", tests)``, ``("or", tests)``, ``("not", test)``
 - ``("?",)`` it has nothing to do with ranks
 
@@ -16,6 +17,7 @@ A *skeleton* is what is left of a function if only that is kept which decides ab
 - ``("call", function, line, arguments)`` a call of another function; ``arguments``: those that say something: they
   differ by rank, are constant, ``("made", path)``, ``("given", parameter)``, or ``("of", source)``
 - ``("on", parameter, method, line)`` a method of an argument, or the argument itself, is called
+- ``("back", makers, line)`` the backward pass of a loss that is made of this rank's own data
 - ``("if", line, text, test, then, otherwise)``
 - ``("loop", line, text, test, body)``
 - ``("try", body, handlers, finally)``

@@ -398,6 +398,11 @@ def short(name: str) -> str:
     return ".".join(name.replace(".__call__", "").split(".")[-2:])
 
 
+def decided(found: CodeDiverges) -> str:
+    """The line of the condition, and the values that decide it, in words."""
+    return "; ".join((f"line {found.condition_line}", *found.decided))
+
+
 def reached_by(found: CodeDiverges) -> str:
     """The way from the line to the collective, in words; empty if it is the line itself."""
     return f", through {' and '.join(found.path)}" if found.path else ""

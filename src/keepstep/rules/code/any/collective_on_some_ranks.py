@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, reached_by, short
 
 
 @rule(id="COD001", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
@@ -43,11 +43,11 @@ def collective_on_some_ranks(seen: EvidenceSet) -> Findings:
     When the condition is the same on all ranks after all, or the others issue the collective in code that was not
     read.
     """
-    for each in diverging(seen, ["collective"], ["branch"]):
+    for each in diverging(seen, ["collective", "backward"], ["branch"]):
         fact = each.fact
         yield Found(
             title=f"{short(fact.collective)} is issued by some ranks only",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            because=f"under `{fact.condition}` ({decided(fact)}) only some ranks reach"
             f" {short(fact.collective)}{reached_by(fact)}; they wait there for the others, which never issue it",
             evidence=(each,),
             fixes=(Fix(do="move the collective out of the condition: all ranks must issue it"),),

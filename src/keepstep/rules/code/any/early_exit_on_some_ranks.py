@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, reached_by, short
 
 
 @rule(id="COD002", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
@@ -48,7 +48,7 @@ def early_exit_on_some_ranks(seen: EvidenceSet) -> Findings:
         fact = each.fact
         yield Found(
             title=f"some ranks leave before {short(fact.collective)}",
-            because=f"ranks for which `{fact.condition}` (line {fact.condition_line}) holds {fact.other} here; the"
+            because=f"ranks for which `{fact.condition}` ({decided(fact)}) holds {fact.other} here; the"
             f" others go on to {short(fact.collective)} (line {fact.other_line}{reached_by(fact)}) and wait for them",
             evidence=(each,),
             fixes=(Fix(do="let all ranks issue the collective before some of them leave"),),

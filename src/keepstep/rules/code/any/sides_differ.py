@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, reached_by, short
 
 
 @rule(id="COD004", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
@@ -48,7 +48,7 @@ def sides_differ(seen: EvidenceSet) -> Findings:
         fact = each.fact
         yield Found(
             title=f"ranks issue different collectives: {short(fact.collective)} here, {short(fact.other)} elsewhere",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) some ranks issue"
+            because=f"under `{fact.condition}` ({decided(fact)}) some ranks issue"
             f" {short(fact.collective)}{reached_by(fact)}, while the others issue {short(fact.other)}"
             f" (line {fact.other_line})",
             evidence=(each,),

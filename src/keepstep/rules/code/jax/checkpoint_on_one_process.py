@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeCall, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import diverging, program, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, program, reached_by, short
 
 _SOME = "orbax.checkpoint.options.MultiprocessingOptions"
 
@@ -52,7 +52,7 @@ def checkpoint_on_one_process(seen: EvidenceSet) -> Findings:
             continue
         yield Found(
             title=f"{short(fact.collective)} needs all processes, and only some call it",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) only some processes reach"
+            because=f"under `{fact.condition}` ({decided(fact)}) only some processes reach"
             f" {short(fact.collective)}{reached_by(fact)}; it waits there for all of them",
             evidence=(each,),
             fixes=(Fix(do="let all processes call it; orbax itself chooses who writes"),),

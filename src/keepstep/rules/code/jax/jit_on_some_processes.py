@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import diverging, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, reached_by, short
 
 
 @rule(
@@ -61,7 +61,7 @@ def jit_on_some_processes(seen: EvidenceSet) -> Findings:
         fact = each.fact
         yield Found(
             title=f"{short(fact.collective)} is run by some processes only",
-            because=f"`{fact.condition}` (line {fact.condition_line}) differs by process, and"
+            because=f"`{fact.condition}` ({decided(fact)}) differs by process, and"
             f" {short(fact.collective)}{reached_by(fact)} is a program for the devices of all processes",
             evidence=(each,),
             fixes=(Fix(do="run it on all processes, and restrict only what prints or writes to one"),),

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from keepstep.model.facts import CodeCall, CodeDiverges
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, lazy_pattern, rule
-from keepstep.rules.code._asking import Call, ProjectFacts, diverging, is_on_some_ranks, program, reached_by, short
+from keepstep.rules.code._asking import (
+    Call,
+    ProjectFacts,
+    decided,
+    diverging,
+    is_on_some_ranks,
+    program,
+    reached_by,
+    short,
+)
 
 _SHARDS = ("fsdp", "deepspeed")
 
@@ -78,7 +87,7 @@ def collective_save_on_one_rank(seen: EvidenceSet) -> Findings:
             continue
         yield Found(
             title=f"{short(fact.collective)} needs all ranks, and only some call it",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            because=f"under `{fact.condition}` ({decided(fact)}) only some ranks reach"
             f" {short(fact.collective)}{reached_by(fact)}; it exchanges data with all of them",
             evidence=(each,),
             fixes=(Fix(do="let all ranks call it; restrict only what writes the file to rank 0"),),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.rules.api import Cause, CodeCall, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import diverging, program, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, program, reached_by, short
 
 _ALONE = re.compile(r"\[[^\[\],:]*\]")
 """A list of one rank: the own one."""
@@ -52,7 +52,7 @@ def new_group_on_some_ranks(seen: EvidenceSet) -> Findings:
         fact = each.fact
         yield Found(
             title=f"{short(fact.collective)} is called by some ranks only",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            because=f"under `{fact.condition}` ({decided(fact)}) only some ranks reach"
             f" {short(fact.collective)}{reached_by(fact)}; it needs all ranks of the job",
             evidence=(each,),
             fixes=(Fix(do="let all ranks make all groups, in the same order"),),

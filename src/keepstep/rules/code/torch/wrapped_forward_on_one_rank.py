@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
-from keepstep.rules.code._asking import diverging, reached_by
+from keepstep.rules.code._asking import decided, diverging, reached_by
 
 
 @rule(
@@ -56,7 +56,7 @@ def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Findings:
         fact = each.fact
         yield Found(
             title="only some ranks call the wrapped model",
-            because=f"under `{fact.condition}` (line {fact.condition_line}) only some ranks reach"
+            because=f"under `{fact.condition}` ({decided(fact)}) only some ranks reach"
             f" it{reached_by(fact)}; there FSDP gathers parameters from all ranks, and DDP sends buffers to"
             " them if the model has any",
             evidence=(each,),
