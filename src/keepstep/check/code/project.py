@@ -18,6 +18,9 @@ from keepstep.parse.code.vocabulary import COMPILERS, SHARDING
 MOST_HOPS = 6
 """Through re-exports and base classes."""
 
+GivenBy = tuple[FunctionSeen, dict[int | str, Test]]
+"""Who calls a function, and what is given that says something: by position, or by name."""
+
 
 @dataclass
 class Project:
@@ -27,6 +30,8 @@ class Project:
     _resolved: dict[tuple[str, str], FunctionSeen | None] = field(default_factory=dict)
     _returned: dict[tuple[str, str, int], Test | None] = field(default_factory=dict)
     _shards: dict[str, bool] = field(default_factory=dict)
+    _callers: dict[str, list[GivenBy]] | None = None
+    _looks_into_objects: bool = False
 
     @cached_property
     def sources(self) -> Sources:
@@ -52,6 +57,8 @@ class Project:
 
     def function(self, name: str, module: str) -> FunctionSeen | None:
         """The function that ``name`` means in a module: imported, inherited, or the ``__init__`` of a class."""
+        if self._callers is None:
+            _ = self._calls_of
         key = (name, module)
         if key not in self._resolved:
             self._resolved[key] = self._find(name, module, MOST_HOPS) if self._may_be_here(name) else None
@@ -94,7 +101,7 @@ class Project:
 
     def _of_object(self, owner: str, method: str, module: str, hops: int) -> FunctionSeen | None:
         """A method of what is kept somewhere."""
-        made = self.sources.object_at(owner, module, hops - 1) if "." in owner else ""
+        made = self.sources.object_at(owner, module, hops - 1) if "." in owner and self._looks_into_objects else ""
         return self._find(f"{made}.{method}", module, hops - 1) if made and made != owner else None
 
     def _beside(self, name: str, module: str, hops: int) -> FunctionSeen | None:
@@ -225,17 +232,31 @@ class Project:
             return test
         return self.known(test, self.module_of(caller), hops - 1, caller.parameters, caller.name)
 
-    @cached_property
-    def _calls_of(self) -> dict[str, list[tuple[FunctionSeen, dict[int | str, Test]]]]:
+    @property
+    def _calls_of(self) -> dict[str, list[GivenBy]]:
         """By function: who calls it, and the arguments that say something."""
-        found: dict[str, list[tuple[FunctionSeen, dict[int | str, Test]]]] = {}
-        for unit in self.units.values():
-            for function in unit.functions:
-                for _, name, _, arguments in calls_in(function.skeleton):
-                    callee = self.function(name, unit.module)
-                    if callee is not None:
-                        found.setdefault(callee.name, []).append((function, dict(arguments)))
-        return found
+        if self._callers is None:
+            # what an object is may be known by who makes it, so calls of functions come first, then those of methods
+            self._callers, later = {}, []
+            for unit in self.units.values():
+                for function in unit.functions:
+                    for _, name, _, arguments in calls_in(function.skeleton):
+                        if not self._add_caller(name, unit.module, (function, dict(arguments))):
+                            later.append((name, unit.module, (function, dict(arguments))))
+            self._looks_into_objects = True
+            self._resolved.clear()
+            for name, module, given in later:
+                self._add_caller(name, module, given)
+            self._resolved.clear()
+            self._returned.clear()
+            self.sources.forget()
+        return self._callers
+
+    def _add_caller(self, name: str, module: str, given: GivenBy) -> bool:
+        callee = self.function(name, module)
+        if callee is not None and self._callers is not None:
+            self._callers.setdefault(callee.name, []).append(given)
+        return callee is not None
 
     def known(
         self, test: Test, module: str, hops: int = MOST_HOPS, parameters: tuple[str, ...] = (), function: str = ""

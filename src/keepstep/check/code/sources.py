@@ -32,6 +32,11 @@ class Sources:
         self._objects: dict[tuple[str, str], str] = {}
         self._near: dict[str, list[Unit]] = {}
 
+    def forget(self) -> None:
+        """What was answered before all callers were known."""
+        self._places.clear()
+        self._objects.clear()
+
     @cached_property
     def _held(self) -> dict[str, list[Held]]:
         found: dict[str, list[Held]] = {}

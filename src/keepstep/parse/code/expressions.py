@@ -337,6 +337,7 @@ class Expressions(Deciding):
             return callee
         if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
             made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
+            made = "list" if name == "sorted" and made.partition(".")[0] == "set" else made
             functions = tuple(name for known in given for name in known.functions)
             return KnownValue(
                 made=made, ranked=callee.ranked or any(known.ranked for known in given), functions=functions
@@ -377,8 +378,10 @@ _READERS: dict[type[ast.expr] | type[None], Callable[[Any, Any], KnownValue]] = 
     ast.Lambda: Expressions._lambda,
     ast.NamedExpr: Expressions._named,
     ast.Dict: Expressions._dictionary,
+    ast.Set: lambda self, node: replace(self._others(node), made="set"),
     ast.Await: lambda self, node: self.value(node.value),
     ast.Starred: lambda self, node: self.value(node.value),
     type(None): lambda self, node: NOTHING,
-    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), Expressions._comprehension),
+    **dict.fromkeys((ast.ListComp, ast.GeneratorExp, ast.DictComp), Expressions._comprehension),
+    ast.SetComp: lambda self, node: replace(self._comprehension(node), made="set"),
 }

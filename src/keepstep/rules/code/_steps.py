@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loop trains, and what is done in every turn of it."""
+"""Which loop trains, what is done in every turn of it, and which calls exchange data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ from keepstep.rules.code._asking import Call, ProjectFacts, blocks
 
 _TRAINS = frozenset({"backward", "apply_gradients", "train_on_batch"})
 _GRADIENTS = frozenset({"jax.grad", "jax.value_and_grad"})
+COLLECTIVES = frozenset(
+    f"{library}.{name}"
+    for library, names in (
+        (
+            "torch.distributed",
+            (
+                *("all_reduce", "all_gather", "broadcast", "barrier", "reduce", "all_gather_object", "gather"),
+                *("broadcast_object_list", "gather_object", "reduce_scatter", "all_to_all", "scatter"),
+            ),
+        ),
+        ("horovod", ("allreduce", "allgather", "broadcast", "barrier", "allgather_object", "broadcast_object")),
+        ("accelerate.Accelerator", ("gather", "gather_for_metrics", "reduce", "wait_for_everyone")),
+    )
+    for name in names
+)
+"""Calls in which ranks exchange data."""
 
 
 def is_tried_again(call: Call) -> bool:

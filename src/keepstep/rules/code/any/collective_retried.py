@@ -8,23 +8,8 @@ from collections.abc import Iterator
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
-from keepstep.rules.code._steps import is_tried_again
+from keepstep.rules.code._steps import COLLECTIVES, is_tried_again
 
-_COLLECTIVES = frozenset(
-    f"{library}.{name}"
-    for library, names in (
-        (
-            "torch.distributed",
-            (
-                *("all_reduce", "all_gather", "broadcast", "barrier", "reduce", "all_gather_object", "gather"),
-                *("broadcast_object_list", "gather_object", "reduce_scatter", "all_to_all", "scatter"),
-            ),
-        ),
-        ("horovod", ("allreduce", "allgather", "broadcast", "barrier", "allgather_object", "broadcast_object")),
-        ("accelerate.Accelerator", ("gather", "gather_for_metrics", "reduce", "wait_for_everyone")),
-    )
-    for name in names
-)
 _RETRY = re.compile(r"(?i)retr|attempt|tries")
 
 
@@ -42,10 +27,10 @@ def _is_retried(known: ProjectFacts, call: Call) -> bool:
 
 def _issuing(known: ProjectFacts) -> Iterator[Call]:
     """The collectives, and the calls of functions of the program that issue one."""
-    issued = list(known.named(_COLLECTIVES.__contains__))
+    issued = list(known.named(COLLECTIVES.__contains__))
     yield from issued
     for function in dict.fromkeys(each.fact.function for each in issued if not blocks(each, "if", "else")):
-        yield from (each for each in known.callers(function) if each.fact.name not in _COLLECTIVES)
+        yield from (each for each in known.callers(function) if each.fact.name not in COLLECTIVES)
 
 
 def _is_repeated(known: ProjectFacts, call: Call) -> bool:
@@ -53,7 +38,7 @@ def _is_repeated(known: ProjectFacts, call: Call) -> bool:
     handlers = blocks(call, "except")
     if not handlers:
         return False
-    if call.fact.name in _COLLECTIVES:
+    if call.fact.name in COLLECTIVES:
         return True
     tried = [
         each
