@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.check.code.project import MOST_HOPS, Project
 from keepstep.parse.code.conditions import is_ranked
+from keepstep.parse.code.own_values import OWN_DISK
 from keepstep.parse.code.text import cut
 from keepstep.parse.code.unit import FunctionSeen, ReturnedValue, Span, Test, Unit
 
@@ -108,7 +109,7 @@ def _assigned(unit: Unit, path: str, function: str, text: str, line: int) -> Ite
     lines = unit.source.split(b"\n")
     names = set(_VARIABLE.findall(text))
     for target, value, inside, _, _, _ in reversed(unit.assigned):
-        if inside == function and target[0] < line and value[0][1]:
+        if inside == function and target[0] < line and (value[0][1] or value[0][0] == OWN_DISK):
             name = cut(lines, target)
             if name in names:
                 names.discard(name)

@@ -11,7 +11,7 @@ from typing import Any
 from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
-from keepstep.parse.code.own_values import joined, own_attribute, own_result
+from keepstep.parse.code.own_values import about_own_disk, joined, own_attribute, own_result
 from keepstep.parse.code.ranks import OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
 from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
@@ -335,6 +335,8 @@ class Expressions(Deciding):
         method = name.rpartition(".")[2]
         if method in SAME_OBJECT and callee.made and not name.startswith("os."):
             return callee
+        if name.startswith("os.path.") and given and (found := about_own_disk(name, given[0])) is not None:
+            return found
         if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
             made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
             made = "list" if name == "sorted" and made.partition(".")[0] == "set" else made

@@ -17,6 +17,20 @@ _NOT_THE_DATA = frozenset(
 )
 """Attributes and methods that are as on all other ranks."""
 MOST = 6
+OWN_DISK = "(own disk)"
+"""Where a path comes from that is on the disk of this host."""
+_DISKS = ("'/tmp/", "'/dev/shm/", "'/var/tmp/")
+_FOLDERS = frozenset(f"os.environ[{name}]" for name in ("SLURM_TMPDIR", "TMPDIR", "LOCAL_DIR", "LOCAL_SCRATCH"))
+_ASKS_DISK = frozenset({"os.path.exists", "os.path.isfile", "os.path.isdir"})
+
+
+def about_own_disk(name: str, path: KnownValue) -> KnownValue | None:
+    """What a call of ``os.path`` says about a path on the disk of this host: other hosts may have another file there."""
+    if not (path.made in _FOLDERS or path.made == OWN_DISK or (path.literal or "").startswith(_DISKS)):
+        return None
+    if name in _ASKS_DISK:
+        return KnownValue(made=name, ranked=True)
+    return KnownValue(made=OWN_DISK) if name == "os.path.join" else None
 
 
 def own_result(name: str, callee: KnownValue, arguments: Iterable[KnownValue]) -> tuple[str, ...]:

@@ -389,8 +389,10 @@ def _either(
     """What is known after both sides of a branch: of two values the second, unless it is for runs with one process."""
     for name, known in otherwise.items():
         first = then.get(name)
-        if known is not before.get(name) and (known.literal is None or first is None or not first.ranked):
-            then[name] = known
+        if known is before.get(name) or (known.literal is not None and first is not None and first.ranked):
+            continue
+        is_either = known.test is not None and not known.ranked and first is not before.get(name) and first != known
+        then[name] = NOTHING if is_either else known  # a flag that each side sets under a condition of its own
     return then
 
 
