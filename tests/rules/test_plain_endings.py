@@ -165,6 +165,19 @@ def test_an_error_as_the_last_word_of_a_rank_that_ended_well_is_said(tmp_path: P
     assert "error: 'lr'" in found.title
 
 
+@pytest.mark.parametrize(("others", "short"), [(20, True), (7, False)])
+def test_a_rank_that_goes_on_to_its_end_after_an_error_made_fewer_steps_than_the_others(
+    tmp_path: Path, others: int, short: bool
+) -> None:
+    for rank, steps, more in ((0, others, ""), (1, 7, "Error: 'learning_rate'\n")):
+        lines = "".join(f"step {step} loss {1 / (step + 1):.3f}\n" for step in range(steps))
+        (tmp_path / f"rank{rank}.log").write_text(f"{lines}{more}bye\n")
+        notes = tmp_path / f"rank{rank}-{10 + rank}-0.notes.jsonl"
+        noted(notes, rank, "RankEnded", 101.0, goodbye=True, status=0, pid=10 + rank, world=2)
+    found = [each for each in explain_paths([tmp_path]).report.findings if each.rule == "USR004"]
+    assert [each.ranks for each in found] == ([(1,)] if short else [])
+
+
 def test_a_rank_that_says_it_has_finished_has(tmp_path: Path) -> None:
     report = swallowed(tmp_path, 'print("error:", error); print("Training finished.")')
     assert report.findings == ()

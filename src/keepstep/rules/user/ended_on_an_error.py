@@ -3,7 +3,17 @@
 
 from __future__ import annotations
 
-from keepstep.model.facts import ErrorSaid, Loudness, Phase, PhaseSeen, ProcessExited, RankEnded, StreamEnded
+from keepstep.model.facts import (
+    ErrorSaid,
+    Fact,
+    Loudness,
+    Phase,
+    PhaseSeen,
+    ProcessExited,
+    RankEnded,
+    StepSeen,
+    StreamEnded,
+)
 from keepstep.rules.api import (
     Cause,
     Confidence,
@@ -41,6 +51,7 @@ def ended_on_an_error(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The rank is known to have ended with status 0. Its last line is an error, and nowhere does it say that it finished.
+    Or it made no step after the error, and other ranks made more.
 
     ## What to do
     Let the exception end the program, or exit with another status.
@@ -52,7 +63,8 @@ def ended_on_an_error(seen: EvidenceSet) -> Findings:
         return
     well = {who for who, e in seen.once(ends_of).well.items() if e.fact.goodbye}
     well |= {e.who for e in seen.all(ProcessExited) if e.fact.code == 0}
-    said = [e for e in seen.all(ErrorSaid) if e.who is not None and e.who in well and _is_last(seen, e)]
+    said = [e for e in seen.all(ErrorSaid) if e.who is not None and e.who in well]
+    said = [e for e in said if _is_last(seen, e) or _stopped_short(seen, e)]
     if not said:
         return
     blamed = tuple(sorted({e.who for e in said if e.who is not None}))
@@ -69,6 +81,19 @@ def ended_on_an_error(seen: EvidenceSet) -> Findings:
             Fix(do="print where it was raised", code="traceback.print_exc()"),
         ),
     )
+
+
+def _stopped_short(seen: EvidenceSet, said: Evidence[ErrorSaid]) -> bool:
+    """Whether this rank printed no step after the error, and another rank got further."""
+    steps = [e for e in seen.all(StepSeen) if e.who is not None and e.fact.step is not None]
+    own = [e for e in steps if e.who == said.who]
+    if not own or any(e.origin.writer == said.origin.writer and _line(e) > _line(said) for e in own):
+        return False
+    return max(e.fact.step or 0 for e in own) < max((e.fact.step or 0 for e in steps if e.who != said.who), default=0)
+
+
+def _line(each: Evidence[Fact]) -> int:
+    return each.origin.line or 0
 
 
 def _is_last(seen: EvidenceSet, said: Evidence[ErrorSaid]) -> bool:
