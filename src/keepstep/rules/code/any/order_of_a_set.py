@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COD011: collectives in the order of a set of words."""
+"""COD012: collectives in the order of a set of words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _depends(known: ProjectFacts, call: Call, variable: str) -> bool:
 
 
 @rule(
-    id="COD011", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall, CodeAssigned), confidence=Confidence.SUPPORTED
+    id="COD012", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall, CodeAssigned), confidence=Confidence.SUPPORTED
 )
 def order_of_a_set(seen: EvidenceSet) -> Findings:
     """Collectives are issued in the order of a set of words, which differs from process to process.

@@ -11,7 +11,7 @@ import torch.distributed as dist
 def average(metrics):
     names = set(metrics.keys())
     for name in names:
-        dist.all_reduce(metrics[name])  # BUG COD011
+        dist.all_reduce(metrics[name])  # BUG COD012
         metrics[name] /= dist.get_world_size()
     return metrics
 
