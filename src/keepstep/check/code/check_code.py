@@ -19,7 +19,8 @@ from keepstep.check.code.files import FoundPrograms, ProgramFile, find, neighbou
 from keepstep.check.code.project import Project
 from keepstep.check.code.read_program import NotRead, bytes_of, cell_of, left_out_cells, text_of
 from keepstep.check.code.reader_pool import read_all
-from keepstep.check.code.suppressions import is_switched_off, without_use
+from keepstep.check.code.settings_files import read_settings
+from keepstep.check.code.suppressions import Commented, is_switched_off, without_use
 from keepstep.check.code.unit_bytes import BROKEN, unpacked
 from keepstep.model.evidence import Coverage, CoverageState, Evidence
 from keepstep.model.facts.base import Fact
@@ -98,23 +99,29 @@ def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChe
     changed = changed_since(asked.changed_since, asked.paths[0]) if asked.changed_since is not None else None
     found = find(asked.paths, asked.exclude, follow=asked.follow)
     units, not_read = _read(found, tell, asked.follow)
-    wanted = {each.shown for each in found.files if each.asked or asked.whole}
-    seen = evidence_of(Project(units), _coverage(asked, found, units, not_read))
+    settings, unknown = read_settings(found.settings)
+    wanted = {each.shown for each in (*found.files, *found.settings) if each.asked or asked.whole}
+    seen = evidence_of(
+        Project(units),
+        _coverage(asked, found, units, [*not_read, *unknown], bool(settings)),
+        (each for file in settings.values() for each in file.facts),
+    )
+    commented: dict[str, Commented] = {**units, **settings}
     chosen = _rules(asked)
     rules = answered(chosen, seen, len(units))
     report = diagnose(seen, rules, lambda _, findings: in_order(findings))
     kept = [each for each in report.findings if each.evidence[0].origin.source in wanted]
-    hidden = [each for each in kept if is_switched_off(each, units)]
+    hidden = [each for each in kept if is_switched_off(each, commented)]
     off = {id(each) for each in (*hidden, *(each for each in kept if _is_ignored_there(each, asked.per_file)))}
     every = code_rules()
     useless = without_use(
-        {path: unit for path, unit in units.items() if path in wanted},
+        {path: each for path, each in commented.items() if path in wanted},
         hidden,
         [each.id for each in chosen],
         [each.id for each in every],
         all_asked=len(chosen) >= len([each for each in every if not each.preview]),
     )
-    paths = {each.shown: each.path for each in found.files}
+    paths = {each.shown: each.path for each in (*found.files, *found.settings)}
     heard = list(quoted([each for each in kept if id(each) not in off], paths))
     if changed is not None:
         heard = on_changed_lines(heard, changed)
@@ -126,9 +133,10 @@ def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChe
         known, heard = write_baseline(heard, asked.write_baseline), []
     report = replace(report, findings=tuple(_by_cell(heard, units)), verdict=_verdict(heard, report))
     lines = sum(unit.functions[0].end for unit in units.values())
+    lines += sum(each.source.count(b"\n") for each in settings.values())
     return CodeChecked(
         report=report,
-        files=len(units),
+        files=len(units) + len(settings),
         lines=lines,
         ignored=len(off),
         known=known,
@@ -212,13 +220,18 @@ def _imported(
 
 
 def _coverage(
-    asked: CodeRequest, found: FoundPrograms, units: dict[str, Unit], not_read: list[tuple[str, str]]
+    asked: CodeRequest,
+    found: FoundPrograms,
+    units: dict[str, Unit],
+    not_read: list[tuple[str, str]],
+    has_settings: bool,
 ) -> Iterable[Coverage]:
     """What was not read may hold anything, so nothing is called healthy then."""
-    if units:
+    any_read = bool(units) or has_settings
+    if any_read:
         yield Coverage(what="code", state=CoverageState.CHECKED)
     for what, why in (*found.left_out, *not_read):
-        yield Coverage(what=what, state=CoverageState.PARTLY if units else CoverageState.UNAVAILABLE, why=why)
+        yield Coverage(what=what, state=CoverageState.PARTLY if any_read else CoverageState.UNAVAILABLE, why=why)
     for what, unit in units.items():
         if what.endswith(".ipynb") and (cells := left_out_cells(unit.source)):
             yield Coverage(what=what, state=CoverageState.PARTLY, why=cells)

@@ -32,12 +32,14 @@ from keepstep.parse.code.unit import AssignedSeen, CallSeen, Span, Unit, ValueSe
 _set = object.__setattr__
 
 
-def evidence_of(project: Project, coverage: Iterable[Coverage] = ()) -> EvidenceSet:
+def evidence_of(
+    project: Project, coverage: Iterable[Coverage] = (), settings: Iterable[Evidence[Fact]] = ()
+) -> EvidenceSet:
     """All facts, file by file. They are not quoted yet: only few of them become findings."""
     given = _given(project)
     files = [_File(path, unit, project) for path, unit in project.units.items()]
     return EvidenceSet(
-        items=tuple(each for file in files for each in file.evidence(given)),
+        items=(*(each for file in files for each in file.evidence(given)), *settings),
         coverage=tuple(coverage),
         later={
             CodeCall: tuple(file.calls() for file in files),

@@ -9,14 +9,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.parse.settings.recognise import SUFFIXES as SETTINGS
 from keepstep.sources.files.inside_given import is_inside
 
 LARGEST = 2 << 20
 MOST_FILES = 50_000
 LINK = "a link out of the folder; --follow reads it"
 SUFFIXES = (".py", ".ipynb")
+NAMED = "named"
 _TEST = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
 """Tests do on purpose what programs must not. They are read only if they are named."""
+_TESTS = frozenset({"test", "tests"})
+"""Folders whose settings are read only if they are named, for the same reason."""
 _NOT_OURS = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist", ".venv", ".git"})
 
 
@@ -37,6 +41,8 @@ class FoundPrograms:
     """The files, and what is not read, with the reason."""
 
     files: list[ProgramFile] = field(default_factory=list)
+    settings: list[ProgramFile] = field(default_factory=list)
+    """Files beside them that may decide how they are started. ``module`` is empty, or ``named`` by the user."""
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -51,10 +57,10 @@ def find(paths: Iterable[Path], exclude: tuple[str, ...] = (), *, follow: bool =
             for each in _walk(path, found, frozenset(exclude)):
                 if follow or is_inside(os.path.realpath(each), roots):
                     _add(found, known, each, path)
-                else:
+                elif not each.name.endswith(SETTINGS):
                     found.left_out.append((_shown_link(each), LINK))
         elif path.exists():
-            _add(found, known, path, path.parent)
+            _add(found, known, path, path.parent, named=True)
         else:
             found.left_out.append((str(path), "there is no such file or folder"))
         if len(found.files) >= MOST_FILES:
@@ -83,16 +89,23 @@ def _walk(root: Path, found: FoundPrograms, exclude: frozenset[str]) -> Iterator
 
     for folder, folders, names in os.walk(root, onerror=refused):
         folders[:] = sorted(each for each in folders if each not in left_out and not each.startswith("."))
+        is_test = not _TESTS.isdisjoint(os.path.relpath(folder, root).split(os.sep))
         for name in sorted(names):
-            if name.endswith(SUFFIXES) and name not in exclude and not _TEST.fullmatch(name) and name[:2] != ".#":
+            if name in exclude or name[:2] == ".#" or _TEST.fullmatch(name):
+                continue
+            if name.endswith(SUFFIXES) or (name.endswith(SETTINGS) and not is_test):
                 yield Path(folder, name)
 
 
-def _add(found: FoundPrograms, known: set[str], path: Path, root: Path) -> None:
+def _add(found: FoundPrograms, known: set[str], path: Path, root: Path, *, named: bool = False) -> None:
     place = os.path.realpath(path)
-    if place in known or len(found.files) >= MOST_FILES:
+    into = found.settings if path.name.endswith(SETTINGS) else found.files
+    if place in known or len(into) >= MOST_FILES:
         return
     known.add(place)
+    if into is found.settings:
+        into.append(ProgramFile(path, _shown(path), NAMED if named else ""))
+        return
     while (root / "__init__.py").is_file() and root.parent != root:  # a package is imported by its own name
         root = root.parent
     parts = list(path.relative_to(root).with_suffix("").parts)

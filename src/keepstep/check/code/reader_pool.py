@@ -20,10 +20,14 @@ AT_ONCE = 16
 """Files that a worker is given together."""
 
 
-def read_all(files: Sequence[ProgramFile], tell: Callable[[int], None] = lambda done: None) -> dict[str, bytes | str]:
-    """By file as shown: what it says, packed, or why it is not read."""
+def read_all(
+    files: Sequence[ProgramFile],
+    tell: Callable[[int], None] = lambda done: None,
+    reader: Callable[[ProgramFile], bytes] | None = None,
+) -> dict[str, bytes | str]:
+    """By file as shown: what it says, packed, or why it is not read. ``reader``: of other files than programs."""
     results: dict[str, bytes | str] = {}
-    for file, result in _Readers(files).results(_batches(len(files))):
+    for file, result in _Readers(files, reader or _program).results(_batches(len(files))):
         results[file.shown] = result
         tell(len(results))
     return results
@@ -41,9 +45,9 @@ def _batches(count: int) -> Iterator[list[int]]:
 class _Readers(WorkerPool[int, tuple[ProgramFile, bytes | str]]):
     """Tasks are the numbers of files. Workers are forked: they have the list, and all that reading needs."""
 
-    def __init__(self, files: Sequence[ProgramFile]) -> None:
+    def __init__(self, files: Sequence[ProgramFile], reader: Callable[[ProgramFile], bytes]) -> None:
         super().__init__(min(os.cpu_count() or 1, 8, 1 + len(files) // 8))
-        self._files = files
+        self._files, self._reader = files, reader
 
     def start(self) -> Worker:
         return Worker.fork(self._serve)
@@ -66,7 +70,7 @@ class _Readers(WorkerPool[int, tuple[ProgramFile, bytes | str]]):
         gc.disable()  # syntax trees are freed without it
         for task in tasks:
             for number in json.loads(task):
-                result = _read(self._files[number])
+                result = _read(self._files[number], self._reader)
                 send(b"\0" + result.encode("utf-8", "replace") if isinstance(result, str) else b"\1" + result)
 
 
@@ -81,9 +85,13 @@ def _limit() -> None:
         pass
 
 
-def _read(file: ProgramFile) -> bytes | str:
+def _program(file: ProgramFile) -> bytes:
+    return packed(read(bytes_of(file.path), file.path, file.module, file.is_package))
+
+
+def _read(file: ProgramFile, reader: Callable[[ProgramFile], bytes]) -> bytes | str:
     try:
-        return packed(read(bytes_of(file.path), file.path, file.module, file.is_package))
+        return reader(file)
     except NotRead as error:
         return str(error)
     except Exception as error:

@@ -5,14 +5,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from keepstep.model.finding import Finding
-from keepstep.parse.code.unit import Unit
 
 _COMMENT = re.compile(rb"#\s*keepstep:\s*ignore")
 
 
-def is_switched_off(finding: Finding, units: Mapping[str, Unit]) -> bool:
+class Commented(Protocol):
+    """A file that was read: a program, or settings."""
+
+    @property
+    def source(self) -> bytes: ...
+    @property
+    def ignored(self) -> dict[int, tuple[str, ...]]: ...
+
+
+def is_switched_off(finding: Finding, units: Mapping[str, Commented]) -> bool:
     origin = finding.evidence[0].origin
     unit = units.get(origin.source)
     rules = unit.ignored.get(origin.line or 0) if unit is not None else None
@@ -20,7 +29,12 @@ def is_switched_off(finding: Finding, units: Mapping[str, Unit]) -> bool:
 
 
 def without_use(
-    units: Mapping[str, Unit], hidden: Iterable[Finding], asked: Iterable[str], known: Iterable[str], *, all_asked: bool
+    units: Mapping[str, Commented],
+    hidden: Iterable[Finding],
+    asked: Iterable[str],
+    known: Iterable[str],
+    *,
+    all_asked: bool,
 ) -> Iterator[tuple[str, str]]:
     """Where a comment names no rule or hides nothing, and the words for it. Rules not asked are left alone."""
     used = {(each.evidence[0].origin.source, each.evidence[0].origin.line, each.rule) for each in hidden}

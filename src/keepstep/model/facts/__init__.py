@@ -14,6 +14,7 @@ from keepstep.model.facts.cluster import *  # noqa: F403
 from keepstep.model.facts.code import *  # noqa: F403
 from keepstep.model.facts.compared import *  # noqa: F403
 from keepstep.model.facts.config import *  # noqa: F403
+from keepstep.model.facts.config_files import *  # noqa: F403
 from keepstep.model.facts.data import *  # noqa: F403
 from keepstep.model.facts.environment import *  # noqa: F403
 from keepstep.model.facts.guard import *  # noqa: F403

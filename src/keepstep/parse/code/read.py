@@ -49,7 +49,7 @@ def read_program(text: str, module: str, *, is_package: bool = False) -> Unit:
         state.calls,
         state.assigned,
         state.handlers,
-        _ignored(text) if "keepstep:" in text else {},
+        switched_off(text),
         started,
         imported_at_once(tree, module, is_package),
         state.blocks,
@@ -63,9 +63,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)
 
 
-def _ignored(text: str) -> dict[int, tuple[str, ...]]:
+def switched_off(text: str) -> dict[int, tuple[str, ...]]:
     """By line: ``ignore`` is for its own line, ``off`` for all from there until ``on``."""
     found: dict[int, tuple[str, ...]] = {}
+    if "keepstep:" not in text:
+        return found
     off: tuple[str, ...] | None = None
     for number, line in enumerate(text.split("\n"), 1):
         comment = _IGNORED.search(line) if "keepstep:" in line else None

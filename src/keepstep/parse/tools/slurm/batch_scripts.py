@@ -28,14 +28,16 @@ _AGAIN = lazy_pattern(r"\bsrun\b[^\n]*(?:\$0|\$\{?BASH_SOURCE)|\bSLURM_JOB_SCRIP
 
 
 def _script(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
-    head = match.string + "\n"
-    body = "\n".join(islice(lines, MOST_LINES))
-    if not _SEVERAL.search(head + body) or not _TASKS.search(body) or _AGAIN.search(body):
-        return
-    left = _QUOTED.sub("", _COMMENT.sub("", body))
-    for found in _INDEX.finditer(left):
+    found = early_index(match.string + "\n" + "\n".join(islice(lines, MOST_LINES)))
+    if found is not None:
         yield IndexExpandedEarly(variable=found["variable"], into=found["into"].lstrip("-"))
-        return
+
+
+def early_index(script: str) -> re.Match[str] | None:
+    """Where the shell of a batch script replaces a task's index before srun starts the tasks."""
+    if not _SEVERAL.search(script) or not _TASKS.search(script) or _AGAIN.search(script):
+        return None
+    return _INDEX.search(_QUOTED.sub("", _COMMENT.sub("", script)))
 
 
 BLOCKS = (block(r"^\s*#SBATCH[ \t]+-", _script),)
