@@ -23,9 +23,11 @@ from keepstep.base import foreign_json
 from keepstep.check.meeting import connection
 from keepstep.check.meeting.packing import unpacked
 from keepstep.errors import Unavailable
-from keepstep.model.evidence import Evidence
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp
 from keepstep.parse.scan.lines.writer import identify
+from keepstep.parse.settings.recognise import SUFFIXES, facts_of
+from keepstep.rules import code_rules
 from keepstep.sources.files import unpack
 from keepstep.sources.host import kernel_log
 from keepstep.sources.schedulers.kubernetes_job import read_kubernetes_job
@@ -33,6 +35,7 @@ from keepstep.sources.schedulers.scheduler_answer import Answer
 from keepstep.sources.schedulers.slurm_job import read_slurm_job
 from keepstep.sources.stacks import process_stacks
 from keepstep.sources.stacks.cores import read_core
+from keepstep.story.engine import diagnose
 from keepstep.supervise.decide.older_checkpoint import is_whole
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.parse.test_elf_core import core
@@ -291,3 +294,27 @@ MESSAGE = {
 def test_messages_of_other_processes_of_a_check(message: Any) -> None:
     with contextlib.suppress(connection.BadFrame):
         unpacked(connection._unpacked(zlib.compress(as_json(message).encode(errors="replace"))), "another host")
+
+
+DEEPSPEED = b'{"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}'
+MANIFEST = b"""apiVersion: batch/v1
+kind: Job
+metadata: {name: t}
+spec:
+  parallelism: 2
+  template: {spec: {containers: [{name: a, command: [torchrun, --nnodes=2], env: [{name: RANK, value: "0"}]}]}}
+"""
+SCRIPT = b"""#SBATCH --nodes=2
+N=2
+ARGS=(--nnodes=$N
+  --node_rank 0)
+for i in 1 2; do srun torchrun ${ARGS[@]} $(date) 'x' train.py & done
+"""
+
+
+@target(st.sampled_from(SUFFIXES), torn(DEEPSPEED) | torn(MANIFEST) | torn(SCRIPT), examples=150)
+def test_settings_beside_a_program(suffix: str, data: bytes) -> None:
+    facts = list(facts_of(data.decode("utf-8", "replace"), suffix))
+    items = tuple(Evidence(fact=fact, origin=Origin(source="a", line=line)) for line, fact in facts)
+    report = diagnose(EvidenceSet(items=items), [each for each in code_rules() if each.id.startswith("COD4")])
+    assert not report.crashed

@@ -107,7 +107,7 @@ def _not_read(report: Report, width: int) -> Iterator[str]:
 def _sum(report: Report, checked: CheckedCode) -> str:
     found, files = report.findings, checked.files
     if not files:
-        return "nothing was read: there is no Python file or notebook, or none that could be read"
+        return "nothing was read: there is no program and no settings of a training, or none that could be read"
     what = count(len(found), "problem") if found else "no problems found"
     told = f"{what} in {count(files, 'file')}"
     if any(each.state is CoverageState.PARTLY for each in report.coverage):

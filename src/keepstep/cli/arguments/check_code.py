@@ -8,7 +8,8 @@ from keepstep.cli.arguments import Verbs, add_verb
 DESCRIPTION = """\
 Read training programs and name what would make ranks hang, differ or train on
 the wrong thing. Nothing is imported or run. Everything after `code` is a file
-or a folder; notebooks are read too.
+or a folder; notebooks, DeepSpeed's and Accelerate's settings, scripts that
+start trainings, and Kubernetes manifests are read too.
 
   keepstep check code train.py           a script, with what it imports
                                          from beside it

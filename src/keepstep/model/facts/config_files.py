@@ -104,6 +104,8 @@ class LaunchScript(Fact):
     directives: tuple[ScriptOption, ...] = ()
     variables: tuple[ScriptOption, ...] = ()
     """Set once, outside of conditions and functions."""
+    waits: tuple[int, ...] = ()
+    """The lines in which it waits for what runs in the background, or ends it."""
     elsewhere: bool = False
     """It names a tool that starts commands on other hosts: srun, mpirun, ssh."""
     index_early: str = ""

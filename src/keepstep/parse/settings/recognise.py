@@ -27,8 +27,11 @@ _DEEPSPEED = re.compile(r'"(?:zero_optimization|train_micro_batch_size_per_gpu|t
 _MAY_BE_YAML = re.compile(r"^\s*(?:distributed_type|apiVersion|services|trainer|_target_|devices|num_nodes)\s*:", re.M)
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|^\s*#@|\[\[\s*\.|^\s*<<<<<<<", re.M)
 """Helm, Jinja, ERB, ytt: no YAML until it is filled in."""
+_BLANK = re.compile(r":\s*(?!true\b|false\b|null\b)[$<%@A-Za-z_][\w{}<>$%@-]*\s*(?:[,}\n]|$)")
+"""A name where JSON has a value: something fills it in."""
 _ACCELERATE = re.compile(r"^distributed_type\s*:", re.M)
-_MANIFEST = re.compile(r"^kind\s*:\s*(?:Job|JobSet|PyTorchJob|TFJob|MPIJob|JAXJob|TrainJob)\s*$", re.M)
+_MANIFEST = re.compile(r"^kind\s*:\s*(?:Job|JobSet|PyTorchJob|TFJob|TrainJob)\s*$", re.M)
+_OBJECTS = {"Job", "CronJob", "JobSet", "StatefulSet", "PyTorchJob", "TFJob", "TrainJob", "Service"}
 _ACCELERATES = {"num_processes", "num_machines", "mixed_precision", "compute_environment", "main_training_function"}
 _TRAINERS = {"max_epochs", "max_steps", "accelerator", "strategy", "precision", "devices", "num_nodes", "gpus"}
 _DEEPSPEEDS = {"fp16", "bf16", "steps_per_print", "wall_clock_breakdown"}
@@ -55,7 +58,8 @@ def _json(text: str) -> Iterator[tuple[int, Fact]]:
     try:
         found = from_json(text)
     except Unreadable as error:
-        if len(text) < 50_000 and '"zero_optimization"' in text and not _TEMPLATE.search(text) and "${" not in text:
+        is_template = _TEMPLATE.search(text) or _BLANK.search(text)
+        if len(text) < 50_000 and '"zero_optimization"' in text and not is_template:
             yield error.line, ConfigUnreadable(what="DeepSpeed", form="JSON", why=error.why)
         return
     keys = found.keys()
@@ -85,7 +89,9 @@ def _document(found: Document) -> Fact | None:
         return None
     keys, twice = found.keys(), tuple(found.twice)
     kind = found.get("kind")
-    if "apiVersion" in keys and kind is not None and kind.text:
+    if "apiVersion" in keys and kind is not None:
+        if kind.text not in _OBJECTS:
+            return None
         name = found.get("metadata", "name")
         return KubernetesObject(
             settings=tuple(found.settings), twice=twice, object_kind=kind.text, name=name.text if name else ""

@@ -28,6 +28,9 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))")
 _PLAIN = re.compile(r"[^`$;&|<>()'\"\\]*")
 _OPENS = re.compile(r"^(?:if|for|while|until|case|select)\b|^(?:function\s+)?[\w-]+\s*\(\)|^function\b|^\{")
 _CLOSES = re.compile(r"(?:^|[;\s])(?:fi|done|esac)(?=$|[\s;&|>)])|^\}")
+_OTHER_SIDE = re.compile(r"(?:else|elif)\b|\(?[\w\"'*?|$ .-]+\)")
+"""Of a condition: what stands there does not run beside what stands above."""
+_WAITS = re.compile(r"(?:^|[;&|]\s*)(?:wait|kill|pkill)\b")
 _BEFORE = ("time", "nohup", "exec", "env", "sudo", "command", "eval", "then", "do", "else", "!", "{", "(", "numactl")
 _FLAGS = frozenset(
     "standalone no_python module m use_env run_path multi_gpu use_deepspeed use_fsdp cpu quiet tpu mps ipex force "
@@ -60,6 +63,7 @@ def launch_script(text: str) -> LaunchScript | None:
         commands=commands,
         directives=directives,
         variables=tuple(variables.values()),
+        waits=tuple(number for number, line, _ in logical if _WAITS.search(line)),
         elsewhere=bool(_ELSEWHERE.search(code)),
         index_early=early["variable"] if early is not None and where else "",
         index_line=where[0] if where else 0,
@@ -102,6 +106,8 @@ def _logical(lines: list[str]) -> Iterator[tuple[int, str, tuple[int, ...]]]:
         until = here[2] if here is not None and "<<<" not in whole else ""
         closes = len(_CLOSES.findall(whole))
         opens = len(re.findall(r"(?:^|[;\s])(?:if|for|while|until|case|select)\s", whole)) if closes else 0
+        if blocks and _OTHER_SIDE.match(whole):
+            blocks[-1] = began
         if _OPENS.match(whole) and closes < max(opens, 1):
             blocks.append(began)
         elif not _OPENS.match(whole):
@@ -149,7 +155,8 @@ def _filled(line: str, variables: dict[str, ScriptOption]) -> str:
 
 
 def _substituted(line: str) -> str:
-    """``$(...)`` and backticks as one unknown word."""
+    """``$(...)`` and backticks as one unknown word; redirections whose ``&`` sends nothing to the background gone."""
+    line = re.sub(r"\d*[<>]&[\d-]*|&>{1,2}|(?<=\|)&", " ", line)
     line = re.sub(r"`[^`]*`", "$UNKNOWN", line)
     while (start := line.find("$(")) >= 0:
         depth, end = 0, len(line)

@@ -44,8 +44,9 @@ class Container:
         words = list(self.words())
         for name in names:
             pattern = re.compile(_OPTION.format(re.sub("[-_]", "[-_]", name)))
-            for (path, word), (_, following) in zip(words, [*words[1:], ((), "")], strict=True):
-                found = pattern.search(word) or pattern.search(f"{word} {following}" if " " not in word else "")
+            for (path, word), (_, following) in zip(words, [*words[1:], ((), "")], strict=False):
+                alone = word.startswith("--") and "=" not in word and " " not in word
+                found = pattern.search(f"{word} {following}" if alone else word)
                 if found is not None:
                     return path, int(found[1])
         return None
@@ -66,7 +67,8 @@ class Container:
     @property
     def gpus(self) -> tuple[Path, int] | None:
         for part in ("limits", "requests"):
-            path = (*self.path, "resources", part, "nvidia.com/gpu")
+            name = "resources" if self.file.get(*self.path, "resources") is not None else "resourcesPerNode"
+            path = (*self.path, name, part, "nvidia.com/gpu")
             count = self.file.number(*path)
             if count is not None:
                 return path, count
@@ -88,6 +90,8 @@ class Pods:
     """Of the Job, where it is one."""
 
     def containers(self) -> Iterator[Container]:
+        if self.kind == "TrainJob":  # its trainer has what elsewhere a container has
+            yield Container(self.file, self.spec)
         for number in self.file.keys(*self.spec, "containers"):
             yield Container(self.file, (*self.spec, "containers", number))
 
@@ -107,6 +111,9 @@ def _of(file: Settings, kind: str) -> Iterator[Pods]:
             yield _job(file, kind, ("spec", "replicatedJobs", number, "template", "spec"))
     elif kind == "StatefulSet":
         yield Pods(file, kind, ("spec", "template", "spec"), _count(file, "spec", "replicas"), ("spec", "replicas"))
+    elif kind == "TrainJob":
+        at: Path = ("spec", "trainer")
+        yield Pods(file, kind, at, file.number(*at, "numNodes"), (*at, "numNodes"))
     elif kind in ("PyTorchJob", "TFJob"):
         name = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}[kind]
         for role in file.keys("spec", name):

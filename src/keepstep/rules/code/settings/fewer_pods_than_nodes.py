@@ -38,7 +38,7 @@ def fewer_pods_than_nodes(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The command waits for a number of nodes that is written out (`--nnodes`). An indexed Job runs fewer pods at once,
-    or a PyTorchJob has another number of replicas.
+    or a PyTorchJob or TrainJob has another number of replicas.
 
     ## What to do
     ```yaml
@@ -75,14 +75,16 @@ def fewer_pods_than_nodes(seen: EvidenceSet) -> Findings:
     for file, every in groups.values():
         if every[0].kind == "Job" and file.text(*every[0].job, "completionMode") != "Indexed":
             continue
-        if every[0].kind not in ("Job", "PyTorchJob") or any(each.count is None for each in every):
+        if every[0].kind not in ("Job", "PyTorchJob", "TrainJob") or any(each.count is None for each in every):
             continue
+        if file.get("spec", "elasticPolicy") is not None:
+            continue  # the number of pods changes
         there = sum(each.count or 0 for each in every)
         for container in (one for each in every for one in each.containers()):
             asked = container.option("nnodes")
             if asked is None or not container.is_torch:
                 continue
-            differs = asked[1] != there if every[0].kind == "PyTorchJob" else 1 < there < asked[1]
+            differs = 1 < there < asked[1] if every[0].kind == "Job" else asked[1] != there
             if differs:
                 yield Found(
                     title=f"the launcher waits for {count(asked[1], 'node')}, and {count(there, 'pod')} run at once",

@@ -46,7 +46,9 @@ def port_given_twice(seen: EvidenceSet) -> Findings:
             continue
         key = (each.script.origin.source, each.command.block, port)
         first = before.get(key)
-        if first is not None:
+        if first is not None and not any(
+            first.command.line < line < each.command.line for line in each.script.fact.waits
+        ):
             yield Found(
                 title=f"port {port} is given to a training that runs already",
                 because=f"the one of line {first.command.line} runs in the background and has the port",

@@ -73,7 +73,7 @@ def same_index_in_all_pods(seen: EvidenceSet) -> Findings:
     When the program replaces the variable at its start.
     """
     for group in pods(seen):
-        if group.kind in ("PyTorchJob", "TFJob") or (group.count or 1) < 2:
+        if group.kind in ("PyTorchJob", "TFJob", "TrainJob") or (group.count or 1) < 2:
             continue  # the operator gives each pod its own
         for container in group.containers():
             place = container.env(*INDEX) or _option(container)

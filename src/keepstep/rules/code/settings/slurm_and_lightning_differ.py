@@ -80,7 +80,7 @@ def _given(each: Started, name: str, files: list[Settings]) -> tuple[int, tuple[
 
 def _pairs(each: Started, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     words = each.command.arguments
-    for word, following in zip(words, (*words[1:], ""), strict=True):
+    for word, following in zip(words, (*words[1:], ""), strict=False):
         found = pattern.fullmatch(word)
         if found is not None:
             yield found[1] or "", found[found.re.groups] if found[found.re.groups] is not None else following

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings, scripts and manifests beside a program: what is read, what is left alone, and how rules meet two files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keepstep.check.code.check_code import CodeRequest, check_code
+from tests.check.code.test_check_code import keepstep
+
+Places = list[tuple[str, str, int]]
+
+BOTH = """{
+  "train_micro_batch_size_per_gpu": 4,
+  "fp16": {"enabled": true},
+  "bf16": {
+    "enabled": true
+  }
+}
+"""
+ACCELERATE = """compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+deepspeed_config:
+  deepspeed_config_file: conf/ds.json
+mixed_precision: fp16
+num_machines: 1
+num_processes: 4
+"""
+SBATCH = "#!/bin/bash\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={tasks}\n#SBATCH --gres=gpu:4\n"
+MEET = "--rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500"
+
+
+def found_in(folder: Path, files: dict[str, str], *, preview: bool = False) -> Places:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    report = check_code(CodeRequest(paths=(folder,), preview=preview)).report
+    assert not report.crashed
+    places = [(each.rule, each.evidence[0].origin) for each in report.findings]
+    return [(rule, str(Path(at.source).relative_to(folder)), at.line or 0) for rule, at in places]
+
+
+def test_a_file_that_is_named_is_judged_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(BOTH)
+    done = keepstep("check", "code", "ds.json", cwd=tmp_path)
+    assert done.returncode == 1 and "ds.json:5: COD402" in done.stdout and '> "enabled": true' in done.stdout
+    sarif = json.loads(keepstep("check", "code", ".", "--format", "sarif", cwd=tmp_path).stdout)
+    place = sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "ds.json" and place["region"]["startLine"] == 5
+    made = keepstep("check", "code", ".", "--write-baseline", "known.json", cwd=tmp_path)
+    assert made.returncode == 0 and "1 in the baseline" in made.stdout
+    assert keepstep("check", "code", ".", "--baseline", "known.json", cwd=tmp_path).returncode == 0
+
+
+def test_a_named_file_of_something_else_is_not_called_fine(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    done = keepstep("check", "code", "package.json", cwd=tmp_path)
+    assert done.returncode == 3 and "no settings of a training that keepstep knows" in done.stdout
+
+
+def test_a_comment_switches_a_finding_off_in_yaml_and_in_a_script(tmp_path: Path) -> None:
+    head = "distributed_type: MULTI_GPU\nnum_machines: 2\n"
+    yaml = f"{head}num_processes: 3  # keepstep: ignore[COD405] the last one idles\n"
+    script = "# keepstep: off[COD412]\ntorchrun --standalone --nnodes=2 train.py\n# keepstep: on\n"
+    assert found_in(tmp_path, {"a.yaml": yaml, "run.sh": script}) == []
+    assert {rule for rule, _, _ in found_in(tmp_path, {"a.yaml": yaml.partition("#")[0]})} == {"COD405"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("data.json", '[{"train_batch_size": 3}]'),
+        ("broken.json", '{"a": [1, 2'),
+        ("template.json", '{"zero_optimization": {"stage": STAGE}, "train_batch_size": 7}'),
+        ("auto.json", '{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 3, "zero_optimization": {}}'),
+        ("helm.yaml", "apiVersion: batch/v1\nkind: Job\n{{- if .Values.on }}\nspec: {{ .Values.spec }}\n{{- end }}\n"),
+        ("broken.yaml", "a: [1, 2\nb: : :\n"),
+        ("several.yaml", "---\na: 1\n---\n---\n- b\n---\napiVersion: v1\nkind: List\nitems: []\n"),
+        ("circle.yaml", "apiVersion: v1\nkind: Job\nspec: &a\n  again: *a\n"),
+        ("deep.yaml", "trainer: " + "[" * 400),
+        ("deep.json", '{"zero_optimization": ' + "[" * 5000),
+        ("empty.sh", ""),
+        ("other.sh", "echo torchrun --standalone --nnodes=2\n# torchrun --standalone --nnodes=2 train.py\n"),
+        ("here.sh", "cat > job.sh <<EOF\ntorchrun --standalone --nnodes=2 train.py\nEOF\n"),
+        ("unknown.sh", "torchrun --standalone --nnodes=$N train.py\n"),
+        ("loop.sh", "N=2\nfor N in 1 2; do\n  torchrun --standalone --nnodes=$N train.py\ndone\n"),
+        ("quote.sh", "torchrun --nnodes='2\n"),
+    ],
+)
+def test_data_templates_and_unknown_values_are_survived_in_silence(tmp_path: Path, name: str, text: str) -> None:
+    assert found_in(tmp_path, {name: text, "train.py": "print(1)\n"}) == []
+
+
+def test_settings_of_tests_are_read_only_if_they_are_named(tmp_path: Path) -> None:
+    assert found_in(tmp_path, {"tests/ds.json": BOTH, "train.py": "print(1)\n"}) == []
+    assert check_code(CodeRequest(paths=(tmp_path / "tests" / "ds.json",))).report.findings
+
+
+def test_comments_and_a_last_comma_are_forgiven_and_lines_stay(tmp_path: Path) -> None:
+    text = BOTH.replace("4,\n", "4, // per GPU\n").replace("true\n  }\n", "true,\n  },\n")
+    assert found_in(tmp_path, {"ds.json": text}) == [("COD402", "ds.json", 5)]
+
+
+def test_a_key_twice_is_found_in_deepspeeds_json(tmp_path: Path) -> None:
+    text = '{\n\t"zero_optimization": {"stage": 1},\n\t"fp16": {},\n\t"zero_optimization": {"stage": 2}\n}\n'
+    assert found_in(tmp_path, {"ds.json": text}) == [("COD401", "ds.json", 4)]
+
+
+def test_accelerate_and_the_program_are_held_against_deepspeeds_file(tmp_path: Path) -> None:
+    ds = '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}'
+    call = "TrainingArguments('out', fp16=True, deepspeed='conf/ds.json')"
+    program = f"from transformers import TrainingArguments\n\nargs = {call}\n"
+    files = {"conf/ds.json": ds, "accelerate.yaml": ACCELERATE, "train.py": program}
+    assert found_in(tmp_path, files) == [("COD402", "accelerate.yaml", 5), ("COD402", "train.py", 3)]
+    agreed = {name: text.replace("fp16", "bf16") for name, text in files.items()}
+    assert found_in(tmp_path, agreed) == []
+
+
+def test_ranks_that_accelerate_or_a_script_name_are_multiplied(tmp_path: Path) -> None:
+    sizes = '"train_batch_size": 96, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2'
+    ds = f'{{{sizes}, "zero_optimization": {{}}}}'
+    script = "deepspeed --num_gpus=4 train.py --deepspeed conf/ds.json\n"
+    assert found_in(tmp_path, {"conf/ds.json": ds, "run.sh": script}) == [("COD403", "conf/ds.json", 1)]
+    assert found_in(tmp_path, {"conf/ds.json": ds.replace("96", "64")}) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "nodes", "tasks", "rules"),
+    [
+        (f"srun torchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 1, set()),
+        (f"srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 4, set()),
+        (f"srun torchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 4, {"COD415"}),
+        (f"srun -n 8 torchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 1, {"COD415"}),
+        (f"torchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 1, {"COD417"}),
+        (f"torchrun --nnodes=$SLURM_NNODES --nproc_per_node=4 {MEET} train.py", 2, 1, {"COD417"}),
+        (f"ssh $OTHER hostname\ntorchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 1, set()),
+        ("torchrun --nproc_per_node 8 train.py", 1, 1, {"COD414"}),
+        ("N=8\ntorchrun --nproc_per_node=${N} train.py", 1, 1, {"COD414"}),
+        ("ARGS=(\n  --nproc_per_node 8  # all\n)\ntorchrun ${ARGS[@]} train.py", 1, 1, {"COD414"}),
+        ("N=8\nN=4\ntorchrun --nproc_per_node=$N train.py", 1, 1, set()),
+        ("python -m torch.distributed.launch \\\n  --nproc_per_node=8 \\\n  train.py", 1, 1, {"COD414"}),
+        ("srun torchrun --nnodes 2 --node_rank 0 --master_addr $HEAD train.py", 2, 1, {"COD411"}),
+        ("srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr $HEAD train.py", 2, 1, {"COD411"}),
+        (f"srun torchrun --nnodes 2 --node_rank 0 {MEET} train.py", 2, 1, set()),
+        ("srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr $HEAD train.py'", 2, 1, set()),
+        ("srun torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint localhost:29500 train.py", 2, 1, {"COD413"}),
+        ("export MASTER_ADDR=127.0.0.1\nsrun python train.py", 2, 4, {"COD413"}),
+        ("export MASTER_ADDR=127.0.0.1\nsrun python train.py", 1, 4, set()),
+        ("srun torchrun --standalone --nproc_per_node=4 train.py", 2, 1, {"COD412"}),
+        ("srun python train.py trainer.devices=4 trainer.num_nodes=4", 2, 4, {"COD418"}),
+        ("srun python train.py trainer.devices=4 trainer.num_nodes=2", 2, 4, set()),
+        ("srun python train.py fit --trainer.devices 2", 1, 4, {"COD418"}),
+        ("srun python train.py fit --config lightning.yaml", 2, 4, {"COD418"}),
+    ],
+)
+def test_what_a_batch_script_says_is_compared(
+    tmp_path: Path, command: str, nodes: int, tasks: int, rules: set[str]
+) -> None:
+    lightning = "trainer:\n  devices: 8\n  num_nodes: 2\n  max_epochs: 3\n"
+    script = SBATCH.format(nodes=nodes, tasks=tasks) + command + "\n"
+    found = found_in(tmp_path, {"run.sbatch": script, "lightning.yaml": lightning})
+    assert {rule for rule, _, _ in found} == rules
+
+
+def test_two_trainings_meet_at_one_port_only_if_they_run_beside_each_other(tmp_path: Path) -> None:
+    first, second = (f"torchrun --master_port=29500 --nproc_per_node=2 {name}.py" for name in ("a", "b"))
+    assert found_in(tmp_path, {"run.sh": f"{first} &\n{second} &\nwait\n"}) == [("COD416", "run.sh", 2)]
+    assert found_in(tmp_path, {"run.sh": f"{first}\n{second}\n"}) == []
+    assert found_in(tmp_path, {"run.sh": f"{first} > log 2>&1\n{second} &> log\n{first} |& tee log\n"}) == []
+    assert found_in(tmp_path, {"run.sh": f"{first} &\nwait\n{second} &\nwait\n"}) == []
+    assert found_in(tmp_path, {"run.sh": f"if [ $1 = a ]; then\n  {first} &\nelse\n  {second} &\nfi\n"}) == []
+    nodes = "torchrun --nnodes=2 --node_rank={} --master_port=29500 a.py &\n"
+    assert found_in(tmp_path, {"run.sh": nodes.format(0) + nodes.format(1)}) == []
+
+
+def test_two_services_of_a_compose_file_have_one_index(tmp_path: Path) -> None:
+    service = (
+        "  {}:\n    image: train:1\n    environment:\n      - MASTER_ADDR=a\n      - WORLD_SIZE=2\n      - RANK={}\n"
+    )
+    text = "services:\n" + service.format("a", 0) + service.format("b", 0)
+    assert found_in(tmp_path, {"compose.yaml": text}) == [("COD421", "compose.yaml", 13)]
+    assert found_in(tmp_path, {"compose.yaml": "services:\n" + service.format("a", 0) + service.format("b", 1)}) == []
+
+
+def test_an_operators_job_is_counted_and_gives_its_own_ranks(tmp_path: Path) -> None:
+    def role(name: str, replicas: int) -> str:
+        spec = "{containers: [{name: pytorch, image: x, command: [torchrun, --nnodes, '3', --nproc_per_node=4, t.py]}]}"
+        return f"    {name}:\n      replicas: {replicas}\n      template:\n        spec: {spec}\n"
+
+    head = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: t}\nspec:\n  pytorchReplicaSpecs:\n"
+    wrong, right = (head + role("Master", 1) + role("Worker", count) for count in (3, 2))
+    assert [rule for rule, _, _ in found_in(tmp_path, {"job.yaml": wrong})] == ["COD423"]
+    assert found_in(tmp_path, {"job.yaml": right}) == []
+    elastic = wrong.replace("spec:\n  pytorch", "spec:\n  elasticPolicy: {minReplicas: 1}\n  pytorch")
+    assert found_in(tmp_path, {"job.yaml": elastic}) == []
+
+
+def test_a_train_job_has_its_own_words_for_nodes_and_gpus(tmp_path: Path) -> None:
+    job = """apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: t}
+spec:
+  trainer:
+    numNodes: 2
+    command: [torchrun, --nnodes=4, --nproc_per_node=8, train.py]
+    resourcesPerNode: {limits: {nvidia.com/gpu: 4}}
+"""
+    assert found_in(tmp_path, {"job.yaml": job}) == [("COD414", "job.yaml", 7), ("COD423", "job.yaml", 7)]
+    assert found_in(tmp_path, {"job.yaml": job.replace("nodes=4", "nodes=2").replace("node=8", "node=4")}) == []
+
+
+def test_a_pod_without_a_command_and_a_srun_without_a_program_are_survived(tmp_path: Path) -> None:
+    job = "apiVersion: batch/v1\nkind: Job\nspec: {parallelism: 2, template: {spec: {containers: [{name: a}]}}}\n"
+    assert found_in(tmp_path, {"job.yaml": job, "run.sh": "#SBATCH --nodes=2\nsrun python\nsrun\n"}) == []
+
+
+def test_broken_yaml_of_a_training_is_a_finding_with_its_line(tmp_path: Path) -> None:
+    text = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: [4\nmixed_precision: no\n"
+    assert [(rule, file) for rule, file, _ in found_in(tmp_path, {"a.yaml": text})] == [("COD401", "a.yaml")]
