@@ -103,7 +103,7 @@ class LaunchScript(Fact):
     commands: tuple[LaunchCommand, ...] = ()
     directives: tuple[ScriptOption, ...] = ()
     variables: tuple[ScriptOption, ...] = ()
-    """Set once, outside of conditions and functions."""
+    """Set once, not in conditions and functions."""
     waits: tuple[int, ...] = ()
     """The lines in which it waits for what runs in the background, or ends it."""
     elsewhere: bool = False

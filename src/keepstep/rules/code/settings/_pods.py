@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pods of Kubernetes manifests: how many there are, and what their containers are told."""
+"""The pods of Kubernetes manifests: how many there are, and what their containers run."""
 
 from __future__ import annotations
 

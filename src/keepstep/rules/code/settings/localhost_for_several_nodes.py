@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COD413: several nodes are told to meet at localhost."""
+"""COD413: the meeting point of several nodes is localhost."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _addresses(each: Started) -> Iterator[tuple[str, Evidence[LaunchScript]]]:
 
 def _found(address: str, nodes: int, place: Evidence[Any]) -> Found:
     return Found(
-        title=f"{nodes} nodes are told to meet at {address}",
+        title=f"{nodes} nodes are to meet at {address}",
         because="for every node that is itself, so each waits alone for the others",
         evidence=(place,),
         fixes=(

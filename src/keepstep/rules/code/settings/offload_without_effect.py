@@ -14,7 +14,7 @@ _WHAT = {"offload_param": "parameters", "offload_optimizer": "the optimizer's st
 
 @rule(id="COD404", cause=Cause.RESOURCE_GPU_OOM, needs=(DeepSpeedConfig,), severity=Severity.WARNING)
 def offload_without_effect(seen: EvidenceSet) -> Findings:
-    """DeepSpeed is told to offload, and the ZeRO stage is one that cannot.
+    """The settings of DeepSpeed ask for offloading, and the ZeRO stage is one that cannot.
 
     ## What it looks like
     ```json

@@ -18,7 +18,7 @@ _CONFIG = re.compile(r"(?:--config(?:-name)?|-c|-cn)(?:=(.*))?")
 
 @rule(id="COD418", cause=Cause.CONFIG_WORLD_SIZE_MISMATCH, needs=(LaunchScript,), confidence=Confidence.SUPPORTED)
 def slurm_and_lightning_differ(seen: EvidenceSet) -> Findings:
-    """srun starts another number of tasks than Lightning's Trainer is told.
+    """srun starts another number of tasks than Lightning's Trainer has devices.
 
     ## What it looks like
     ```sh

@@ -10,7 +10,7 @@ from keepstep.rules.code.settings._scripts import started
 
 @rule(id="COD412", cause=Cause.CONFIG_TRAINS_ALONE, needs=(LaunchScript,), confidence=Confidence.SUPPORTED)
 def standalone_on_several_nodes(seen: EvidenceSet) -> Findings:
-    """torchrun is told to meet nobody (`--standalone`), and to run on several nodes.
+    """torchrun has to meet nobody (`--standalone`), and to run on several nodes.
 
     ## What it looks like
     ```sh

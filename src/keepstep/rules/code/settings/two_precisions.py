@@ -16,7 +16,7 @@ _OTHER = {"fp16": "bf16", "bf16": "fp16"}
 
 @rule(id="COD402", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(DeepSpeedConfig,))
 def two_precisions(seen: EvidenceSet) -> Findings:
-    """DeepSpeed is told to train in fp16 and in bf16.
+    """The settings of DeepSpeed ask for fp16 and for bf16.
 
     ## What it looks like
     ```json
