@@ -89,7 +89,7 @@ def _found(address: str, nodes: int, place: Evidence[Any]) -> Found:
         fixes=(
             Fix(
                 do="give the address of the first node; under Slurm:",
-                code='export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+                command='export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
             ),
         ),
     )
