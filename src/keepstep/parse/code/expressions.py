@@ -68,10 +68,17 @@ class Expressions(Deciding):
         found = self.scope.find(node.id)
         if found is not None:
             return found
-        if node.id not in self.state.imports:
-            return of_that_name(node.id, node.id)
-        made = canonical(self.state.imports[node.id])
-        known = of_that_name(made, node.id)
+        found = self.state.outside.get(node.id)
+        if found is None:
+            found = self.state.outside[node.id] = self._from_outside(node.id)
+        return found
+
+    def _from_outside(self, name: str) -> KnownValue:
+        """What is imported, or built in."""
+        if name not in self.state.imports:
+            return of_that_name(name, name)
+        made = canonical(self.state.imports[name])
+        known = of_that_name(made, name)
         return kept_at(made, made) if not known.ranked and may_be_ours(made) else known
 
     def _attribute(self, node: ast.Attribute) -> KnownValue:
@@ -121,7 +128,7 @@ class Expressions(Deciding):
             ranked=left.ranked or right.ranked,
             functions=(*left.functions, *right.functions),
             parts=parts_of(left, right),
-            own=joined(left, right),
+            own=joined(left, right) if left.own or right.own else (),
         )
 
     def _condition(self, node: ast.expr) -> KnownValue:
@@ -167,7 +174,7 @@ class Expressions(Deciding):
         functions = [name for each in inner for name in each.functions]
         parts = parts_of(*inner)
         ranked = any([each.ranked for each in inner])
-        own = joined(*inner)
+        own = joined(*inner) if any([each.own for each in inner]) else ()
         return (
             KnownValue(ranked=ranked, functions=tuple(functions[:8]), parts=parts, own=own)
             if functions or parts or own
@@ -218,7 +225,9 @@ class Expressions(Deciding):
             )
         if is_kept(name):
             self._keep(name, node, arguments)
-        own = own_result(name, callee, [known for _, _, known in arguments])
+        given = [known for _, _, known in arguments]
+        may_be_own = callee.own or name.endswith(".__call__") or any([known.own for known in given])
+        own = own_result(name, callee, given) if may_be_own else ()
         if own:
             if name.endswith(".backward") and callee.own and not self._is_kept_back():
                 self.scope.skeleton.append(("back", own, node.lineno))

@@ -141,6 +141,8 @@ class FileState:
     tables: set[Span] = field(default_factory=set)
     """Where dictionaries are written: more is kept of their texts."""
     imports: dict[str, str] = field(default_factory=dict)
+    outside: dict[str, KnownValue] = field(default_factory=dict)
+    """What is known of the names that the file does not define itself."""
     calls: list[CallSeen] = field(default_factory=list)
     assigned: list[AssignedSeen] = field(default_factory=list)
     handlers: list[HandlerSeen] = field(default_factory=list)
