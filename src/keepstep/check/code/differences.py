@@ -44,6 +44,15 @@ class Optional:
     sides: tuple[Trace, Trace]
     is_loop: bool = False
 
+    _signature: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """That of both sides. It is asked for often, so it is kept."""
+        if self._signature is None:
+            object.__setattr__(self, "_signature", (signature(self.sides[0]), signature(self.sides[1])))
+        return self._signature or ()
+
 
 @dataclass(frozen=True)
 class Left:
@@ -85,9 +94,8 @@ def signature(trace: Trace) -> tuple[Any, ...]:
         if isinstance(each, Issued):
             found.append(each.name)
         elif isinstance(each, Optional):
-            sides = (signature(each.sides[0]), signature(each.sides[1]))
-            if any(sides):
-                found.append(sides)
+            if any(each.signature):
+                found.append(each.signature)
         elif each.under is not None:
             found.append(each.how)
     return tuple(found)

@@ -244,10 +244,9 @@ class Project:
                         if not self._add_caller(name, unit.module, (function, dict(arguments))):
                             later.append((name, unit.module, (function, dict(arguments))))
             self._looks_into_objects = True
-            self._resolved.clear()
+            self._resolved = {key: found for key, found in self._resolved.items() if found is not None}
             for name, module, given in later:
                 self._add_caller(name, module, given)
-            self._resolved.clear()
             self._returned.clear()
             self.sources.forget()
         return self._callers

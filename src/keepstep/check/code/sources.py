@@ -212,10 +212,8 @@ class Sources:
 
     def _full_name(self, name: str, module: str, there: Container[str], hops: int) -> str:
         """The name under which something of the project is known: imported, inherited, or from beside a script."""
-        if hops <= 0:
-            return ""
-        if name in there:
-            return name
+        if name in there or hops <= 0:
+            return name if name in there else ""
         owner, _, last = name.rpartition(".")
         project = self._project
         for base in project.classes.get(owner, ()):

@@ -52,6 +52,8 @@ class Tracer:
     _given: dict[str, set[Bound]] = field(default_factory=dict)
     """By function: what its callers give it, where that says something."""
     _by_words: dict[str, bool] = field(default_factory=dict)
+    _seen: dict[tuple[str, int, Bound, int, Condition | None], Trace] = field(default_factory=dict)
+    """What a function issues, as one of its callers sees it."""
     _owns: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def divergences(self) -> Iterator[tuple[FunctionSeen, Divergence]]:
@@ -215,8 +217,15 @@ class Tracer:
             under = under or Condition(
                 place.function.name, line, f"{_short(callee.name)}(..., {_name(decides[0], names)})"
             )
-        trace = self.trace(callee, place.world if decides else FIRST, tuple(sorted(bound.items(), key=str)))
-        return tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
+        world, given = place.world if decides else FIRST, tuple(sorted(bound.items(), key=str))
+        key = (callee.name, world, given, line, under)
+        if key not in self._seen or callee.name in self._open:
+            trace = self.trace(callee, world, given)
+            seen = tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
+            if (callee.name, world, given) not in self._memory:  # it calls itself, so this is not all of it
+                return seen
+            self._seen[key] = seen
+        return self._seen[key]
 
     def _asks_for_words(self, function: FunctionSeen) -> bool:
         """Whether a word that it is given may decide something in it, or in what it gives it to."""
@@ -396,9 +405,9 @@ def _seen_from(item: Item, callee: str, line: int, under: Condition | None) -> I
     if isinstance(item, Issued):
         return Issued(item.name, item.kind, line, ((callee, item.line), *item.path), under)
     if isinstance(item, Optional):
-        sides = tuple(
-            tuple(_seen_from(each, callee, line, under) for each in side if not isinstance(each, Left))
+        one, other = (
+            tuple([_seen_from(each, callee, line, under) for each in side if each.__class__ is not Left])
             for side in item.sides
         )
-        return Optional((sides[0], sides[1]), item.is_loop)
+        return Optional((one, other), item.is_loop)
     return item
