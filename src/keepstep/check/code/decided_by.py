@@ -14,7 +14,7 @@ from keepstep.parse.code.unit import FunctionSeen, ReturnedValue, Span, Test, Un
 
 _VARIABLE = re.compile(r"(?<![\w.\"'])[A-Za-z_]\w*(?:\.\w+)*(?![\w(\"'])")
 MOST = 3
-"""Values that are told."""
+"""Values that a finding names."""
 
 
 def decided_by(project: Project, function: FunctionSeen, test: Test, text: str, line: int) -> tuple[str, ...]:
