@@ -8,11 +8,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "shard", "why"]
+__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "shard", "why"]
 
 _FUNCTIONS = {
     "OutOfStep": "keepstep.errors",
     "check_data": "keepstep.check.live",
+    "latest_good": "keepstep.store.ledger.verify",
     "shard": "keepstep.feed.shard",
     "why": "keepstep.analyze.why_from_python",
 }

@@ -35,8 +35,8 @@ from keepstep.sources.schedulers.scheduler_answer import Answer
 from keepstep.sources.schedulers.slurm_job import read_slurm_job
 from keepstep.sources.stacks import process_stacks
 from keepstep.sources.stacks.cores import read_core
+from keepstep.store.ledger.format_check import is_whole
 from keepstep.story.engine import diagnose
-from keepstep.supervise.decide.older_checkpoint import is_whole
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.parse.test_elf_core import core
 

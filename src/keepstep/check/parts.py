@@ -15,7 +15,7 @@ PARTS = {
     "resources": "each host's memory, disks, limits and devices",
 }
 
-TAKES_PATHS = {"code": "training programs", "data": "files of training data"}
+TAKES_PATHS = {"code": "training programs", "data": "files of training data", "checkpoint": "checkpoints"}
 """Parts that look at what the user names, alone and on request only. Each is a verb of two words (`cli/parser.py`)."""
 
 _MODULES = {"config": "config", "env": "environment", "resources": "resources"}

@@ -14,7 +14,18 @@ import sys
 
 from keepstep import __version__
 from keepstep.base.visible import visible
-from keepstep.cli.arguments import check, check_code, check_data, completion, help_verb, lab, rules, runs, why
+from keepstep.cli.arguments import (
+    check,
+    check_checkpoint,
+    check_code,
+    check_data,
+    completion,
+    help_verb,
+    lab,
+    rules,
+    runs,
+    why,
+)
 from keepstep.cli.arguments import run as run_options
 from keepstep.cli.arguments.helpful_parser import HelpfulParser
 from keepstep.errors import FULL, KeepstepError, Unavailable, UserError
@@ -32,6 +43,7 @@ examples:
   keepstep run -n 4 -- python train.py   start, watch, explain and restart
   keepstep why last                      the last run of `keepstep run`
   keepstep check data train/             corrupt, truncated and odd data files
+  keepstep check checkpoint ckpt/        damaged and incomplete checkpoints
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
@@ -43,6 +55,7 @@ VERBS = {
     "why": "keepstep.cli.why:why",
     "check": "keepstep.cli.check:check_verb",
     "check code": "keepstep.cli.check_code:check_code_verb",
+    "check checkpoint": "keepstep.cli.check_checkpoint:check_checkpoint_verb",
     "check data": "keepstep.cli.check_data:check_data_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
@@ -65,7 +78,8 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for each in (why, check, check_code, check_data, run_options, runs, rules, lab, completion, help_verb):
+    checks = (check, check_code, check_data, check_checkpoint)
+    for each in (why, *checks, run_options, runs, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser
 

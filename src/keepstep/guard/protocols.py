@@ -116,7 +116,39 @@ class Observes(Reports, FailsSafely, Protocol):
 
 
 class MarksPhases(Phases, FailsSafely, Protocol):
-    """For hooks that only mark phases."""
+    """For hooks that mark phases and record checkpoints."""
+
+    @property
+    def ledger(self) -> RecordsSaves: ...
+
+
+class SavesInJax(MarksPhases, Reports, Protocol):
+    """For hooks in libraries whose processes each save a part."""
+
+
+class RecordsSaves(Protocol):
+    """The ledger of checkpoints: makes functions that save record it, and those that load look first."""
+
+    def saves(
+        self,
+        kind: str,
+        writer: str,
+        where: Callable[..., Any] | None = None,
+        *,
+        together: Callable[..., bool] = ...,
+        mine: Callable[[str], bool] = ...,
+        is_done: Callable[[Any], Callable[[], bool]] = ...,
+    ) -> Callable[[Any], Callable[..., Any]]: ...
+    def loads(self, where: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]: ...
+
+
+class SavesCheckpoints(Strict, FailsSafely, Protocol):
+    """For the ledger of checkpoints."""
+
+    @property
+    def supervised(self) -> bool: ...
+    @property
+    def at_close(self) -> list[Callable[[], None]]: ...
 
 
 class Recurs(FailsSafely, Protocol):
@@ -216,6 +248,9 @@ class Arrives(FormsWorld, Reports, FailsSafely, Protocol):
 
 class Adapts(CountsSteps, Talks, Arrives, Feeds, Protocol):
     """All that the hooks in one framework need together; what its adapter's shared state holds."""
+
+    @property
+    def ledger(self) -> RecordsSaves: ...
 
 
 class HasRecords(Reports, Protocol):

@@ -33,6 +33,7 @@ from keepstep.guard.ending.uncaught import LastWords
 from keepstep.guard.exchange import Exchange, SharedFolder
 from keepstep.guard.hook_cost import Thrift
 from keepstep.guard.own_thread import Pulse
+from keepstep.guard.record.checkpoint_ledger import CheckpointLedger
 from keepstep.guard.record.lost_children import LostChildren
 from keepstep.guard.record.named_pauses import Pauses
 from keepstep.guard.record.notes import Notes
@@ -112,6 +113,7 @@ class Session(Peers):
         """Parts that failed, or could not be hooked."""
         self.at_close: list[Callable[[], None]] = []
         """What an adapter does when the process ends, before the interpreter does."""
+        self.ledger = CheckpointLedger(self, env)
         self.waiting: Waits | None = None
         """While the framework forms a world."""
         self._lines = 0

@@ -78,7 +78,7 @@ class Attempt:
     def offers(self, report: Report, progress: AttemptProgress) -> tuple[Remedy, ...]:
         """What could be done about the report's root cause."""
         job = self._means.job
-        found = offered(report, self.env, job.cwd, restored_from=progress.restored_from)
+        found = offered(report, self.env, job.cwd, restored_from=progress.restored_from, saved_in=progress.saved_in)
         if any(not each.advice_only for each in found):
             return found
         return (*found, *other_transport(report, progress.frameworks, self.env, job.world))

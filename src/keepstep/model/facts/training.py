@@ -106,6 +106,30 @@ class CheckpointUnreadable(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSaved(Fact):
+    """A checkpoint was saved and recorded in the ledger."""
+
+    path: str
+    step: int
+    size: int
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDamaged(Fact):
+    """A checkpoint is not what was saved, by its record. ``certain``: nobody wrote to it since.
+
+    ``loaded``: a rank was about to read it.
+    """
+
+    path: str
+    why: str
+    step: int | None = None
+    certain: bool = True
+    loaded: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMismatch(Fact):
     """A checkpoint holds other names, shapes or objects than the model."""
 

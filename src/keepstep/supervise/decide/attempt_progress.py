@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.guard import RankDoing
-from keepstep.model.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.model.facts.training import CheckpointSaved, Phase, PhaseSeen, StepSeen
 from keepstep.story.frameworks import frameworks_of
 
 PATH = re.compile(r"(?<![^\s'\"=(),])[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|ckpt|npz|bin|safetensors|keras|h5)\b)")
@@ -32,6 +33,8 @@ class AttemptProgress:
     """It began by restoring a checkpoint."""
     restored_from: tuple[str, ...] = ()
     """Files or folders that it named when it restored a checkpoint, the last one first."""
+    saved_in: tuple[str, ...] = ()
+    """Folders with checkpoints that the guard recorded."""
     frameworks: frozenset[str] = frozenset()
     """Those that the evidence is about."""
 
@@ -54,8 +57,14 @@ def progress_of(seen: EvidenceSet) -> AttemptProgress:
         saved=True if Phase.SAVING in phases else None,
         resumed=True if Phase.RESTORING in phases else None,
         restored_from=_restored_from(seen),
+        saved_in=_saved_in(seen),
         frameworks=seen.once(frameworks_of),
     )
+
+
+def _saved_in(seen: EvidenceSet) -> tuple[str, ...]:
+    folders = [os.path.dirname(each.fact.path) for each in seen.all(CheckpointSaved)]
+    return tuple(dict.fromkeys(folders))[:MOST_PATHS]
 
 
 def _restored_from(seen: EvidenceSet) -> tuple[str, ...]:

@@ -11,25 +11,16 @@ import contextlib
 import os
 import re
 import shutil
-import struct
-import zipfile
 from pathlib import Path
 
-from keepstep.base import foreign_json
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import make_private, open_to_share
+from keepstep.store.ledger.checkpoint_files import FOLDER, TF_PARTS
+from keepstep.store.ledger.verify import State, verify
 
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"
 MOST_UP = 3
-FOLDER = re.compile(
-    r"^(?:\d+|(?:\w*[-_.])?(?:ckpt|checkpoint|(?:global_?)?step|epoch|iter(?:ation)?)[-_.=]?\d+)$", re.IGNORECASE
-)
-"""Names of folders that are one checkpoint each: ``checkpoint-200``, ``global_step40``, ``1200``."""
-MOST_TESTED = 4 << 30
-TF_PARTS = re.compile(r"\.(?:index|data-\d{5}-of-\d{5}|meta)$")
-ALWAYS_ZIPPED = (".npz", ".keras")
-ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +67,7 @@ def _before(folder: Path, name: str, parts: tuple[Path, ...]) -> Older | None:
     if max(values.values()) > own:
         return None  # it is not the newest: the script chose it for a reason of its own
     for each in sorted(values, key=lambda one: -values[one]):
-        if all(is_whole(part) for part in _parts(folder, each)):
+        if verify(folder / each).state in (State.VERIFIED, State.UNRECORDED):
             return Older(damaged=parts, place=_aside(folder), instead=each)
     return None
 
@@ -97,43 +88,6 @@ def _aside(folder: Path) -> Path:
     if folder.resolve() == Path.cwd().resolve():
         return folder / ".keepstep" / "aside"
     return folder.with_name(f"{folder.name}.aside")
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a checkpoint looks complete, as far as its format shows."""
-    try:
-        if path.is_dir():
-            files = [each for each in path.rglob("*") if each.is_file()]
-            return bool(files) and not path.name.endswith((".tmp", ".partial")) and all(map(is_whole, files[:2000]))
-        size = path.stat().st_size
-        if path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK")):
-            with zipfile.ZipFile(path) as archive:
-                return size > MOST_TESTED or archive.testzip() is None
-        if path.suffix == ".safetensors":
-            return _is_whole_safetensors(path, size)
-        if shards := re.search(r"\.data-\d{5}-of-(\d{5})$", path.name):
-            return size > 0 and len(list(path.parent.glob(f"{TF_PARTS.sub('', path.name)}.data-*"))) == int(shards[1])
-        return size > 0 or path.suffix in ("", ".json", ".txt", ".lock")
-    except (OSError, ValueError, struct.error, zipfile.BadZipFile):
-        return False
-
-
-def _begins(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(magic)) == magic
-
-
-def _is_whole_safetensors(path: Path, size: int) -> bool:
-    with path.open("rb") as stream:
-        (length,) = struct.unpack("<Q", stream.read(8))
-        if not 0 < length <= min(size - 8, 100 << 20):
-            return False
-        head = foreign_json.loads(stream.read(length))
-    try:
-        ends = [about["data_offsets"][1] for name, about in head.items() if name != "__metadata__"]
-        return bool(max(ends, default=0) + 8 + length == size)
-    except (AttributeError, KeyError, IndexError, TypeError):
-        return False
 
 
 def set_aside(older: Older) -> str:

@@ -8,6 +8,7 @@ that cannot be tried here (InfiniBand, peer-to-peer) are always advice.
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +18,14 @@ from pathlib import Path
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.model.cause import Cause
 from keepstep.model.facts.resource import DeviceMemoryExhausted, LimitReached
-from keepstep.model.facts.training import CheckpointUnreadable
+from keepstep.model.facts.training import CheckpointDamaged, CheckpointUnreadable
 from keepstep.model.finding import Confidence, Finding, Safety
 from keepstep.model.report import Report
 from keepstep.sources.host.this_host import interfaces
-from keepstep.supervise.decide.older_checkpoint import Older, is_whole, older_than, set_aside
+from keepstep.store.ledger.checkpoint_files import FOLDER, checkpoints_in
+from keepstep.store.ledger.format_check import is_whole
+from keepstep.store.ledger.verify import verify
+from keepstep.supervise.decide.older_checkpoint import Older, older_than, set_aside
 
 INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
@@ -63,12 +67,22 @@ class Remedy:
 
 
 def offered(
-    report: Report, environment: Mapping[str, str], cwd: Path, *, restored_from: Sequence[str] = ()
+    report: Report,
+    environment: Mapping[str, str],
+    cwd: Path,
+    *,
+    restored_from: Sequence[str] = (),
+    saved_in: Sequence[str] = (),
 ) -> tuple[Remedy, ...]:
     """What could be done about the report's root cause. Reads this host (limits, routes, checkpoints); changes nothing.
 
-    ``environment`` and ``cwd`` are those of a rank; ``restored_from``: what it named when it restored a checkpoint.
+    ``environment`` and ``cwd`` are those of a rank; ``restored_from``: what it named when it restored a checkpoint;
+    ``saved_in``: folders in which the guard recorded checkpoints. A bad one that is the newest there is moved aside
+    whatever the root cause: the next attempt would load it.
     """
+    with contextlib.suppress(OSError, ValueError):
+        if (bad := _bad_newest(saved_in, cwd)) is not None:
+            return (bad,)
     root = report.root
     if (
         root is None
@@ -148,16 +162,35 @@ def routing_interface(address: str) -> str | None:
 
 def _step_back(root: Finding, restored_from: Sequence[str], cwd: Path) -> tuple[Remedy, ...]:
     """Go back to the checkpoint before the damaged one, if there is an intact one."""
-    told = [e.fact.path for e in root.evidence if isinstance(e.fact, CheckpointUnreadable) and e.fact.path]
+    told = [
+        e.fact.path
+        for e in root.evidence
+        if isinstance(e.fact, CheckpointUnreadable | CheckpointDamaged) and e.fact.path
+    ]
     # most readers do not name the file they cannot read: it is the one the script said it restores, if that is damaged
     named = [] if told else [path for path in restored_from if (cwd / path).exists() and not is_whole(cwd / path)]
     for path in (*told, *named[:1]):
         older = older_than(cwd / path)
         if older is not None:
-            damaged = older.damaged[0]
-            does = f"move the damaged checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
-            return (Remedy(name=f"aside {damaged}", does=does, older=older),)
+            return (_aside(older),)
     return ()
+
+
+def _bad_newest(folders: Sequence[str], cwd: Path) -> Remedy | None:
+    """The newest checkpoint of a folder, if it is damaged or was not finished."""
+    for folder in folders:
+        place = cwd / folder
+        place = place.parent if FOLDER.search(place.name) else place
+        there = checkpoints_in(place) if place.is_dir() else []
+        if there and verify(there[-1]).state.is_bad and (older := older_than(there[-1])) is not None:
+            return _aside(older)
+    return None
+
+
+def _aside(older: Older) -> Remedy:
+    damaged = older.damaged[0]
+    does = f"move the damaged checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
+    return Remedy(name=f"aside {damaged}", does=does, older=older)
 
 
 def _less_fragments(root: Finding, environment: Mapping[str, str], cwd: Path) -> tuple[Remedy, ...]:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
+from keepstep.guard.adapters import safetensors_files
 from keepstep.guard.adapters.jax import checkpoints, execution_hook, input, world
 from keepstep.guard.adapters.jax.execution_hook import PART
 from keepstep.guard.adapters.jax.executions import Runs
@@ -44,6 +45,7 @@ def attach(session: Adapts, module: Any) -> None:
             input.watch(session, module, programs, runs)
     with session.part("JAX's checkpoints"):
         checkpoints.watch(session)
+        safetensors_files.watch(session)
     with contextlib.suppress(Exception):  # keep the guard's frames out of the user's traceback
         from jax._src import traceback_util
 

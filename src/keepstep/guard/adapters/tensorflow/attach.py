@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from keepstep.guard.adapters import safetensors_files
 from keepstep.guard.adapters.tensorflow import (
     batches_in_graph,
     input,
@@ -62,10 +63,18 @@ def _hook_checkpoints(state: TensorFlowState) -> None:
     """Saving and restoring: a pause that is not a hang."""
     session, saving = state.session, in_phase(state.session, int(BoxPhase.CHECKPOINT))
     owner = getattr(first("checkpoint.checkpoint", "training.tracking.util"), "Checkpoint", None)
-    for name in ("save", "write", "read", "restore"):
-        replace(session, "checkpoints", owner, name, saving)
+    ledger = session.ledger
+    saves = ledger.saves("tensorflow", f"tensorflow {state.version}")
+    loads = ledger.loads(lambda checkpoint, save_path, *args, **kwargs: save_path)
+    for name, recorded in (("save", saves), ("write", saves), ("_write", saves), ("read", loads), ("restore", loads)):
+        replace(session, "checkpoints", owner, name, functools.partial(_both, saving, recorded))
+    safetensors_files.watch(session)
     replace(session, "saved models", first("saved_model.save"), "save_and_return_nodes", saving)
     replace(session, "saved models", first("saved_model.load"), "load_partial", saving)
+
+
+def _both(outer: Callable[[Any], Any], inner: Callable[[Any], Any], original: Any) -> Any:
+    return outer(inner(original))
 
 
 def _hook_communication(state: TensorFlowState) -> None:

@@ -51,11 +51,19 @@ def _hook(session: Adapts, state: Any, module: Any) -> None:
         model = module.Model
         for name in ("evaluate", "predict"):
             _wrap(session, _owner(model, name), name, in_phase(session, EVALUATION))
-        for name in ("save", "save_weights", "load_weights"):
-            _wrap(session, _owner(model, name), name, in_phase(session, CHECKPOINT))
+        version = getattr(sys.modules.get(package), "__version__", "of unknown version")
+        saves = session.ledger.saves("keras", f"{package} {version}", _of_model)
+        loads, loads_model = session.ledger.loads(_of_model), session.ledger.loads(_alone)
+        for name, recorded in (("save", saves), ("save_weights", saves), ("load_weights", loads)):
+            _wrap(session, _owner(model, name), name, _pause(session, recorded))
         if saving in sys.modules:
-            for name in ("save_model", "load_model", "save_weights_only", "load_weights_only"):
-                _wrap(session, sys.modules[saving], name, in_phase(session, CHECKPOINT))
+            for name, recorded in (
+                ("save_model", saves),
+                ("load_model", loads_model),
+                ("save_weights_only", saves),
+                ("load_weights_only", loads),
+            ):
+                _wrap(session, sys.modules[saving], name, _pause(session, recorded))
         _wrap(session, _owner(model, "fit"), "fit", lambda original: _fit(session, state, package, original))
         for place, name, method in OPTIMIZERS:
             owner = getattr(sys.modules.get(place), name, None)
@@ -65,6 +73,20 @@ def _hook(session: Adapts, state: Any, module: Any) -> None:
             leave_out_own_frames(sys.modules.get(f"{package}.{place}"))
     except Exception as error:
         session.failed("keras", error)
+
+
+def _pause(session: Adapts, recorded: Callable[[Any], Callable[..., Any]]) -> Callable[[Any], Callable[..., Any]]:
+    """In the phase of checkpoints, and in the ledger."""
+    phase = in_phase(session, CHECKPOINT)
+    return lambda original: phase(recorded(original))
+
+
+def _of_model(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
+    return filepath
+
+
+def _alone(filepath: Any, *args: Any, **kwargs: Any) -> Any:
+    return filepath
 
 
 def _wrap(session: Adapts, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:

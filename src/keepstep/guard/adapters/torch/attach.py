@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from keepstep.guard.adapters import safetensors_files
 from keepstep.guard.adapters.torch import checkpoints, collectives, compiling, losses, models, steps, world
 from keepstep.guard.adapters.torch.loaders import Loaders
 from keepstep.guard.adapters.torch.torch_state import TorchState
@@ -47,6 +48,8 @@ def attach(session: Adapts, module: ModuleType) -> None:
     for name, part, hook in PARTS:
         calls.setdefault(name, []).append((part, hook))
     after_import({name: functools.partial(_hook, state, parts) for name, parts in calls.items()})
+    checkpoints.watch_lightning(state)
+    safetensors_files.watch(session)
     if not hasattr(module, "distributed") or not module.distributed.is_available():
         session.uncovered("torch world", "this torch is built without torch.distributed")
     else:

@@ -76,7 +76,8 @@ class Further:
         """What could be done about the report's root cause."""
         found: tuple[Remedy, ...] = ()
         if report.root is not None and report.root.cause is not Cause.NETWORK_WRONG_INTERFACE:
-            found = remedy.offered(report, env, self._cwd, restored_from=progress.restored_from)
+            restored, saved = progress.restored_from, progress.saved_in
+            found = remedy.offered(report, env, self._cwd, restored_from=restored, saved_in=saved)
         seats = Counter(seat.node for seat in self._layout.seats)
         if self._hosts is not None:
             from keepstep.supervise.nodes.lead.path_remedies import other_paths

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `keepstep check checkpoint` looks at: each checkpoint against its record, or against its own format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from keepstep.check.checkup import judge
+from keepstep.check.place import Collected
+from keepstep.errors import UserError
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts.training import CheckpointDamaged
+from keepstep.model.report import Report
+from keepstep.store.ledger.checkpoint_files import checkpoints_in, is_one_checkpoint, parts_of
+from keepstep.store.ledger.verify import State, Verdict, verify
+
+
+def named(paths: list[str]) -> list[Path]:
+    """The checkpoints that the user means: each path itself, or all in that folder."""
+    found: list[Path] = []
+    for text in paths:
+        if "://" in text:
+            raise UserError(f"{text} is in an object store, which cannot be verified", hint="copy it to a disk first")
+        path = Path(text)
+        if not parts_of(path):
+            raise UserError(f"no checkpoint at {text}", hint="give a file, a folder, or TensorFlow's prefix")
+        inside = checkpoints_in(path) if path.is_dir() and not is_one_checkpoint(path) else [path]
+        found += inside or [path]
+    return found
+
+
+def look(paths: list[Path], progress: Callable[[int], None] = lambda size: None) -> Iterator[Verdict]:
+    """One after the other, the oldest first."""
+    for path in paths:
+        yield verify(path, progress=progress)
+
+
+def report_on(verdicts: list[Verdict]) -> Report:
+    """What is wrong, and what could not be compared byte for byte."""
+    seen = Collected()
+    for each in verdicts:
+        name = str(each.path)
+        if each.state.is_bad or each.state is State.CHANGED:
+            fact = CheckpointDamaged(path=name, why=each.words, step=each.step, certain=each.state.is_bad, loaded=False)
+            seen.add(Evidence(fact=fact, origin=Origin(source=name), quote=f"{each.path.name}: {each.words}"))
+        if each.state is State.UNRECORDED:
+            seen.partly(name, "nothing was recorded when it was saved: only its format was checked")
+        else:
+            seen.checked(name)
+    return judge(seen)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of safetensors, of whichever framework: recorded when they are saved, looked at before they are loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from keepstep.guard.import_hook import after_import
+
+if TYPE_CHECKING:
+    from keepstep.guard.protocols import MarksPhases
+
+PART = "files of safetensors"
+FLAVOURS = ("torch", "numpy", "flax", "tensorflow")
+
+
+def watch(session: MarksPhases) -> None:
+    """Wait for the library; nothing is imported here."""
+
+    def watch_package(module: Any) -> None:
+        with session.part(PART):
+            _wrap(module, "safe_open", session.ledger.loads(_first))
+
+    def watch_flavour(module: Any) -> None:
+        with session.part(PART):
+            writer = f"safetensors {version(module)}"
+            saves = session.ledger.saves("safetensors", writer, lambda tensors, filename, *args, **kwargs: filename)
+            _wrap(module, "save_file", saves)
+            _wrap(module, "save_model", saves)
+            _wrap(module, "load_file", session.ledger.loads(_first))
+
+    after_import({"safetensors": watch_package})
+    after_import({f"safetensors.{name}": watch_flavour for name in FLAVOURS})
+
+
+def _first(filename: Any, *args: Any, **kwargs: Any) -> Any:
+    return filename
+
+
+def version(module: Any) -> str:
+    import sys
+
+    return str(getattr(sys.modules.get(module.__name__.partition(".")[0]), "__version__", "of unknown version"))
+
+
+def _wrap(module: Any, name: str, make: Any) -> None:
+    original = getattr(module, name, None)
+    if callable(original) and not hasattr(original, "_keepstep"):
+        wrapper = make(original)
+        wrapper._keepstep = True
+        setattr(module, name, wrapper)

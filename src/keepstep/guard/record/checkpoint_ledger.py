@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what is saved, in a thread of its own beside the training, and looks at a checkpoint before it is loaded.
+
+A file is opened as soon as its save returns, so a rename or a deletion right after it does no harm. It is read when
+nobody in this process writes to it any more. ``KEEPSTEP_LEDGER=off`` turns all of this off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keepstep.base.lazy_dataclass import dataclass
+from keepstep.errors import OutOfStep
+
+if TYPE_CHECKING:
+    from keepstep.guard.protocols import SavesCheckpoints
+    from keepstep.store.ledger.file_sums import FileSums
+
+PART = "ledger of checkpoints"
+COMES_S, POLL_S = 600.0, 0.05
+"""How long files that the framework writes in the background may take to be there."""
+MOST_SAVES, MOST_SAVES_S = 100, 10.0
+"""What saves more often than this makes a data set, and would have to wait for the disk."""
+AT_END_S, SHARE_AT_END = 5.0, 0.25
+"""At its end, the process waits so long for the record of its last save, or this share of what the save took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """One save, as the framework's hook sees it."""
+
+    path: Path
+    kind: str
+    writer: str
+    took_s: float
+    handles: Mapping[Path, int]
+    """The files that are there already, open for reading."""
+    step: int
+    number: int
+    together: bool
+    mine: Callable[[str], bool]
+    """Of a folder: whether this rank wrote the file of that (relative) name."""
+    is_done: Callable[[], bool]
+
+
+class CheckpointLedger:
+    """Of one process. Everything is loaded when the first checkpoint is saved or loaded."""
+
+    def __init__(self, session: SavesCheckpoints, env: Mapping[str, str] = os.environ) -> None:
+        self._session = session
+        self._off = env.get("KEEPSTEP_LEDGER", "").lower() in ("off", "0", "no", "false")
+        self._queue: queue.SimpleQueue[Saved | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self._numbers: Counter[str] = Counter()
+        self._depth = threading.local()
+        self._remote: set[str] = set()
+        self._times: deque[float] = deque(maxlen=MOST_SAVES)
+        self._waits_s = AT_END_S
+
+    # --- for the hooks
+
+    def saves(
+        self,
+        kind: str,
+        writer: str,
+        where: Callable[..., Any] | None = None,
+        *,
+        together: Callable[..., bool] = lambda *args, **kwargs: False,
+        mine: Callable[[str], bool] = lambda name: True,
+        is_done: Callable[[Any], Callable[[], bool]] = lambda result: lambda: True,
+    ) -> Callable[[Any], Callable[..., Any]]:
+        """Makes a function that saves also record what it saved. ``where(*its arguments)`` is the path; without it,
+        the function returns the path."""
+
+        def make(original: Any) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not self._enter():
+                    return original(*args, **kwargs)
+                try:
+                    path = self._path(lambda: where(*args, **kwargs)) if where is not None else None
+                    if path is not None:
+                        self._begin(path)
+                    began = time.monotonic()
+                    result = original(*args, **kwargs)
+                    if where is None:
+                        path = self._path(lambda: result)
+                    if path is not None and result is not False:  # Orbax: it was not this step's turn
+                        took_s = time.monotonic() - began
+                        with self._session.part(PART):
+                            all_ranks = together(*args, **kwargs)
+                            self._saved(path, kind, writer, took_s, all_ranks, mine, is_done(result))
+                    return result
+                finally:
+                    self._depth.inside = False
+
+            return call
+
+        return make
+
+    def loads(self, where: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+        """Makes a function that loads look at the checkpoint first."""
+
+        def make(original: Any) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if self._enter():
+                    try:
+                        path = self._path(lambda: where(*args, **kwargs))
+                        if path is not None:
+                            self._look(path)
+                        return original(*args, **kwargs)
+                    finally:
+                        self._depth.inside = False
+                return original(*args, **kwargs)
+
+            return call
+
+        return make
+
+    # --- what happens
+
+    def _enter(self) -> bool:
+        """Whether this is the outermost of nested saves or loads, and they are recorded."""
+        if self._off or os.getpid() != self._pid or self._session.is_off(PART) or getattr(self._depth, "inside", False):
+            return False
+        self._depth.inside = True
+        return True
+
+    def _path(self, where: Callable[[], Any]) -> Path | None:
+        """A path in a file system; None for streams and object stores."""
+        try:
+            named = where()
+            if hasattr(named, "name") and not isinstance(named, os.PathLike):
+                named = named.name
+            text = os.fsdecode(named)
+        except Exception:
+            return None
+        if "://" in text:
+            scheme = text.partition("://")[0]
+            if scheme not in self._remote:
+                self._remote.add(scheme)
+                self._session.uncovered(f"checkpoints in {scheme}://", "only files can be verified, not object stores")
+            return None
+        return Path(os.path.abspath(text))
+
+    def _begin(self, path: Path) -> None:
+        from keepstep.store.ledger import manifest
+
+        if path.suffix and not path.is_dir():
+            with contextlib.suppress(OSError):
+                manifest.begin(path)
+
+    def _saved(
+        self,
+        path: Path,
+        kind: str,
+        writer: str,
+        took_s: float,
+        together: bool,
+        mine: Callable[[str], bool],
+        is_done: Callable[[], bool],
+    ) -> None:
+        from keepstep.store.ledger import manifest
+        from keepstep.store.ledger.checkpoint_files import parts_of
+
+        manifest.end(path)
+        handles: dict[Path, int] = {}
+        if not path.is_dir():
+            for each in parts_of(path):
+                with contextlib.suppress(OSError):
+                    handles[each] = os.open(each, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._numbers[kind] += 1
+        self._times.append(time.monotonic())
+        if len(self._times) == MOST_SAVES and self._times[-1] - self._times[0] < MOST_SAVES_S:
+            self._session.uncovered("files saved in quick succession", "that many are data, not checkpoints")
+            for handle in handles.values():
+                os.close(handle)
+            return
+        self._waits_s = max(AT_END_S, took_s * SHARE_AT_END)
+        self._queue.put(
+            Saved(
+                path=path,
+                kind=kind,
+                writer=writer,
+                took_s=took_s,
+                handles=handles,
+                step=self._session.steps,
+                number=self._numbers[kind],
+                together=together,
+                mine=mine,
+                is_done=is_done,
+            )
+        )
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="keepstep-ledger", daemon=True)
+            self._thread.start()
+            self._session.at_close.append(self.close)
+
+    def _look(self, path: Path) -> None:
+        """Say that a checkpoint is damaged before it is loaded; with `run` or strict, do not load it."""
+        verdict = None
+        with self._session.part(PART):
+            from keepstep.store.ledger import verify as ledger
+
+            verdict = ledger.verify(path, recorded_only=True)
+        if verdict is None or not verdict.why:
+            return
+        saved = f" (saved at step {verdict.step} by {verdict.writer})" if verdict.writer else ""
+        said = f"the checkpoint {path} is not what was saved{saved}: {verdict.why}"
+        fields = {"path": str(path), "why": verdict.why, "step": verdict.step, "certain": verdict.state.is_bad}
+        self._session.note("CheckpointDamaged", fields, said)
+        self._session.say(said)
+        if verdict.state.is_bad and (self._session.strict or self._session.supervised):
+            self._session.flush()
+            raise OutOfStep(said, hint=f"keepstep check checkpoint {path.parent} names the good ones")
+
+    def close(self) -> None:
+        """The process ends: wait for the record of the last save, but not for long."""
+        if self._thread is not None and os.getpid() == self._pid:
+            self._queue.put(None)
+            self._thread.join(self._waits_s)
+
+    # --- the thread
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)  # of this thread alone, on Linux
+        waiting: list[tuple[Saved, float]] = []
+        over = False
+        while waiting or not over:
+            with contextlib.suppress(queue.Empty):
+                saved = self._queue.get(timeout=POLL_S if waiting else None)
+                over = over or saved is None
+                if saved is not None:
+                    waiting.append((saved, time.monotonic() + COMES_S))
+            for each in list(waiting):
+                saved, until = each
+                try:
+                    if self._is_there(saved):
+                        self._record(saved)
+                    elif time.monotonic() < until:
+                        continue
+                except FileNotFoundError:
+                    pass  # the script deleted it: it keeps only its newest checkpoints
+                except OSError as error:
+                    self._session.uncovered("the record of a checkpoint", f"{saved.path.name}: {error}")
+                except Exception as error:
+                    self._session.failed(PART, error)
+                waiting.remove(each)
+                for handle in saved.handles.values():
+                    with contextlib.suppress(OSError):
+                        os.close(handle)
+
+    def _record(self, saved: Saved) -> None:
+        from keepstep.store.ledger import manifest
+        from keepstep.store.ledger.file_sums import Changing
+
+        try:
+            base, target, files = self._sums(saved)
+        except Changing:
+            return  # a later save writes to the same file, and is recorded in its turn
+        if target != saved.path:
+            manifest.forget(saved.path)
+        if not files and not saved.together:
+            return  # it was deleted right after the save
+        who = self._session.who
+        manifest.write(
+            target,
+            manifest.Manifest(
+                folder=str(base),
+                files=files,
+                kind=saved.kind,
+                writer=saved.writer,
+                step=saved.step,
+                rank=who.rank or 0,
+                world=who.world or 1,
+                number=saved.number,
+                together=saved.together,
+                made=time.time(),
+            ),
+        )
+        size = sum(each.size for each in files.values())
+        self._session.note(
+            "CheckpointSaved",
+            {"path": str(target), "step": saved.step, "size": size, "took_s": round(saved.took_s, 3)},
+            f"saved {target.name} at step {saved.step}: {size:,} bytes in {saved.took_s:.1f} s",
+        )
+
+    def _is_there(self, saved: Saved) -> bool:
+        """Whether the files of a save are there, and nobody here writes to them any more."""
+        if not saved.is_done():
+            return False
+        infos = [os.fstat(each) for each in saved.handles.values()]
+        infos = infos or [each.stat() for each in self._own_parts(saved)]
+        if not infos:
+            return saved.together and saved.path.is_dir()  # the others wrote all of it
+        return not _written_here(infos)
+
+    def _own_parts(self, saved: Saved) -> list[Path]:
+        from keepstep.store.ledger.checkpoint_files import parts_of
+
+        base = saved.path if saved.path.is_dir() else saved.path.parent
+        return [each for each in parts_of(saved.path) if saved.mine(each.relative_to(base).as_posix())]
+
+    def _sums(self, saved: Saved) -> tuple[Path, Path, dict[str, FileSums]]:
+        """The folder, the checkpoint's path (it may have been renamed since), and the sums of its files."""
+        from keepstep.store.ledger.file_sums import sums_of
+
+        files: dict[str, FileSums] = {}
+        if not saved.handles:
+            base = saved.path if saved.path.is_dir() else saved.path.parent
+            for path in self._own_parts(saved):
+                handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+                try:
+                    _on_disk(handle)
+                    files[path.relative_to(base).as_posix()] = sums_of(handle)
+                finally:
+                    os.close(handle)
+            return base, saved.path, files
+        target = saved.path
+        for path, handle in saved.handles.items():
+            _on_disk(handle)
+            sums = sums_of(handle)
+            now = _now_at(handle)
+            if now is not None:
+                files[now.name] = sums
+                target = now if path == saved.path else target
+        return target.parent, target, files
+
+
+def _on_disk(handle: int) -> None:
+    with contextlib.suppress(OSError):
+        os.fsync(handle)
+
+
+def _now_at(handle: int) -> Path | None:
+    """Where an open file is now: it may have been renamed. None: it was deleted."""
+    try:
+        name = os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:
+        return None
+    return None if name.endswith(" (deleted)") else Path(name)
+
+
+def _written_here(infos: list[os.stat_result]) -> bool:
+    """Whether this process has one of these files open for writing."""
+    wanted = {(info.st_dev, info.st_ino) for info in infos}
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError, ValueError, StopIteration):
+                info = os.fstat(int(name))
+                if (info.st_dev, info.st_ino) in wanted:
+                    with open(f"/proc/self/fdinfo/{name}") as stream:
+                        flags = next(int(line.split()[1], 8) for line in stream if line.startswith("flags:"))
+                    if flags & os.O_ACCMODE != os.O_RDONLY:
+                        return True
+    return False

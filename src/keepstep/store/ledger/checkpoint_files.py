@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which files are one checkpoint: a file, a folder, or the files that TensorFlow writes under one prefix."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDER = re.compile(
+    r"^(?:\d+|(?:\w*[-_.])?(?:ckpt|checkpoint|(?:global_?)?step|epoch|iter(?:ation)?)[-_.=]?\d+)$", re.IGNORECASE
+)
+"""Names of folders that are one checkpoint each: ``checkpoint-200``, ``global_step40``, ``1200``."""
+TF_PARTS = re.compile(r"\.(?:index|data-\d{5}-of-\d{5}|meta)$")
+SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".keras", ".h5", ".npz", ".distcp", ".msgpack")
+INSIDE = ".keepstep-ledger."
+"""How our files in a checkpoint that is a folder begin. No folder there: Orbax takes each for a part of its own."""
+MOST_FILES = 100_000
+
+
+def parts_of(path: Path) -> tuple[Path, ...]:
+    """The files of the checkpoint at ``path``, which may be a prefix. Empty if there is nothing."""
+    if path.is_dir():
+        return tuple(_inside(path))
+    if path.is_file():
+        return (path,)
+    stem = TF_PARTS.sub("", path.name)
+    with contextlib.suppress(OSError):
+        return tuple(sorted(each for each in path.parent.iterdir() if _is_part(each.name, stem)))
+    return ()
+
+
+def _is_part(name: str, stem: str) -> bool:
+    return name != stem and TF_PARTS.sub("", name) == stem
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    count = 0
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            each = Path(place) / name
+            if not name.startswith(INSIDE) and each.is_file():
+                yield each
+                count += 1
+                if count >= MOST_FILES:
+                    return
+
+
+def is_one_checkpoint(folder: Path) -> bool:
+    """Whether a folder is one checkpoint, not a place with several: by its name, our ledger or its format."""
+    marks = (".metadata", "_CHECKPOINT_METADATA", "saved_model.pb", "model.safetensors.index.json")
+    if FOLDER.search(folder.name) or any((folder / name).exists() for name in marks):
+        return True
+    return any(each.name.startswith(INSIDE) for each in folder.iterdir())
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints that lie in a folder: files, prefixes and folders, the oldest first."""
+    found: dict[Path, int] = {}
+    for each in sorted(folder.iterdir()):
+        if each.name.startswith("."):
+            continue
+        if each.is_dir():
+            if is_one_checkpoint(each):
+                found[each] = _newest(parts_of(each))
+        elif TF_PARTS.search(each.name):
+            prefix = each.with_name(TF_PARTS.sub("", each.name))
+            found[prefix] = max(found.get(prefix, 0), each.stat().st_mtime_ns)
+        elif each.name.endswith(SUFFIXES):
+            found[each] = each.stat().st_mtime_ns
+    return sorted(found, key=lambda one: (found[one], one.name))
+
+
+def _newest(files: tuple[Path, ...]) -> int:
+    return max((each.stat().st_mtime_ns for each in files), default=0)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a checkpoint's own format shows about it, without a ledger.
+
+Zip archives (torch, Keras, NumPy) carry a sum per member, which torch itself does not look at. Of the others only the
+lengths can be checked: a flipped bit in them is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from pathlib import Path
+
+from keepstep.base import foreign_json
+from keepstep.store.ledger.checkpoint_files import TF_PARTS, parts_of
+
+MOST_TESTED = 4 << 30
+ALWAYS_ZIPPED = (".npz", ".keras")
+ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
+HDF5 = (".h5", ".hdf5")
+_UNFINISHED = re.compile(r"\.(?:tmp|partial)$|\.orbax-checkpoint-tmp")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint looks complete, as far as its format shows."""
+    return wrong_with(path) is None
+
+
+def wrong_with(path: Path) -> str | None:
+    """What its format shows to be wrong with a checkpoint; None: nothing."""
+    files = parts_of(path)
+    if not files:
+        return "there is no such file" if not path.exists() else "the folder is empty"
+    if _UNFINISHED.search(path.name):
+        return "its name says that the save was not finished"
+    if path.is_dir() and any(each.suffix == ".distcp" for each in files) and not (path / ".metadata").exists():
+        return ".metadata is missing: the save was not finished"
+    for each in files:
+        if (wrong := _wrong_with_file(each)) is not None:
+            return wrong if each == path else f"{each.name}: {wrong}"
+    return _missing_shard(files)
+
+
+def _wrong_with_file(path: Path) -> str | None:
+    try:
+        size = path.stat().st_size
+        if path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK")):
+            with zipfile.ZipFile(path) as archive:
+                bad = archive.testzip() if size <= MOST_TESTED else None
+                return f"{bad} does not match its sum" if bad is not None else None
+        if path.suffix == ".safetensors":
+            return _wrong_with_safetensors(path, size)
+        if path.suffix in HDF5:
+            return _wrong_with_hdf5(path, size)
+        if size == 0 and path.suffix not in ("", ".json", ".txt", ".lock"):
+            return "it is empty"
+    except zipfile.BadZipFile as error:
+        return f"it is cut off or no archive: {error}"
+    except (OSError, ValueError, struct.error) as error:
+        return str(error)
+    return None
+
+
+def _missing_shard(files: tuple[Path, ...]) -> str | None:
+    for each in files:
+        if shards := re.search(r"\.data-\d{5}-of-(\d{5})$", each.name):
+            stem = TF_PARTS.sub("", each.name)
+            there = sum(1 for one in files if one.name.startswith(f"{stem}.data-"))
+            if there != int(shards[1]):
+                return f"{there} of its {int(shards[1])} data files are there"
+            if not each.with_name(f"{stem}.index").exists():
+                return f"{stem}.index is missing"
+    return None
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(magic)) == magic
+
+
+def _wrong_with_safetensors(path: Path, size: int) -> str | None:
+    with path.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        if not 0 < length <= min(size - 8, 100 << 20):
+            return "its header is damaged"
+        head = foreign_json.loads(stream.read(length))
+    try:
+        ends = [about["data_offsets"][1] for name, about in head.items() if name != "__metadata__"]
+    except (AttributeError, KeyError, IndexError, TypeError):
+        return "its header is damaged"
+    wanted = max(ends, default=0) + 8 + length
+    return None if wanted == size else f"it has {size:,} bytes, and its header says {wanted:,}"
+
+
+def _wrong_with_hdf5(path: Path, size: int) -> str | None:
+    """Version 0 to 3 of the superblock: the address of the end of the file."""
+    with path.open("rb") as stream:
+        head = stream.read(96)
+    if not head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return "it does not begin like HDF5"
+    version = head[8]
+    where = {0: 24 + 16, 1: 28 + 16, 2: 12 + 16, 3: 12 + 16}.get(version)
+    if where is None:
+        return None
+    wide = head[13] if version < 2 else head[9]
+    if wide != 8:
+        return None
+    (end,) = struct.unpack_from("<Q", head, where)
+    return None if end <= size else f"it has {size:,} bytes, and its header says {end:,}"

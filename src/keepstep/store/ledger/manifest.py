@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of one save: which files, their sums, the step, the world, and what wrote them.
+
+It is written whole, after the files are on the disk, so its presence is the commit mark. It lies where no script that
+lists its checkpoints finds it: inside a checkpoint that is a folder, otherwise beside the folder that holds the file.
+So it goes with a folder that is copied, moved or deleted, or with the folder above.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from keepstep.base import foreign_json
+from keepstep.base.lazy_dataclass import dataclass
+from keepstep.base.safe_files import make_private, open_regular, write_whole
+from keepstep.store.ledger.checkpoint_files import FOLDER, INSIDE, TF_PARTS
+from keepstep.store.ledger.file_sums import FileSums
+
+VERSION = 1
+MOST_BYTES = 64 << 20
+BEGUN = ".begun"
+_ODD = re.compile(r"[^A-Za-z0-9._=+-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What one rank saved at once. ``files``: names relative to ``folder``."""
+
+    folder: str
+    """Where the files were when they were recorded."""
+    files: Mapping[str, FileSums]
+    kind: str
+    """The format: "torch", "safetensors", "orbax"."""
+    writer: str
+    """What wrote it: "torch 2.13.0"."""
+    step: int
+    rank: int
+    world: int
+    number: int
+    """Of this save among those of its kind in this process: the same on all ranks that save together."""
+    together: bool
+    """All ranks wrote parts of it."""
+    made: float
+
+
+def write(path: Path, manifest: Manifest) -> None:
+    """Record a save. The files must be on the disk by now. Raises ``OSError``."""
+    target = _place(path) / _name(path, f"{_own_name(path, manifest.rank)}.json")
+    make_private(target.parent)
+    write_whole(target, json.dumps(_document(manifest)).encode() + b"\n")
+    _sync(target)
+    _sync(target.parent)
+
+
+def begin(path: Path) -> None:
+    """A save begins: if it does not come to its end, that is known later. For files, not for folders: those are made by
+    the framework, which may insist that they are new."""
+    place = _place(path)
+    make_private(place)
+    write_whole(place / _name(path, f"{path.name}{BEGUN}"), b"")
+
+
+def end(path: Path) -> None:
+    """The save has come to its end. Never raises."""
+    for place in _places(path):
+        with contextlib.suppress(OSError):
+            (place / _name(path, f"{path.name}{BEGUN}")).unlink(missing_ok=True)
+
+
+def was_begun(path: Path) -> bool:
+    """Whether a save of this file was begun, and did not come to its end."""
+    return any((place / _name(path, f"{path.name}{BEGUN}")).exists() for place in _places(path))
+
+
+def forget(path: Path) -> None:
+    """Remove the record of a file that is gone. Never raises."""
+    for place in _places(path):
+        with contextlib.suppress(OSError):
+            (place / _name(path, f"{_own_name(path)}.json")).unlink(missing_ok=True)
+
+
+def manifests(path: Path) -> list[Manifest]:
+    """What is recorded about the checkpoint at ``path``; where nothing is under its name, all about its neighbours."""
+    if not path.is_dir():
+        for place in _places(path):
+            if (own := _read(place / _name(path, f"{_own_name(path)}.json"))) is not None:
+                return [own]
+    return [each for place in _places(path) for each in _all_in(place, _name(path, ""))]
+
+
+def _all_in(folder: Path, begins: str) -> tuple[Manifest, ...]:
+    try:
+        return _read_all(folder, begins, folder.stat().st_mtime_ns)
+    except OSError:
+        return ()
+
+
+@functools.lru_cache(maxsize=16)
+def _read_all(folder: Path, begins: str, changed_ns: int) -> tuple[Manifest, ...]:
+    """Kept as long as the folder does not change: a program may load thousands of files that have no record."""
+    files = sorted(each for each in folder.iterdir() if each.suffix == ".json" and each.name.startswith(begins))
+    return tuple(made for each in files if (made := _read(each)) is not None)
+
+
+def _place(path: Path) -> Path:
+    """The folder for new records about the checkpoint at ``path``."""
+    *_, beside = places = _places(path)
+    if len(places) == 1:
+        return beside
+    inside = places[0]
+    if inside.parent.parent.is_dir() or not os.access(beside.parents[2], os.W_OK):
+        return inside  # keepstep writes there anyway, or cannot write elsewhere
+    return beside
+
+
+def _places(path: Path) -> tuple[Path, ...]:
+    """The folders in which records about the checkpoint at ``path`` can be."""
+    container = path if path.is_dir() else path.parent
+    if _is_inside(path):
+        return (container,)
+    below = Path(".keepstep", "ledger")
+    return (container / below / "here", container.parent / below / (container.name or "root"))
+
+
+def _is_inside(path: Path) -> bool:
+    """Whether the checkpoint is a folder, or a file of one."""
+    return path.is_dir() or bool(FOLDER.search(path.parent.name))
+
+
+def _name(path: Path, name: str) -> str:
+    return (INSIDE if _is_inside(path) else "") + _ODD.sub("_", name)[:200]
+
+
+def _own_name(path: Path, rank: int = 0) -> str:
+    return f"rank-{rank}" if path.is_dir() else TF_PARTS.sub("", path.name)
+
+
+def _sync(path: Path) -> None:
+    """Onto the disk, where the file system can do that."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _document(manifest: Manifest) -> dict[str, object]:
+    return {
+        "keepstep_ledger": VERSION,
+        "folder": manifest.folder,
+        "kind": manifest.kind,
+        "writer": manifest.writer,
+        "step": manifest.step,
+        "rank": manifest.rank,
+        "world": manifest.world,
+        "number": manifest.number,
+        "together": manifest.together,
+        "made": manifest.made,
+        "files": {
+            name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks)]
+            for name, one in manifest.files.items()
+        },
+    }
+
+
+def _read(path: Path) -> Manifest | None:
+    """None for what is no record of ours, or was written by another user than the checkpoint's folder."""
+    try:
+        with open_regular(path, follow=False) as stream:
+            if os.fstat(stream.fileno()).st_uid not in (os.geteuid(), 0, path.parent.stat().st_uid):
+                return None
+            found = foreign_json.loads(stream.read(MOST_BYTES))
+        if found["keepstep_ledger"] != VERSION:
+            return None
+        files = {
+            str(name): FileSums(
+                size=int(size),
+                modified_ns=int(modified),
+                device=int(device),
+                inode=int(inode),
+                blocks=tuple(int(each) for each in blocks),
+            )
+            for name, (size, modified, device, inode, blocks) in found["files"].items()
+        }
+        return Manifest(
+            folder=str(found["folder"]),
+            files=files,
+            kind=str(found["kind"]),
+            writer=str(found["writer"]),
+            step=int(found["step"]),
+            rank=int(found["rank"]),
+            world=int(found["world"]),
+            number=int(found["number"]),
+            together=bool(found["together"]),
+            made=float(found["made"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a checkpoint is what was saved: each file is compared with its record, and the records with each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+
+from keepstep.base.lazy_dataclass import dataclass
+from keepstep.base.safe_files import open_regular
+from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
+from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
+from keepstep.store.ledger.format_check import wrong_with
+from keepstep.store.ledger.manifest import Manifest, manifests, was_begun
+
+MOST_NAMED = 3
+
+
+class State(Enum):
+    """What is known of a checkpoint. The value is how it is told."""
+
+    VERIFIED = "every byte is as it was saved"
+    UNRECORDED = "nothing was recorded when it was saved; its format shows no damage"
+    CHANGED = "it was written again after it was recorded, or it is damaged"
+    INCOMPLETE = "a part of it is missing"
+    DAMAGED = "it is not what was saved"
+
+    @property
+    def is_bad(self) -> bool:
+        return self in (State.INCOMPLETE, State.DAMAGED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """About one checkpoint. ``why`` is empty where the state says it all."""
+
+    path: Path
+    state: State
+    why: str = ""
+    step: int | None = None
+    writer: str | None = None
+    files: int = 0
+    """Compared byte for byte..."""
+    unrecorded: int = 0
+    """... and those that no record names."""
+
+    @property
+    def words(self) -> str:
+        return self.why or self.state.value
+
+
+def verify(path: Path, *, recorded_only: bool = False, progress: Callable[[int], None] = lambda size: None) -> Verdict:
+    """Look at the checkpoint at ``path``: a file, a folder, or TensorFlow's prefix. Reads all of it; changes nothing.
+
+    ``recorded_only``: do not read what has no record. A framework is about to read it, and sees by itself what its
+    format shows.
+    """
+    verdict = _verify(path, recorded_only, progress)
+    if verdict.state in (State.CHANGED, State.UNRECORDED) and not path.is_dir() and was_begun(path):
+        return replace(verdict, state=State.INCOMPLETE, why="a save to it was begun and never finished")
+    return verdict
+
+
+def _verify(path: Path, recorded_only: bool, progress: Callable[[int], None]) -> Verdict:
+    known = manifests(path)
+    files = parts_of(path)
+    if not path.is_dir():
+        known = [each for each in known if _is_about(each, files, TF_PARTS.sub("", path.name))]
+    if not known:
+        return _without_record(path, files, look=not recorded_only)
+    if (missing := _missing_part(path, known)) is not None:
+        return _verdict(path, State.INCOMPLETE, known, why=missing)
+    base = path if path.is_dir() else path.parent
+    recorded = {name: (one, each) for each in sorted(known, key=lambda m: m.made) for name, one in each.files.items()}
+    bad: list[str] = []
+    changed: list[str] = []
+    compared = 0
+    for file in files:
+        record = recorded.get(file.relative_to(base).as_posix()) or _same_file(file, recorded)
+        if record is None:
+            continue
+        compared += 1
+        wrong, certain = _compare(file, *record, progress)
+        if wrong is not None:
+            (bad if certain else changed).append(wrong if file == path else f"{file.name}: {wrong}")
+    if bad or changed:
+        state = State.DAMAGED if bad else State.CHANGED
+        return _verdict(path, state, known, why=_listed(bad or changed), files=compared)
+    if not compared:
+        return _without_record(path, files, look=not recorded_only)
+    return _verdict(path, State.VERIFIED, known, files=compared, unrecorded=len(files) - compared)
+
+
+def latest_good(folder: str | os.PathLike[str]) -> Path | None:
+    """The newest checkpoint in a folder that is not known to be bad; None if there is none.
+
+    One that was recorded when it was saved must be what was saved, byte for byte. One without a record must be whole as
+    far as its format shows. Reads the newest, and older ones only until a good one is found.
+    """
+    for each in reversed(checkpoints_in(Path(folder))):
+        if verify(each).state in (State.VERIFIED, State.UNRECORDED):
+            return each
+    return None
+
+
+def _is_about(manifest: Manifest, files: tuple[Path, ...], stem: str) -> bool:
+    """By name; or it is the same file under another name."""
+    if any(TF_PARTS.sub("", Path(name).name) == stem for name in manifest.files):
+        return True
+    inodes = {(each.device, each.inode) for each in manifest.files.values()}
+    return any((info.st_dev, info.st_ino) in inodes for info in (each.stat() for each in files if each.exists()))
+
+
+def _without_record(path: Path, files: tuple[Path, ...], *, look: bool) -> Verdict:
+    wrong = wrong_with(path) if look else None
+    if wrong is not None:
+        return Verdict(path=path, state=State.DAMAGED if files else State.INCOMPLETE, why=wrong, unrecorded=len(files))
+    return Verdict(path=path, state=State.UNRECORDED, unrecorded=len(files))
+
+
+def _missing_part(path: Path, known: list[Manifest]) -> str | None:
+    """A recorded file that is gone, a rank whose part is not recorded, or parts of different saves."""
+    if path.is_dir():
+        newest = max(known, key=lambda each: each.made)
+        together = {each.rank: each for each in known if each.together}
+        if newest.together:
+            first = together.get(0, newest)
+            gone = [rank for rank in range(first.world) if rank not in together]
+            if gone:
+                return f"rank {gone[0]} of {first.world} did not finish its part of it"
+            others = [together[rank] for rank in range(first.world) if together[rank].number != first.number]
+            if others:
+                return (
+                    f"it is a mixture: rank 0's part is of step {first.step}, "
+                    f"rank {others[0].rank}'s of step {others[0].step}"
+                )
+            known = [together[rank] for rank in range(first.world)]
+        for each in known:
+            for name in each.files:
+                if not (path / name).exists():
+                    return f"{name} is missing"
+    elif not path.is_file():
+        for each in known:
+            for name in each.files:
+                if not (path.parent / name).exists():
+                    return f"{name} is missing"
+    return None
+
+
+def _same_file(file: Path, recorded: Mapping[str, tuple[FileSums, Manifest]]) -> tuple[FileSums, Manifest] | None:
+    """The record of a file that was renamed after the save: its inode tells."""
+    info = file.stat()
+    for one, manifest in recorded.values():
+        if (one.device, one.inode, one.size) == (info.st_dev, info.st_ino, info.st_size):
+            return one, manifest
+    return None
+
+
+def _compare(file: Path, one: FileSums, manifest: Manifest, progress: Callable[[int], None]) -> tuple[str | None, bool]:
+    """What is wrong with a file, and whether that is certain: a later save without the guard is no damage."""
+    info = file.stat()
+    is_copy = Path(manifest.folder).resolve() != _folder_of(file, manifest).resolve()
+    untouched = info.st_mtime_ns == one.modified_ns or is_copy
+    if info.st_size != one.size:
+        return f"it has {info.st_size:,} bytes, and {one.size:,} were saved", untouched or info.st_size < one.size
+    with open_regular(file) as stream:
+        now = sums_of(stream.fileno(), threads=threads_here())
+    progress(one.size)
+    if now.blocks == one.blocks:
+        return None, True
+    place = next(number for number, (was, is_) in enumerate(zip(one.blocks, now.blocks, strict=True)) if was != is_)
+    start, end = place * BLOCK, min((place + 1) * BLOCK, one.size)
+    return f"bytes {start:,} to {end:,} are not those that were saved", untouched
+
+
+def _folder_of(file: Path, manifest: Manifest) -> Path:
+    """The folder that the record's names are relative to, as it is now."""
+    for name in manifest.files:
+        if file.as_posix().endswith(f"/{name}"):
+            return Path(file.as_posix()[: -len(name) - 1] or "/")
+    return file.parent
+
+
+def _verdict(
+    path: Path, state: State, known: list[Manifest], *, why: str = "", files: int = 0, unrecorded: int = 0
+) -> Verdict:
+    newest = max(known, key=lambda each: each.made)
+    return Verdict(
+        path=path, state=state, why=why, step=newest.step, writer=newest.writer, files=files, unrecorded=unrecorded
+    )
+
+
+def _listed(wrong: list[str]) -> str:
+    more = f", and {len(wrong) - MOST_NAMED} more files" if len(wrong) > MOST_NAMED else ""
+    return "; ".join(wrong[:MOST_NAMED]) + more

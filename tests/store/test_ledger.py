@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ledger says of a checkpoint after each kind of damage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from keepstep.store.ledger import manifest
+from keepstep.store.ledger.checkpoint_files import INSIDE, checkpoints_in, parts_of
+from keepstep.store.ledger.file_sums import BLOCK, Changing, sums_of
+from keepstep.store.ledger.manifest import Manifest
+from keepstep.store.ledger.verify import State, latest_good, verify
+
+
+def record(
+    path: Path, *, step: int = 7, rank: int = 0, world: int = 1, number: int = 1, names: tuple[str, ...] = ()
+) -> None:
+    """As the guard does."""
+    base = path if path.is_dir() else path.parent
+    files = [base / name for name in names] if names else list(parts_of(path))
+    sums = {}
+    for each in files:
+        with each.open("rb") as stream:
+            sums[each.relative_to(base).as_posix()] = sums_of(stream.fileno())
+    made = Manifest(
+        folder=str(base), files=sums, kind="torch", writer="torch 2", step=step, rank=rank, world=world, number=number,
+        together=bool(names), made=time.time(),
+    )  # fmt: skip
+    manifest.write(path, made)
+
+
+def flip(path: Path, at: int, *, restore_time: bool = True) -> None:
+    info = path.stat()
+    with path.open("r+b") as stream:
+        stream.seek(at)
+        byte = stream.read(1)[0]
+        stream.seek(at)
+        stream.write(bytes([byte ^ 0x10]))
+    if restore_time:
+        os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+    else:
+        os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns + 1_000_000_000))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """One recorded file in a folder of checkpoints."""
+    path = tmp_path / "ckpt" / "last.bin"
+    path.parent.mkdir()
+    path.write_bytes(os.urandom(100_000))
+    record(path)
+    return path
+
+
+def test_what_was_saved_is_verified_and_nothing_lies_beside_it(saved: Path) -> None:
+    verdict = verify(saved)
+    assert (verdict.state, verdict.step, verdict.writer, verdict.files) == (State.VERIFIED, 7, "torch 2", 1)
+    assert [each.name for each in saved.parent.iterdir()] == ["last.bin"], "a script that lists it finds only its own"
+
+
+def test_a_flipped_bit_with_the_time_put_back_is_damage_and_its_place_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ckpt" / "big.bin"
+    path.parent.mkdir()
+    path.write_bytes(bytes(BLOCK * 2 + 5))
+    record(path)
+    flip(path, BLOCK + 3)
+    verdict = verify(path)
+    assert verdict.state is State.DAMAGED
+    assert verdict.why == f"bytes {BLOCK:,} to {BLOCK * 2:,} are not those that were saved"
+
+
+def test_a_file_that_was_written_again_is_changed_not_damaged(saved: Path) -> None:
+    flip(saved, 5, restore_time=False)
+    assert verify(saved).state is State.CHANGED
+
+
+def test_a_save_that_never_ended_is_incomplete(saved: Path) -> None:
+    manifest.begin(saved)
+    assert verify(saved).state is State.VERIFIED, "the save had not touched the file yet"
+    flip(saved, 5, restore_time=False)
+    assert verify(saved).state is State.INCOMPLETE
+    manifest.end(saved)
+    assert verify(saved).state is State.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("break_it", "state"),
+    [
+        (lambda path: os.truncate(path, 10), State.DAMAGED),
+        (lambda path: path.rename(path.with_name("best.bin")), State.VERIFIED),
+        (lambda path: shutil.copytree(path.parent.parent, path.parent.parent.with_name("copy")), State.VERIFIED),
+    ],
+)
+def test_cut_off_renamed_and_copied(saved: Path, break_it: Callable[[Path], object], state: State) -> None:
+    result = break_it(saved)
+    path = saved if saved.exists() else saved.with_name("best.bin")
+    path = Path(result) / "ckpt" / "last.bin" if isinstance(result, str | Path) and Path(result).is_dir() else path
+    assert verify(path).state is state
+
+
+def test_a_copy_that_was_damaged_on_the_way_is_damaged_though_its_time_is_new(saved: Path) -> None:
+    copy = saved.parent.parent.with_name(saved.parent.parent.name + "-copy")
+    shutil.copytree(saved.parent.parent, copy, copy_function=shutil.copyfile)
+    flip(copy / "ckpt" / "last.bin", 9, restore_time=False)
+    assert verify(copy / "ckpt" / "last.bin").state is State.DAMAGED
+
+
+class TestFoldersOfSeveralRanks:
+    @pytest.fixture
+    def shards(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "out" / "step_30"
+        folder.mkdir(parents=True)
+        (folder / ".metadata").write_bytes(b"meta")
+        for rank in range(2):
+            (folder / f"__{rank}_0.distcp").write_bytes(os.urandom(1000))
+        record(folder, world=2, names=(".metadata", "__0_0.distcp"))
+        record(folder, rank=1, world=2, names=("__1_0.distcp",))
+        return folder
+
+    def test_whole(self, shards: Path) -> None:
+        assert verify(shards).state is State.VERIFIED
+        assert checkpoints_in(shards.parent) == [shards]
+
+    def test_the_record_goes_with_a_folder_that_is_moved(self, shards: Path) -> None:
+        assert verify(shards.rename(shards.with_name("best"))).state is State.VERIFIED
+
+    def test_a_rank_that_did_not_finish_is_named(self, shards: Path) -> None:
+        (shards / f"{INSIDE}rank-1.json").unlink()
+        verdict = verify(shards)
+        assert verdict.state is State.INCOMPLETE
+        assert verdict.why == "rank 1 of 2 did not finish its part of it"
+
+    def test_parts_of_two_saves_are_a_mixture(self, shards: Path) -> None:
+        record(shards, world=2, step=40, number=2, names=(".metadata", "__0_0.distcp"))
+        verdict = verify(shards)
+        assert verdict.state is State.INCOMPLETE
+        assert verdict.why == "it is a mixture: rank 0's part is of step 40, rank 1's of step 7"
+
+    def test_a_missing_shard_is_named(self, shards: Path) -> None:
+        (shards / "__1_0.distcp").unlink()
+        assert verify(shards).why == "__1_0.distcp is missing"
+
+    def test_shards_that_a_larger_world_left_behind_do_no_harm(self, shards: Path) -> None:
+        (shards / "__2_0.distcp").write_bytes(b"old")
+        record(shards, rank=2, world=3, number=1, names=("__2_0.distcp",))
+        record(shards, world=2, number=2, names=(".metadata", "__0_0.distcp"))
+        record(shards, rank=1, world=2, number=2, names=("__1_0.distcp",))
+        assert verify(shards).state is State.VERIFIED
+
+
+def test_without_a_record_the_format_speaks(tmp_path: Path) -> None:
+    folder = tmp_path / "step_9"
+    folder.mkdir()
+    (folder / "__0_0.distcp").write_bytes(b"x")
+    assert (verify(folder).state, verify(folder).why) == (
+        State.DAMAGED,
+        ".metadata is missing: the save was not finished",
+    )
+    cut = tmp_path / "model.safetensors"
+    cut.write_bytes((60).to_bytes(8, "little") + b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}     '[:60])
+    assert verify(cut).state is State.DAMAGED
+    plain = tmp_path / "weights.bin"
+    plain.write_bytes(b"anything")
+    assert verify(plain).state is State.UNRECORDED
+
+
+def test_the_latest_good_one_skips_the_bad_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for step in (1, 2, 3):
+        path = folder / f"step_{step}.bin"
+        path.write_bytes(bytes([step]) * 1000)
+        os.utime(path, (step, step))
+        record(path, step=step)
+    assert latest_good(folder) == folder / "step_3.bin"
+    flip(folder / "step_3.bin", 3)
+    assert latest_good(folder) == folder / "step_2.bin"
+    for step in (1, 2):
+        flip(folder / f"step_{step}.bin", 3)
+    assert latest_good(folder) is None
+
+
+def test_a_file_that_is_being_written_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(10))
+
+    def write_more() -> None:
+        with path.open("ab") as more:
+            more.write(b"1")
+
+    with path.open("rb") as stream, pytest.raises(Changing):
+        sums_of(stream.fileno(), rest=write_more)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"keepstep_ledger": 1, "files": {"a": [1]}}', b"\xff" * 100])
+def test_a_damaged_record_is_no_record(saved: Path, text: bytes) -> None:
+    (there,) = (saved.parent.parent / ".keepstep").rglob("*.json")
+    there.write_bytes(text)
+    assert verify(saved).state is State.UNRECORDED
+
+
+def test_every_state_is_told_in_words() -> None:
+    words: Mapping[str, State] = {each.value: each for each in State}
+    assert len(words) == len(State)
