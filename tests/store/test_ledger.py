@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.check.checkpoints import report_on
+from keepstep.errors import UserError
 from keepstep.store.ledger import manifest
 from keepstep.store.ledger.checkpoint_files import INSIDE, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, Changing, sums_of
@@ -208,3 +210,95 @@ def test_a_damaged_record_is_no_record(saved: Path, text: bytes) -> None:
 def test_every_state_is_told_in_words() -> None:
     words: Mapping[str, State] = {each.value: each for each in State}
     assert len(words) == len(State)
+
+
+def test_a_new_file_with_the_inode_of_a_deleted_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    (folder / "step_1.bin").write_bytes(bytes(1000))
+    record(folder / "step_1.bin")
+    (there,) = (tmp_path / ".keepstep").rglob("*.json")
+    (folder / "step_1.bin").unlink()
+    new = folder / "step_2.bin"
+    new.write_bytes(bytes([1]) * 1000)
+    written = there.read_text().split("[", 1)
+    size, modified, device, _, rest = written[1].split(", ", 4)
+    there.write_text(f"{written[0]}[{size}, {modified}, {device}, {new.stat().st_ino}, {rest}")
+    os.utime(new, ns=(1, int(modified) + 1))
+    assert verify(new).state is State.UNRECORDED
+
+
+def test_records_of_deleted_files_are_removed_when_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "MOST_RECORDS", 2)
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for step in range(6):
+        (folder / f"step_{step}.bin").write_bytes(os.urandom(100))
+        record(folder / f"step_{step}.bin", step=step)
+        if step == 1:
+            (folder / "step_1.bin").rename(folder / "best.bin")
+        elif step >= 2:
+            (folder / f"step_{step - 2}.bin").unlink(missing_ok=True)
+    names = {each.name for each in (tmp_path / ".keepstep").rglob("*.json")}
+    kept = {f"step_{step}.bin.json" for step in (1, 3, 4, 5)}
+    assert names == kept, "best.bin was step_1.bin, and step_3.bin was there at the last save"
+    assert verify(folder / "best.bin").state is State.VERIFIED
+
+
+class TestFolderOfATrainer:
+    """Some files are recorded, and the script wrote some by itself."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "out" / "checkpoint-20"
+        folder.mkdir(parents=True)
+        for name in ("model.bin", "optimizer.bin", "scheduler.bin"):
+            (folder / name).write_bytes(os.urandom(100))
+            record(folder / name)
+        (folder / "trainer_state.json").write_text('{"step": 20}')
+        (folder / "config.json").write_text("{}")
+        return folder
+
+    def test_what_has_no_record_is_counted(self, folder: Path) -> None:
+        verdict = verify(folder)
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 3, 2)
+        (entry,) = report_on([verdict]).coverage
+        assert entry.why == "2 of its 5 files have no record"
+
+    def test_and_checked_by_its_format(self, folder: Path) -> None:
+        (folder / "trainer_state.json").write_text('{"step": 2')
+        verdict = verify(folder)
+        assert verdict.state is State.DAMAGED
+        assert verdict.why.startswith("trainer_state.json: ")
+
+    def test_of_several_ranks_each_looks_at_its_share(self, folder: Path) -> None:
+        flip(folder / "optimizer.bin", 3)
+        states = [verify(folder, recorded_only=True, share=(rank, 3)).state for rank in range(3)]
+        assert sorted(each.name for each in states) == ["DAMAGED", "VERIFIED", "VERIFIED"]
+
+
+def test_what_cannot_be_read_is_neither_good_nor_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ckpt" / "a.pt"
+    path.parent.mkdir()
+    path.write_bytes(b"PK")
+
+    def denied(path: Path, magic: bytes) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("keepstep.store.ledger.format_check._begins", denied)
+    assert (verify(path).state, verify(path).why) == (State.UNREADABLE, "Permission denied")
+    assert latest_good(path.parent) is None
+    assert report_on([verify(path)]).exit_status == 3
+
+
+def test_a_text_is_said_to_have_no_known_format(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    assert verify(tmp_path / "notes.txt").why.endswith("its format is not known")
+
+
+def test_the_latest_good_of_no_folder_is_none_and_of_an_object_store_an_error(tmp_path: Path) -> None:
+    assert latest_good(tmp_path / "not-yet") is None
+    with pytest.raises(UserError):
+        latest_good("gs://bucket/ckpt")

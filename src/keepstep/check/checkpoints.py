@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from keepstep.errors import UserError
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.training import CheckpointDamaged
 from keepstep.model.report import Report
-from keepstep.store.ledger.checkpoint_files import checkpoints_in, is_one_checkpoint, parts_of
+from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, is_one_checkpoint, parts_of
 from keepstep.store.ledger.verify import State, Verdict, verify
 
 
@@ -23,10 +24,14 @@ def named(paths: list[str]) -> list[Path]:
         if "://" in text:
             raise UserError(f"{text} is in an object store, which cannot be verified", hint="copy it to a disk first")
         path = Path(text)
-        if not parts_of(path):
+        if TF_PARTS.search(path.name):
+            path = path.with_name(TF_PARTS.sub("", path.name))
+        if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+            raise UserError(f"{text} cannot be read: permission denied")
+        if not text or not parts_of(path):
             raise UserError(f"no checkpoint at {text}", hint="give a file, a folder, or TensorFlow's prefix")
         inside = checkpoints_in(path) if path.is_dir() and not is_one_checkpoint(path) else [path]
-        found += inside or [path]
+        found += [each for each in inside or [path] if each not in found]
     return found
 
 
@@ -44,8 +49,12 @@ def report_on(verdicts: list[Verdict]) -> Report:
         if each.state.is_bad or each.state is State.CHANGED:
             fact = CheckpointDamaged(path=name, why=each.words, step=each.step, certain=each.state.is_bad, loaded=False)
             seen.add(Evidence(fact=fact, origin=Origin(source=name), quote=f"{each.path.name}: {each.words}"))
-        if each.state is State.UNRECORDED:
-            seen.partly(name, "nothing was recorded when it was saved: only its format was checked")
+        if each.state is State.UNREADABLE:
+            seen.partly(name, f"it could not be read: {each.why}")
+        elif each.state is State.UNRECORDED:
+            seen.partly(name, each.why or "nothing was recorded when it was saved: only its format was checked")
+        elif each.unrecorded:
+            seen.partly(name, f"{each.unrecorded} of its {each.files + each.unrecorded} files have no record")
         else:
             seen.checked(name)
     return judge(seen)

@@ -504,15 +504,15 @@ class Session(Peers):
         if self._notes is not None:
             self._notes.flush()
 
-    def say(self, text: str) -> None:
-        """One line on standard error, rarely. The report has it too."""
-        if self._lines < LINE_LIMIT:
+    def say(self, text: str, *, always: bool = False) -> None:
+        """One line on standard error, rarely. The report has it too. ``always``: also after many others."""
+        if self._lines < LINE_LIMIT or always:
             self.note("SaidLive", {"words": text[:LONGEST_LINE]}, text)
-        self._print(text)
+        self._print(text, always=always)
 
-    def _print(self, text: str) -> None:
+    def _print(self, text: str, *, always: bool = False) -> None:
         self._lines += 1
-        if self._lines > LINE_LIMIT:
+        if self._lines > LINE_LIMIT and not always:
             return
         name = f"rank {self.who.rank}: " if self.who.rank is not None else ""
         with contextlib.suppress(Exception):

@@ -17,7 +17,7 @@ cannot tell a flipped bit. Nothing is loaded, run or changed.
   keepstep check checkpoint logs/ckpt-7          TensorFlow's prefix
 
 Exit status: 0 all are as saved, 1 one is damaged, incomplete or changed,
-3 for some there is no record. In a script:
+3 some files have no record or cannot be read. In a script:
   path = keepstep.latest_good("ckpt/")
 """
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.import_hook import after_import
@@ -23,8 +24,7 @@ def watch(session: MarksPhases) -> None:
 
     def watch_flavour(module: Any) -> None:
         with session.part(PART):
-            writer = f"safetensors {version(module)}"
-            saves = session.ledger.saves("safetensors", writer, lambda tensors, filename, *args, **kwargs: filename)
+            saves = session.ledger.saves("safetensors", _writer, lambda tensors, filename, *args, **kwargs: filename)
             _wrap(module, "save_file", saves)
             _wrap(module, "save_model", saves)
             _wrap(module, "load_file", session.ledger.loads(_first))
@@ -37,10 +37,8 @@ def _first(filename: Any, *args: Any, **kwargs: Any) -> Any:
     return filename
 
 
-def version(module: Any) -> str:
-    import sys
-
-    return str(getattr(sys.modules.get(module.__name__.partition(".")[0]), "__version__", "of unknown version"))
+def _writer() -> str:
+    return f"safetensors {getattr(sys.modules.get('safetensors'), '__version__', 'of unknown version')}"
 
 
 def _wrap(module: Any, name: str, make: Any) -> None:

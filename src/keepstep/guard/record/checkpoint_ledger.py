@@ -7,6 +7,7 @@ nobody in this process writes to it any more. ``KEEPSTEP_LEDGER=off`` turns all 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -72,7 +73,7 @@ class CheckpointLedger:
     def saves(
         self,
         kind: str,
-        writer: str,
+        writer: Callable[[], str],
         where: Callable[..., Any] | None = None,
         *,
         together: Callable[..., bool] = lambda *args, **kwargs: False,
@@ -80,7 +81,7 @@ class CheckpointLedger:
         is_done: Callable[[Any], Callable[[], bool]] = lambda result: lambda: True,
     ) -> Callable[[Any], Callable[..., Any]]:
         """Makes a function that saves also record what it saved. ``where(*its arguments)`` is the path; without it,
-        the function returns the path."""
+        the function returns the path. ``writer`` is asked at each save: some packages get their version late."""
 
         def make(original: Any) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -92,14 +93,19 @@ class CheckpointLedger:
                     if path is not None:
                         self._begin(path)
                     began = time.monotonic()
-                    result = original(*args, **kwargs)
+                    try:
+                        result = original(*args, **kwargs)
+                    except BaseException:
+                        if path is not None:
+                            self._begin(path)  # the disk may have been too full for the mark, too
+                        raise
                     if where is None:
                         path = self._path(lambda: result)
                     if path is not None and result is not False:  # Orbax: it was not this step's turn
                         took_s = time.monotonic() - began
                         with self._session.part(PART):
                             all_ranks = together(*args, **kwargs)
-                            self._saved(path, kind, writer, took_s, all_ranks, mine, is_done(result))
+                            self._saved(path, kind, writer(), took_s, all_ranks, mine, is_done(result))
                     return result
                 finally:
                     self._depth.inside = False
@@ -108,8 +114,11 @@ class CheckpointLedger:
 
         return make
 
-    def loads(self, where: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-        """Makes a function that loads look at the checkpoint first."""
+    def loads(
+        self, where: Callable[..., Any], *, together: Callable[..., bool] = lambda *args, **kwargs: False
+    ) -> Callable[[Any], Callable[..., Any]]:
+        """Makes a function that loads look at the checkpoint first. ``together(*its arguments)``: all ranks load it, so
+        each looks at its share."""
 
         def make(original: Any) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -118,7 +127,7 @@ class CheckpointLedger:
                     try:
                         path = self._path(lambda: where(*args, **kwargs))
                         if path is not None:
-                            self._look(path)
+                            self._look(path, together(*args, **kwargs))
                         return original(*args, **kwargs)
                     finally:
                         self._depth.inside = False
@@ -157,7 +166,7 @@ class CheckpointLedger:
     def _begin(self, path: Path) -> None:
         from keepstep.store.ledger import manifest
 
-        if path.suffix and not path.is_dir():
+        if path.suffix and not path.is_dir() and not self._is_data():
             with contextlib.suppress(OSError):
                 manifest.begin(path)
 
@@ -174,19 +183,21 @@ class CheckpointLedger:
         from keepstep.store.ledger import manifest
         from keepstep.store.ledger.checkpoint_files import parts_of
 
+        if self._is_data():
+            self._session.uncovered("files saved in quick succession", "that many are data, not checkpoints")
+            self._times.append(time.monotonic())
+            manifest.forget(path)
+            return
+        self._times.append(time.monotonic())
         manifest.end(path)
+        if not path.is_dir():
+            manifest.forget(path)  # it is of the file that was there before
         handles: dict[Path, int] = {}
         if not path.is_dir():
             for each in parts_of(path):
                 with contextlib.suppress(OSError):
                     handles[each] = os.open(each, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self._numbers[kind] += 1
-        self._times.append(time.monotonic())
-        if len(self._times) == MOST_SAVES and self._times[-1] - self._times[0] < MOST_SAVES_S:
-            self._session.uncovered("files saved in quick succession", "that many are data, not checkpoints")
-            for handle in handles.values():
-                os.close(handle)
-            return
         self._waits_s = max(AT_END_S, took_s * SHARE_AT_END)
         self._queue.put(
             Saved(
@@ -205,22 +216,30 @@ class CheckpointLedger:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="keepstep-ledger", daemon=True)
             self._thread.start()
-            self._session.at_close.append(self.close)
+            atexit.register(self.close)  # not the session's: a script that only saves never opens one
 
-    def _look(self, path: Path) -> None:
+    def _is_data(self) -> bool:
+        """Whether this process saves so often that it makes a data set."""
+        return len(self._times) == MOST_SAVES and time.monotonic() - self._times[0] < MOST_SAVES_S
+
+    def _look(self, path: Path, together: bool) -> None:
         """Say that a checkpoint is damaged before it is loaded; with `run` or strict, do not load it."""
         verdict = None
         with self._session.part(PART):
             from keepstep.store.ledger import verify as ledger
 
-            verdict = ledger.verify(path, recorded_only=True)
-        if verdict is None or not verdict.why:
+            share = (self._session.who.rank or 0, self._session.who.world or 1) if together else (0, 1)
+            verdict = ledger.verify(path, recorded_only=True, share=share)
+            if not verdict.state.is_bad and verdict.state is not ledger.State.CHANGED:
+                return
+        if verdict is None:
             return
         saved = f" (saved at step {verdict.step} by {verdict.writer})" if verdict.writer else ""
-        said = f"the checkpoint {path} is not what was saved{saved}: {verdict.why}"
-        fields = {"path": str(path), "why": verdict.why, "step": verdict.step, "certain": verdict.state.is_bad}
+        what = "is not what was saved" if verdict.state.is_bad else "was written again, or damaged, after it was saved"
+        said = f"the checkpoint {path} {what}{saved}: {verdict.words}"
+        fields = {"path": str(path), "why": verdict.words, "step": verdict.step, "certain": verdict.state.is_bad}
         self._session.note("CheckpointDamaged", fields, said)
-        self._session.say(said)
+        self._session.say(said, always=True)
         if verdict.state.is_bad and (self._session.strict or self._session.supervised):
             self._session.flush()
             raise OutOfStep(said, hint=f"keepstep check checkpoint {path.parent} names the good ones")
@@ -254,6 +273,7 @@ class CheckpointLedger:
                 except FileNotFoundError:
                     pass  # the script deleted it: it keeps only its newest checkpoints
                 except OSError as error:
+                    self._forget(saved)
                     self._session.uncovered("the record of a checkpoint", f"{saved.path.name}: {error}")
                 except Exception as error:
                     self._session.failed(PART, error)
@@ -261,6 +281,12 @@ class CheckpointLedger:
                 for handle in saved.handles.values():
                     with contextlib.suppress(OSError):
                         os.close(handle)
+
+    def _forget(self, saved: Saved) -> None:
+        """A record that could not be replaced says nothing of what is there now."""
+        from keepstep.store.ledger import manifest
+
+        manifest.forget(saved.path)
 
     def _record(self, saved: Saved) -> None:
         from keepstep.store.ledger import manifest

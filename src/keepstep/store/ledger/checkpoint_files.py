@@ -63,14 +63,15 @@ def checkpoints_in(folder: Path) -> list[Path]:
     for each in sorted(folder.iterdir()):
         if each.name.startswith("."):
             continue
-        if each.is_dir():
-            if is_one_checkpoint(each):
-                found[each] = _newest(parts_of(each))
-        elif TF_PARTS.search(each.name):
-            prefix = each.with_name(TF_PARTS.sub("", each.name))
-            found[prefix] = max(found.get(prefix, 0), each.stat().st_mtime_ns)
-        elif each.name.endswith(SUFFIXES):
-            found[each] = each.stat().st_mtime_ns
+        with contextlib.suppress(FileNotFoundError):  # the training deletes its oldest meanwhile
+            if each.is_dir():
+                if is_one_checkpoint(each):
+                    found[each] = _newest(parts_of(each))
+            elif TF_PARTS.search(each.name):
+                prefix = each.with_name(TF_PARTS.sub("", each.name))
+                found[prefix] = max(found.get(prefix, 0), each.stat().st_mtime_ns)
+            elif each.name.endswith(SUFFIXES):
+                found[each] = each.stat().st_mtime_ns
     return sorted(found, key=lambda one: (found[one], one.name))
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 from keepstep.base import foreign_json
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, parts_of
 
 MOST_TESTED = 4 << 30
+MOST_JSON = 16 << 20
 ALWAYS_ZIPPED = (".npz", ".keras")
 ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
 HDF5 = (".h5", ".hdf5")
@@ -24,11 +26,24 @@ _UNFINISHED = re.compile(r"\.(?:tmp|partial)$|\.orbax-checkpoint-tmp")
 
 def is_whole(path: Path) -> bool:
     """Whether a checkpoint looks complete, as far as its format shows."""
-    return wrong_with(path) is None
+    try:
+        return wrong_with(path) is None
+    except OSError:
+        return False
+
+
+def is_known(path: Path) -> bool:
+    """Whether it has a format of which something can be checked."""
+    return any(
+        each.suffix in (*ALWAYS_ZIPPED, ".safetensors", *HDF5, ".distcp")
+        or bool(TF_PARTS.search(each.name))
+        or (each.suffix in ZIPPED and _begins(each, b"PK"))
+        for each in parts_of(path)
+    )
 
 
 def wrong_with(path: Path) -> str | None:
-    """What its format shows to be wrong with a checkpoint; None: nothing."""
+    """What its format shows to be wrong with a checkpoint; None: nothing. Raises ``OSError``."""
     files = parts_of(path)
     if not files:
         return "there is no such file" if not path.exists() else "the folder is empty"
@@ -37,12 +52,13 @@ def wrong_with(path: Path) -> str | None:
     if path.is_dir() and any(each.suffix == ".distcp" for each in files) and not (path / ".metadata").exists():
         return ".metadata is missing: the save was not finished"
     for each in files:
-        if (wrong := _wrong_with_file(each)) is not None:
+        if (wrong := wrong_with_file(each)) is not None:
             return wrong if each == path else f"{each.name}: {wrong}"
     return _missing_shard(files)
 
 
-def _wrong_with_file(path: Path) -> str | None:
+def wrong_with_file(path: Path) -> str | None:
+    """The same of one file of it. Raises ``OSError``."""
     try:
         size = path.stat().st_size
         if path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK")):
@@ -55,10 +71,12 @@ def _wrong_with_file(path: Path) -> str | None:
             return _wrong_with_hdf5(path, size)
         if size == 0 and path.suffix not in ("", ".json", ".txt", ".lock"):
             return "it is empty"
+        if path.suffix == ".json":
+            foreign_json.loads(path.read_bytes() if size <= MOST_JSON else b"{}")
     except zipfile.BadZipFile as error:
         return f"it is cut off or no archive: {error}"
-    except (OSError, ValueError, struct.error) as error:
-        return str(error)
+    except (ValueError, struct.error, zlib.error, EOFError, RuntimeError, OverflowError) as error:
+        return str(error) or type(error).__name__
     return None
 
 

@@ -25,6 +25,8 @@ from keepstep.store.ledger.file_sums import FileSums
 VERSION = 1
 MOST_BYTES = 64 << 20
 BEGUN = ".begun"
+MOST_RECORDS = 100
+"""In one folder, before those of deleted files are removed."""
 _ODD = re.compile(r"[^A-Za-z0-9._=+-]")
 
 
@@ -56,6 +58,25 @@ def write(path: Path, manifest: Manifest) -> None:
     write_whole(target, json.dumps(_document(manifest)).encode() + b"\n")
     _sync(target)
     _sync(target.parent)
+    if not _is_inside(path):
+        with contextlib.suppress(OSError):
+            _prune(target.parent, path.parent)
+
+
+def _prune(records: Path, container: Path) -> None:
+    """Where many records are kept, remove those of files that are gone: the script keeps only its newest."""
+    there = list(records.glob("*.json"))
+    if len(there) <= MOST_RECORDS:
+        return
+    with os.scandir(container) as entries:
+        infos = {entry.name: entry.stat() for entry in entries}
+    same = {(info.st_ino, info.st_mtime_ns) for info in infos.values()}  # it may have been renamed
+    for each in there:
+        made = _read(each)
+        if made is None:
+            continue
+        if not any(name in infos or (one.inode, one.modified_ns) in same for name, one in made.files.items()):
+            each.unlink(missing_ok=True)
 
 
 def begin(path: Path) -> None:

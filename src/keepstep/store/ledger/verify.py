@@ -11,9 +11,10 @@ from pathlib import Path
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import open_regular
+from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
-from keepstep.store.ledger.format_check import wrong_with
+from keepstep.store.ledger.format_check import is_known, wrong_with, wrong_with_file
 from keepstep.store.ledger.manifest import Manifest, manifests, was_begun
 
 MOST_NAMED = 3
@@ -25,6 +26,7 @@ class State(Enum):
     VERIFIED = "every byte is as it was saved"
     UNRECORDED = "nothing was recorded when it was saved; its format shows no damage"
     CHANGED = "it was written again after it was recorded, or it is damaged"
+    UNREADABLE = "it could not be read"
     INCOMPLETE = "a part of it is missing"
     DAMAGED = "it is not what was saved"
 
@@ -52,19 +54,28 @@ class Verdict:
         return self.why or self.state.value
 
 
-def verify(path: Path, *, recorded_only: bool = False, progress: Callable[[int], None] = lambda size: None) -> Verdict:
+def verify(
+    path: Path,
+    *,
+    recorded_only: bool = False,
+    share: tuple[int, int] = (0, 1),
+    progress: Callable[[int], None] = lambda size: None,
+) -> Verdict:
     """Look at the checkpoint at ``path``: a file, a folder, or TensorFlow's prefix. Reads all of it; changes nothing.
 
     ``recorded_only``: do not read what has no record. A framework is about to read it, and sees by itself what its
-    format shows.
+    format shows. ``share``: of ranks that look at it together, each reads the files whose turn it is: (rank, world).
     """
-    verdict = _verify(path, recorded_only, progress)
+    try:
+        verdict = _verify(path, recorded_only, share, progress)
+    except OSError as error:
+        return Verdict(path=path, state=State.UNREADABLE, why=error.strerror or str(error))
     if verdict.state in (State.CHANGED, State.UNRECORDED) and not path.is_dir() and was_begun(path):
         return replace(verdict, state=State.INCOMPLETE, why="a save to it was begun and never finished")
     return verdict
 
 
-def _verify(path: Path, recorded_only: bool, progress: Callable[[int], None]) -> Verdict:
+def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: Callable[[int], None]) -> Verdict:
     known = manifests(path)
     files = parts_of(path)
     if not path.is_dir():
@@ -78,20 +89,22 @@ def _verify(path: Path, recorded_only: bool, progress: Callable[[int], None]) ->
     bad: list[str] = []
     changed: list[str] = []
     compared = 0
-    for file in files:
+    rank, world = share
+    for file in files[rank::world]:
         record = recorded.get(file.relative_to(base).as_posix()) or _same_file(file, recorded)
-        if record is None:
-            continue
-        compared += 1
-        wrong, certain = _compare(file, *record, progress)
+        if record is not None:
+            compared += 1
+            wrong, certain = _compare(file, *record, progress)
+        else:
+            wrong, certain = None if recorded_only else wrong_with_file(file), True
         if wrong is not None:
             (bad if certain else changed).append(wrong if file == path else f"{file.name}: {wrong}")
     if bad or changed:
         state = State.DAMAGED if bad else State.CHANGED
         return _verdict(path, state, known, why=_listed(bad or changed), files=compared)
-    if not compared:
+    if not compared and world == 1:
         return _without_record(path, files, look=not recorded_only)
-    return _verdict(path, State.VERIFIED, known, files=compared, unrecorded=len(files) - compared)
+    return _verdict(path, State.VERIFIED, known, files=compared, unrecorded=len(files[rank::world]) - compared)
 
 
 def latest_good(folder: str | os.PathLike[str]) -> Path | None:
@@ -100,6 +113,10 @@ def latest_good(folder: str | os.PathLike[str]) -> Path | None:
     One that was recorded when it was saved must be what was saved, byte for byte. One without a record must be whole as
     far as its format shows. Reads the newest, and older ones only until a good one is found.
     """
+    if "://" in os.fspath(folder):
+        raise UserError(f"{folder} is in an object store, which cannot be verified", hint="copy it to a disk first")
+    if not Path(folder).is_dir():
+        return None  # nothing was saved yet
     for each in reversed(checkpoints_in(Path(folder))):
         if verify(each).state in (State.VERIFIED, State.UNRECORDED):
             return each
@@ -107,18 +124,19 @@ def latest_good(folder: str | os.PathLike[str]) -> Path | None:
 
 
 def _is_about(manifest: Manifest, files: tuple[Path, ...], stem: str) -> bool:
-    """By name; or it is the same file under another name."""
+    """By name; or it is the same file under another name. A file system gives inodes out again, so the time counts."""
     if any(TF_PARTS.sub("", Path(name).name) == stem for name in manifest.files):
         return True
-    inodes = {(each.device, each.inode) for each in manifest.files.values()}
-    return any((info.st_dev, info.st_ino) in inodes for info in (each.stat() for each in files if each.exists()))
+    known = {(each.device, each.inode, each.modified_ns) for each in manifest.files.values()}
+    return any((info.st_dev, info.st_ino, info.st_mtime_ns) in known for info in (each.stat() for each in files))
 
 
 def _without_record(path: Path, files: tuple[Path, ...], *, look: bool) -> Verdict:
     wrong = wrong_with(path) if look else None
     if wrong is not None:
         return Verdict(path=path, state=State.DAMAGED if files else State.INCOMPLETE, why=wrong, unrecorded=len(files))
-    return Verdict(path=path, state=State.UNRECORDED, unrecorded=len(files))
+    why = "nothing was recorded when it was saved, and its format is not known" if look and not is_known(path) else ""
+    return Verdict(path=path, state=State.UNRECORDED, why=why, unrecorded=len(files))
 
 
 def _missing_part(path: Path, known: list[Manifest]) -> str | None:
@@ -154,7 +172,7 @@ def _same_file(file: Path, recorded: Mapping[str, tuple[FileSums, Manifest]]) ->
     """The record of a file that was renamed after the save: its inode tells."""
     info = file.stat()
     for one, manifest in recorded.values():
-        if (one.device, one.inode, one.size) == (info.st_dev, info.st_ino, info.st_size):
+        if (one.device, one.inode, one.modified_ns) == (info.st_dev, info.st_ino, info.st_mtime_ns):
             return one, manifest
     return None
 

@@ -54,7 +54,8 @@ def watch(session: SavesInJax) -> None:
 
 
 def _in_ledger(session: SavesInJax) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    version = getattr(sys.modules.get("orbax.checkpoint"), "__version__", "of unknown version")
+    def writer() -> str:
+        return f"orbax {getattr(sys.modules.get('orbax.checkpoint'), '__version__', 'of unknown version')}"
 
     def mine(name: str) -> bool:
         """Each process writes a folder of its own; the rest is the first one's."""
@@ -65,9 +66,12 @@ def _in_ledger(session: SavesInJax) -> tuple[Callable[[Any], Any], Callable[[Any
         return (session.who.world or 1) > 1
 
     def saves(where: Any) -> Any:
-        return session.ledger.saves("orbax", f"orbax {version}", where, together=by_all, mine=mine)
+        return session.ledger.saves("orbax", writer, where, together=by_all, mine=mine)
 
-    return saves, session.ledger.loads
+    def loads(where: Any) -> Any:
+        return session.ledger.loads(where, together=by_all)
+
+    return saves, loads
 
 
 def _folder(checkpointer: Any, directory: Any, *args: Any, **kwargs: Any) -> Any:

@@ -64,7 +64,7 @@ def _hook_checkpoints(state: TensorFlowState) -> None:
     session, saving = state.session, in_phase(state.session, int(BoxPhase.CHECKPOINT))
     owner = getattr(first("checkpoint.checkpoint", "training.tracking.util"), "Checkpoint", None)
     ledger = session.ledger
-    saves = ledger.saves("tensorflow", f"tensorflow {state.version}")
+    saves = ledger.saves("tensorflow", lambda: f"tensorflow {state.version}")
     loads = ledger.loads(lambda checkpoint, save_path, *args, **kwargs: save_path)
     for name, recorded in (("save", saves), ("write", saves), ("_write", saves), ("read", loads), ("restore", loads)):
         replace(session, "checkpoints", owner, name, functools.partial(_both, saving, recorded))

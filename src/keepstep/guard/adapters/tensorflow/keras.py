@@ -51,8 +51,7 @@ def _hook(session: Adapts, state: Any, module: Any) -> None:
         model = module.Model
         for name in ("evaluate", "predict"):
             _wrap(session, _owner(model, name), name, in_phase(session, EVALUATION))
-        version = getattr(sys.modules.get(package), "__version__", "of unknown version")
-        saves = session.ledger.saves("keras", f"{package} {version}", _of_model)
+        saves = session.ledger.saves("keras", lambda: _version(package), _of_model)
         loads, loads_model = session.ledger.loads(_of_model), session.ledger.loads(_alone)
         for name, recorded in (("save", saves), ("save_weights", saves), ("load_weights", loads)):
             _wrap(session, _owner(model, name), name, _pause(session, recorded))
@@ -79,6 +78,10 @@ def _pause(session: Adapts, recorded: Callable[[Any], Callable[..., Any]]) -> Ca
     """In the phase of checkpoints, and in the ledger."""
     phase = in_phase(session, CHECKPOINT)
     return lambda original: phase(recorded(original))
+
+
+def _version(package: str) -> str:
+    return f"{package} {getattr(sys.modules.get(package), '__version__', 'of unknown version')}"
 
 
 def _of_model(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:

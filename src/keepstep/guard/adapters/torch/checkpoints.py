@@ -40,7 +40,7 @@ def watch_lightning(state: TorchState) -> None:
 
     def watch(module: Any) -> None:
         with state.session.part(PART):
-            saves = ledger.saves("lightning", _writer(state), lambda checkpoint, filepath: filepath)
+            saves = ledger.saves("lightning", lambda: _writer(state), lambda checkpoint, filepath: filepath)
             module._atomic_save = saves(module._atomic_save)
             module._load = ledger.loads(lambda path_or_url, *args, **kwargs: path_or_url)(module._load)
 
@@ -50,7 +50,7 @@ def watch_lightning(state: TorchState) -> None:
 def _plain(state: TorchState) -> dict[str, Callable[[Any], Any]]:
     ledger = state.session.ledger
     return {
-        "save": ledger.saves("torch", _writer(state), lambda obj, f, *args, **kwargs: _not_a_shard(f)),
+        "save": ledger.saves("torch", lambda: _writer(state), lambda obj, f, *args, **kwargs: _not_a_shard(f)),
         "load": ledger.loads(lambda f, *args, **kwargs: _not_a_shard(f)),
     }
 
@@ -67,15 +67,15 @@ def _sharded(state: TorchState) -> dict[str, Callable[[Any], Any]]:
         rank = state.session.who.rank or 0
         return name.startswith(f"__{rank}_") or (name == ".metadata" and rank == 0)
 
-    def by_all(*args: Any, process_group: Any = None, **kwargs: Any) -> bool:
-        return process_group is None and state.world > 1
+    def by_all(*args: Any, process_group: Any = None, no_dist: bool = False, **kwargs: Any) -> bool:
+        return process_group is None and not no_dist and state.world > 1
 
     def is_done(result: Any) -> Callable[[], bool]:
         future = getattr(result, "upload_completion", result)
         return future.done if hasattr(future, "done") else lambda: True
 
-    saves = ledger.saves("torch sharded", _writer(state), _folder, together=by_all, mine=mine, is_done=is_done)
-    return {"save": saves, "async_save": saves, "load": ledger.loads(_folder)}
+    saves = ledger.saves("torch sharded", lambda: _writer(state), _folder, together=by_all, mine=mine, is_done=is_done)
+    return {"save": saves, "async_save": saves, "load": ledger.loads(_folder, together=by_all)}
 
 
 def _folder(*args: Any, checkpoint_id: Any = None, **kwargs: Any) -> Any:

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flipped bits in checkpoints, and kills while they are saved: what is loaded, with the guard and without it.
+
+Bits are flipped from outside, by plain writes to the files, with their size and times put back. One process loads many
+damaged checkpoints in turn, through the guard's hooks, as a user's program does. Kills strike a program that does
+nothing but save; then what `keepstep check checkpoint` says of each checkpoint is held against a real load.
+
+    python -m benchmarks.checkpoint_faults --flips 200 --kills 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from keepstep.check.checkpoints import look, named
+from keepstep.store.ledger.checkpoint_files import checkpoints_in, parts_of
+from keepstep.store.ledger.file_sums import sums_of
+from keepstep.store.ledger.verify import State, latest_good
+
+JOB = Path(__file__).parent / "checkpoint_jobs" / "job.py"
+FORMATS = {
+    "torch": ("torch.save", "DCP", "safetensors"),
+    "tensorflow": ("TF checkpoint", "Keras .keras", "Keras .weights.h5"),
+    "jax": ("Orbax",),
+}
+IN_PLACE = "torch.save-in-place"
+PATIENCE_S = 300.0
+SAID = "is not what was saved"
+RATIO_BAR, SPEED_BAR = 1.5, 1.0
+BIG_KB, SMALL_SAVES = 500_000 // 2, 2_000  # model and optimizer: each has as many
+GOOD = (State.VERIFIED, State.UNRECORDED)
+
+
+class Ended(RuntimeError):
+    """A process of the job is gone, or does not answer."""
+
+
+class Process:
+    """One rank of the job."""
+
+    def __init__(self, framework: str, folder: Path, kilobytes: int, env: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(JOB), framework, str(folder), str(kilobytes)],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self.heard: list[str] = []
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def tell(self, *words: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\t".join(words) + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> str:
+        """The next answer; the lines before it are ``heard``."""
+        self.heard = []
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise Ended("it does not answer") from None
+            if line is None:
+                raise Ended("".join(self.heard[-20:]))
+            if line.startswith("ANSWER "):
+                return line[7:].strip()
+            self.heard.append(line)
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def end(self) -> None:
+        """As a program ends: the guard writes down what it has not yet."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def start(framework: str, folder: Path, *, guard: bool, kilobytes: int, world: int = 1) -> list[Process]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTEP")}
+    env |= {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+    env |= {"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off"} if guard else {"KEEPSTEP": "off"}
+    if world > 1:
+        env |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = [
+        Process(framework, folder, kilobytes, env | ({"RANK": str(rank)} if world > 1 else {})) for rank in range(world)
+    ]
+    for each in ranks:
+        each.answer()
+    return ranks
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ask(ranks: list[Process], verb: str, name: str, *rest: str) -> tuple[str, str]:
+    """What rank 0 answers, and what any said before it. Only sharded checkpoints are of all ranks."""
+    asked = ranks if name == "DCP" else ranks[:1]
+    for each in asked:
+        each.tell(verb, name, *rest)
+    answers = [each.answer() for each in asked]
+    return answers[0], "".join(line for each in asked for line in each.heard)
+
+
+class Flip:
+    """One bit of a file, from outside, size and times put back; and back again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._info = path, path.stat()
+        self._at, self._bit = random.randrange(self._info.st_size), 1 << random.randrange(8)
+        self._turn()
+
+    def _turn(self) -> None:
+        with self._path.open("r+b") as stream:
+            stream.seek(self._at)
+            byte = stream.read(1)[0]
+            stream.seek(self._at)
+            stream.write(bytes([byte ^ self._bit]))
+        os.utime(self._path, ns=(self._info.st_atime_ns, self._info.st_mtime_ns))
+
+    def back(self) -> None:
+        self._turn()
+
+    def __str__(self) -> str:
+        return f"{self._path.name}, byte {self._at}, bit {self._bit}"
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of the one checkpoint there, without TensorFlow's list of checkpoints."""
+    (one,) = checkpoints_in(folder)
+    return [each for each in parts_of(one) if each.stat().st_size]
+
+
+def flips(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) -> list[str]:
+    folder = Path(tempfile.mkdtemp(prefix="keepstep-checkpoints-"))
+    world = 2 if framework == "torch" else 1
+    ranks = start(framework, folder, guard=True, kilobytes=kilobytes, world=world)
+    for name in formats:
+        said, _ = ask(ranks, "save", name)
+        assert said == "saved 1", said
+    for each in ranks:
+        each.end()
+    counts: dict[tuple[str, bool], Counter[str]] = {}
+    for guard in (True, False):
+        ranks = start(framework, folder, guard=guard, kilobytes=kilobytes, world=world)
+        for name in formats:
+            random.seed(f"{name} {count}")
+            counted = counts[name, guard] = Counter()
+            whole, before = ask(ranks, "load", name)
+            if whole != "whole 1" or SAID in before:
+                raise RuntimeError(f"{name}: the undamaged one: {whole} {before}")
+            for _ in range(count):
+                flip = Flip(random.choice(files_of(folder / name)))
+                try:
+                    answer, heard = ask(ranks, "load", name)
+                except Ended:
+                    answer, heard = "refused crashed", ""
+                    for each in ranks:
+                        each.kill()
+                    ranks = start(framework, folder, guard=guard, kilobytes=kilobytes, world=world)
+                flip.back()
+                counted["refused" if answer.startswith("refused") else "loaded"] += 1
+                counted["said"] += SAID in heard
+                if not answer.startswith("refused"):
+                    counted["wrong"] += answer != "whole 1"
+                    counted["silent"] += SAID not in heard
+                    if guard and SAID not in heard:
+                        print(f"    silent with the guard: {name}: {flip}", flush=True)
+        for each in ranks:
+            each.end()
+    shutil.rmtree(folder)
+    rows = []
+    for name in formats:
+        on, off = counts[name, True], counts[name, False]
+        rows.append(
+            f"| {name} | {count} | {off['refused']} | {off['silent']} ({off['wrong']}) | {on['said']} | {on['silent']} |"
+        )
+    return rows
+
+
+def kills(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) -> str:
+    folder = Path(tempfile.mkdtemp(prefix="keepstep-kills-"))
+    world = 2 if framework == "torch" else 1
+    counted: Counter[str] = Counter()
+    (loader,) = start(framework, folder, guard=False, kilobytes=kilobytes)
+    number = 1
+    for _ in range(count):
+        ranks = start(framework, folder, guard=True, kilobytes=kilobytes, world=world)
+        for each in ranks:
+            each.tell("saves", str(number), *formats)
+        began = time.monotonic()
+        for each in ranks:
+            number = int(each.answer().removeprefix("saved ")) + 1
+        took = time.monotonic() - began
+        time.sleep(random.uniform(0, 2 * took))
+        for each in random.sample(ranks, len(ranks)):
+            each.kill()
+        number += 100
+        for name in formats:
+            _after_kill(folder / name, name, loader, counted)
+    loader.end()
+    shutil.rmtree(folder)
+    return (
+        f"| {framework} | {count} | {counted['seen']} | {counted['unloadable']} | {counted['bad called good']} | "
+        f"{counted['whole called bad']} | {counted['latest is whole']} of {counted['latest']} |"
+    )
+
+
+def _after_kill(folder: Path, name: str, loader: Process, counted: Counter[str]) -> None:
+    def is_whole(path: Path) -> bool:
+        answer, _ = ask([loader], "load", name, path.name)
+        return answer.startswith("whole")
+
+    for verdict in look(named([str(folder)])):
+        counted["seen"] += 1
+        whole, good = is_whole(verdict.path), verdict.state in GOOD
+        counted["unloadable"] += not whole
+        counted["bad called good"] += good and not whole
+        counted["whole called bad"] += whole and not good
+        if good != whole:
+            print(f"    {name}: {verdict.path.name} is {verdict.state.name}: {verdict.words}; loads: {whole}", flush=True)
+    latest = latest_good(folder)
+    counted["latest"] += 1
+    if latest is not None and is_whole(latest):
+        counted["latest is whole"] += 1
+    else:
+        print(f"    {name}: latest_good is {latest}: {sorted(each.name for each in folder.iterdir())}", flush=True)
+
+
+def speeds(turns: int) -> list[str]:
+    """A large file's load with and without the guard in turns, the sums alone, and many small saves."""
+    folder = Path(tempfile.mkdtemp(prefix="keepstep-speed-"))
+    with_guard = start("torch", folder, guard=True, kilobytes=BIG_KB)
+    without = start("torch", folder, guard=False, kilobytes=BIG_KB)
+    name = "torch.save"
+    ask(without, "save", name, "plain.pt")
+    ask(with_guard, "save", name, "big.pt")
+    for each in with_guard:
+        each.end()  # it has recorded it
+    with_guard = start("torch", folder, guard=True, kilobytes=BIG_KB)
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(turns + 1):
+        for guard, ranks in ((True, with_guard), (False, without)):
+            answer, heard = ask(ranks, "time", name, "big.pt")
+            if turn and SAID not in heard:  # the first warms up
+                took[guard].append(float(answer.removeprefix("took ")))
+    for ranks in (with_guard, without):
+        ranks[0].end()
+    plain, verified = statistics.median(took[False]), statistics.median(took[True])
+    best = min(took[True]) / min(took[False])
+    big = folder / name / "big.pt"
+    per_core = []
+    with big.open("rb") as stream:
+        for _ in range(turns):
+            began = time.thread_time()
+            sums_of(stream.fileno())
+            per_core.append(big.stat().st_size / (time.thread_time() - began) / 1e9)
+    small = {}
+    for guard in (False, True):
+        (rank,) = start("torch", folder, guard=guard, kilobytes=1)
+        rank.tell("many", name, "x.pt", str(SMALL_SAVES))
+        small[guard] = float(rank.answer().removeprefix("took "))
+        rank.end()
+    shutil.rmtree(folder)
+    return [
+        f"| load of {BIG_KB * 2 / 1e6:.1f} GB, warm | {plain:.2f} s plain, {verified:.2f} s verified: "
+        f"{verified / plain:.2f} times ({best:.2f} by the best of {turns}) | <= {RATIO_BAR} |",
+        f"| sums, one core, processor time | {max(per_core):.2f} GB/s | >= {SPEED_BAR} |",
+        f"| {SMALL_SAVES:,} small torch.save | {small[False]:.2f} s without, {small[True]:.2f} s with | |",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flips", type=int, default=200, help="over all formats (200)")
+    parser.add_argument("--kills", type=int, default=10, help="of each framework (10)")
+    parser.add_argument("--turns", type=int, default=7, help="of each measurement of speed (7); 0: none")
+    parser.add_argument("--kilobytes", type=int, default=2_000, help="of a model (2000)")
+    parser.add_argument("--only", choices=FORMATS, action="append", help="these frameworks")
+    asked = parser.parse_args()
+    known = {name: formats for name, formats in FORMATS.items() if name in (asked.only or FORMATS)}
+    if "jax" in known and subprocess.run([sys.executable, "-c", "import orbax.checkpoint"], capture_output=True).returncode:
+        print("Orbax is not installed: left out")
+        del known["jax"]
+    if asked.flips:
+        each = max(1, asked.flips // sum(len(formats) for formats in known.values()))
+        print("| format | flips | refused without the guard | loaded silently (wrong values) | said by the guard | silent |")
+        print("|---|---|---|---|---|---|")
+        for framework, formats in known.items():
+            print("\n".join(flips(framework, formats, each, asked.kilobytes)), flush=True)
+    if asked.kills:
+        print("\n| kills during saves | kills | seen | do not load | called good though bad | called bad though whole | latest_good loads |")
+        print("|---|---|---|---|---|---|---|")
+        for framework, formats in known.items():
+            more = (IN_PLACE,) if framework == "torch" else ()
+            print(kills(framework, formats + more, asked.kills, asked.kilobytes), flush=True)
+    if asked.turns:
+        print("\n| speed | | bar |\n|---|---|---|")
+        print("\n".join(speeds(asked.turns)))
+
+
+if __name__ == "__main__":
+    main()
