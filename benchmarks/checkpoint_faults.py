@@ -183,8 +183,10 @@ def flips(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) 
             whole, before = ask(ranks, "load", name)
             if whole != "whole 1" or SAID in before:
                 raise RuntimeError(f"{name}: the undamaged one: {whole} {before}")
-            for _ in range(count):
-                flip = Flip(random.choice(files_of(folder / name)))
+            for turn in range(count):
+                files = files_of(folder / name)
+                sizes = [each.stat().st_size for each in files] if turn % 2 else None  # any byte, or any file
+                flip = Flip(random.choices(files, sizes)[0])
                 try:
                     answer, heard = ask(ranks, "load", name)
                 except Ended:

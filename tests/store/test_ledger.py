@@ -273,6 +273,24 @@ class TestFolderOfATrainer:
         assert verdict.state is State.DAMAGED
         assert verdict.why.startswith("trainer_state.json: ")
 
+    def test_a_save_that_was_killed_between_two_files(self, folder: Path) -> None:
+        later = folder.with_name("checkpoint-40")
+        later.mkdir()
+        (later / "model.bin").write_bytes(os.urandom(100))
+        record(later / "model.bin")
+        verdict = verify(later)
+        assert (verdict.state, verdict.why) == (State.PARTIAL, "it has no optimizer.bin, and checkpoint-20 has one")
+        assert latest_good(folder.parent) == folder
+
+    def test_a_shard_that_is_missing_by_the_names_of_the_others(self, folder: Path) -> None:
+        (folder / "model-00001-of-00002.bin").write_bytes(b"x")
+        record(folder / "model-00001-of-00002.bin")
+        assert verify(folder).why == "1 of the 2 parts of model are there"
+
+    def test_a_save_that_was_begun_inside(self, folder: Path) -> None:
+        manifest.begin(folder / "model.bin")
+        assert verify(folder).state is State.INCOMPLETE
+
     def test_of_several_ranks_each_looks_at_its_share(self, folder: Path) -> None:
         flip(folder / "optimizer.bin", 3)
         states = [verify(folder, recorded_only=True, share=(rank, 3)).state for rank in range(3)]

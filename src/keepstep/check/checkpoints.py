@@ -46,7 +46,7 @@ def report_on(verdicts: list[Verdict]) -> Report:
     seen = Collected()
     for each in verdicts:
         name = str(each.path)
-        if each.state.is_bad or each.state is State.CHANGED:
+        if each.state.is_bad or each.state in (State.CHANGED, State.PARTIAL):
             fact = CheckpointDamaged(path=name, why=each.words, step=each.step, certain=each.state.is_bad, loaded=False)
             seen.add(Evidence(fact=fact, origin=Origin(source=name), quote=f"{each.path.name}: {each.words}"))
         if each.state is State.UNREADABLE:

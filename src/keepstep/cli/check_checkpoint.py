@@ -18,6 +18,7 @@ WORDS = {
     State.VERIFIED: "as saved",
     State.UNRECORDED: "no record",
     State.CHANGED: "changed",
+    State.PARTIAL: "partial",
     State.UNREADABLE: "unreadable",
     State.INCOMPLETE: "incomplete",
     State.DAMAGED: "DAMAGED",

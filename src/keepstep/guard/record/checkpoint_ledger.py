@@ -166,7 +166,7 @@ class CheckpointLedger:
     def _begin(self, path: Path) -> None:
         from keepstep.store.ledger import manifest
 
-        if path.suffix and not path.is_dir() and not self._is_data():
+        if path.suffix and not self._is_data() and not path.is_dir():
             with contextlib.suppress(OSError):
                 manifest.begin(path)
 

@@ -21,6 +21,7 @@ MOST_JSON = 16 << 20
 ALWAYS_ZIPPED = (".npz", ".keras")
 ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
 HDF5 = (".h5", ".hdf5")
+_SHARD = re.compile(r"(.+)-\d{5}-of-(\d{5})\.(?:safetensors|bin)")
 _UNFINISHED = re.compile(r"\.(?:tmp|partial)$|\.orbax-checkpoint-tmp")
 
 
@@ -54,7 +55,7 @@ def wrong_with(path: Path) -> str | None:
     for each in files:
         if (wrong := wrong_with_file(each)) is not None:
             return wrong if each == path else f"{each.name}: {wrong}"
-    return _missing_shard(files)
+    return missing_shard(files)
 
 
 def wrong_with_file(path: Path) -> str | None:
@@ -80,8 +81,13 @@ def wrong_with_file(path: Path) -> str | None:
     return None
 
 
-def _missing_shard(files: tuple[Path, ...]) -> str | None:
+def missing_shard(files: tuple[Path, ...]) -> str | None:
+    """Names of shards say how many there must be."""
     for each in files:
+        if shards := _SHARD.fullmatch(each.name):
+            there = sum(1 for one in files if (found := _SHARD.fullmatch(one.name)) and found[1] == shards[1])
+            if there < int(shards[2]):
+                return f"{there} of the {int(shards[2])} parts of {shards[1]} are there"
         if shards := re.search(r"\.data-\d{5}-of-(\d{5})$", each.name):
             stem = TF_PARTS.sub("", each.name)
             there = sum(1 for one in files if one.name.startswith(f"{stem}.data-"))

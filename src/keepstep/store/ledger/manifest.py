@@ -95,15 +95,18 @@ def end(path: Path) -> None:
 
 
 def was_begun(path: Path) -> bool:
-    """Whether a save of this file was begun, and did not come to its end."""
+    """Whether a save of this file, or of one in this folder, was begun and did not come to its end."""
+    if path.is_dir():
+        return any(each.name.startswith(INSIDE) and each.name.endswith(BEGUN) for each in path.iterdir())
     return any((place / _name(path, f"{path.name}{BEGUN}")).exists() for place in _places(path))
 
 
 def forget(path: Path) -> None:
-    """Remove the record of a file that is gone. Never raises."""
+    """Remove the record of what was at ``path`` before. Never raises."""
+    name = _name(path, f"{_own_name(path)}.json")
     for place in _places(path):
         with contextlib.suppress(OSError):
-            (place / _name(path, f"{_own_name(path)}.json")).unlink(missing_ok=True)
+            os.unlink(os.path.join(place, name))
 
 
 def manifests(path: Path) -> list[Manifest]:
@@ -142,8 +145,12 @@ def _place(path: Path) -> Path:
 
 def _places(path: Path) -> tuple[Path, ...]:
     """The folders in which records about the checkpoint at ``path`` can be."""
-    container = path if path.is_dir() else path.parent
-    if _is_inside(path):
+    return (path,) if path.is_dir() else _places_of_files_in(path.parent)
+
+
+@functools.lru_cache(maxsize=64)
+def _places_of_files_in(container: Path) -> tuple[Path, ...]:
+    if FOLDER.search(container.name):
         return (container,)
     below = Path(".keepstep", "ledger")
     return (container / below / "here", container.parent / below / (container.name or "root"))

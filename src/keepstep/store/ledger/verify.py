@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -14,7 +15,7 @@ from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
-from keepstep.store.ledger.format_check import is_known, wrong_with, wrong_with_file
+from keepstep.store.ledger.format_check import is_known, missing_shard, wrong_with, wrong_with_file
 from keepstep.store.ledger.manifest import Manifest, manifests, was_begun
 
 MOST_NAMED = 3
@@ -26,6 +27,7 @@ class State(Enum):
     VERIFIED = "every byte is as it was saved"
     UNRECORDED = "nothing was recorded when it was saved; its format shows no damage"
     CHANGED = "it was written again after it was recorded, or it is damaged"
+    PARTIAL = "it lacks a file that the checkpoint before it has"
     UNREADABLE = "it could not be read"
     INCOMPLETE = "a part of it is missing"
     DAMAGED = "it is not what was saved"
@@ -70,7 +72,8 @@ def verify(
         verdict = _verify(path, recorded_only, share, progress)
     except OSError as error:
         return Verdict(path=path, state=State.UNREADABLE, why=error.strerror or str(error))
-    if verdict.state in (State.CHANGED, State.UNRECORDED) and not path.is_dir() and was_begun(path):
+    doubtful = (State.CHANGED, State.UNRECORDED, *((State.VERIFIED, State.PARTIAL) if path.is_dir() else ()))
+    if verdict.state in doubtful and was_begun(path):
         return replace(verdict, state=State.INCOMPLETE, why="a save to it was begun and never finished")
     return verdict
 
@@ -104,6 +107,11 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
         return _verdict(path, state, known, why=_listed(bad or changed), files=compared)
     if not compared and world == 1:
         return _without_record(path, files, look=not recorded_only)
+    if path.is_dir() and not recorded_only:
+        if (wrong := missing_shard(files)) is not None:
+            return _verdict(path, State.INCOMPLETE, known, why=wrong, files=compared)
+        if (lacks := _lacks(path, known)) is not None:
+            return _verdict(path, State.PARTIAL, known, why=lacks, files=compared)
     return _verdict(path, State.VERIFIED, known, files=compared, unrecorded=len(files[rank::world]) - compared)
 
 
@@ -166,6 +174,33 @@ def _missing_part(path: Path, known: list[Manifest]) -> str | None:
                 if not (path.parent / name).exists():
                     return f"{name} is missing"
     return None
+
+
+def _lacks(path: Path, known: list[Manifest]) -> str | None:
+    """Where a script saves several files into one folder, a kill between two of them shows only beside the one before:
+    the kind of file that is missing."""
+
+    def kinds(of: list[Manifest]) -> dict[str, str]:
+        return {re.sub(r"\d+", "#", name): name for each in of for name in each.files}
+
+    number = re.fullmatch(r"(.*?)(\d+)", path.name)
+    if number is None or any(each.together for each in known):
+        return None
+    older = {
+        int(found[2]): each
+        for each in path.parent.iterdir()
+        if (found := re.fullmatch(r"(.*?)(\d+)", each.name))
+        and found[1] == number[1]
+        and int(found[2]) < int(number[2])
+        and each.is_dir()
+    }
+    if not older:
+        return None
+    before = older[max(older)]
+    own = kinds(known)
+    missing = [name for kind, name in kinds(manifests(before)).items() if kind not in own]
+    missing = [name for name in missing if not (path / name).exists()]
+    return f"it has no {missing[0]}, and {before.name} has one" if missing else None
 
 
 def _same_file(file: Path, recorded: Mapping[str, tuple[FileSums, Manifest]]) -> tuple[FileSums, Manifest] | None:
