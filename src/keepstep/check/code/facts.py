@@ -238,7 +238,8 @@ class _File:
             return name
         if name not in self._names:
             source, _, rest = name[1:].partition("?")
-            made = self.project.sources.object_at(source, self.unit.module)
+            # what a parameter is, is for the caller to say: a function may be meant for others, too
+            made = "" if source.endswith(")") else self.project.sources.object_at(source, self.unit.module)
             unknown = "?" + rest if rest else ""
             if rest == ".__call__":
                 unknown = "?" if source.endswith(")") else f"?.{source.rpartition('.')[2]}"

@@ -263,7 +263,10 @@ class Statements(Expressions):
         if node.orelse:
             names, scope.names = scope.names, dict(before)  # this side knows nothing of what the other one sets
             otherwise = self._inside(("else", node.lineno, text, "", conditions.negated(test)), node.orelse)
-            scope.names = _either(before, names, scope.names)
+            if test == conditions.ALWAYS:  # in the case we look at
+                scope.names = names
+            elif test != conditions.NEVER:
+                scope.names = _either(before, names, scope.names)
         if then or otherwise:
             self.scope.skeleton.append(("if", node.lineno, text, test, then, otherwise))
         self._last_test = (test, text)
@@ -392,6 +395,8 @@ def _either(
         if known is before.get(name) or (known.literal is not None and first is not None and first.ranked):
             continue
         is_either = known.test is not None and not known.ranked and first is not before.get(name) and first != known
+        if first is not None and known.own and not first.own:  # one side may have reduced it
+            known = replace(known, own=())
         then[name] = NOTHING if is_either else known  # a flag that each side sets under a condition of its own
     return then
 
@@ -432,7 +437,10 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
         state.hold(f"{owner}.{attribute}", known, value, function)
         if known.parameter is not None:  # what it is, the caller knows
             known = replace(kept_at(known.made, f"{owner}.{attribute}"), rank=known.rank, ranked=known.ranked)
-        if f"self.{attribute}" not in shared.names or known != NOTHING:
+        before = shared.names.get(f"self.{attribute}")
+        if before is not None and before.literal is None and before != known and known.functions and not known.ranked:
+            known = kept_at(known.made, f"{owner}.{attribute}")  # what all methods put there must agree
+        if before is None or known != NOTHING:
             shared.set(f"self.{attribute}", known)
 
     for node in statements(method.body):

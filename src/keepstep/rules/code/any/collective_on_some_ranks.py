@@ -43,7 +43,7 @@ def collective_on_some_ranks(seen: EvidenceSet) -> Findings:
     When the condition is the same on all ranks after all, or the others issue the collective in code that was not
     read.
     """
-    for each in diverging(seen, ["collective", "backward"], ["branch"]):
+    for each in diverging(seen, ["collective"], ["branch"]):
         fact = each.fact
         yield Found(
             title=f"{short(fact.collective)} is issued by some ranks only",

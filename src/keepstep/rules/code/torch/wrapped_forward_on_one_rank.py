@@ -54,11 +54,19 @@ def wrapped_forward_on_one_rank(seen: EvidenceSet) -> Findings:
     """
     for each in diverging(seen, ["forward", "backward"], ["branch"]):
         fact = each.fact
+        why = f"under `{fact.condition}` ({decided(fact)}) only some ranks reach it{reached_by(fact)}"
+        if fact.kind == "backward":
+            yield Found(
+                title="only some ranks go backward through the wrapped model",
+                because=f"{why}; there gradients are averaged over all ranks, and these wait for the others",
+                evidence=(each,),
+                fixes=(Fix(do="let all ranks agree, with a reduction, whether they leave the step out"),),
+            )
+            continue
         yield Found(
             title="only some ranks call the wrapped model",
-            because=f"under `{fact.condition}` ({decided(fact)}) only some ranks reach"
-            f" it{reached_by(fact)}; there FSDP gathers parameters from all ranks, and DDP sends buffers to"
-            " them if the model has any",
+            because=f"{why}; there FSDP gathers parameters from all ranks, and DDP sends buffers to them if the model"
+            " has any",
             evidence=(each,),
             fixes=(Fix(do="call `model.module` (DDP), or let all ranks evaluate their share of the data"),),
         )
