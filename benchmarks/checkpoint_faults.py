@@ -208,9 +208,8 @@ def flips(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) 
     rows = []
     for name in formats:
         on, off = counts[name, True], counts[name, False]
-        rows.append(
-            f"| {name} | {count} | {off['refused']} | {off['silent']} ({off['wrong']}) | {on['said']} | {on['silent']} |"
-        )
+        without = f"{off['refused']} | {off['silent']} ({off['wrong']})"
+        rows.append(f"| {name} | {count} | {without} | {on['said']} | {on['silent']} |")
     return rows
 
 
@@ -254,7 +253,9 @@ def _after_kill(folder: Path, name: str, loader: Process, counted: Counter[str])
         counted["bad called good"] += good and not whole
         counted["whole called bad"] += whole and not good
         if good != whole:
-            print(f"    {name}: {verdict.path.name} is {verdict.state.name}: {verdict.words}; loads: {whole}", flush=True)
+            print(
+                f"    {name}: {verdict.path.name} is {verdict.state.name}: {verdict.words}; loads: {whole}", flush=True
+            )
     latest = latest_good(folder)
     counted["latest"] += 1
     if latest is not None and is_whole(latest):
@@ -315,17 +316,20 @@ def main() -> None:
     parser.add_argument("--only", choices=FORMATS, action="append", help="these frameworks")
     asked = parser.parse_args()
     known = {name: formats for name, formats in FORMATS.items() if name in (asked.only or FORMATS)}
-    if "jax" in known and subprocess.run([sys.executable, "-c", "import orbax.checkpoint"], capture_output=True).returncode:
+    if (
+        "jax" in known
+        and subprocess.run([sys.executable, "-c", "import orbax.checkpoint"], capture_output=True).returncode
+    ):
         print("Orbax is not installed: left out")
         del known["jax"]
     if asked.flips:
         each = max(1, asked.flips // sum(len(formats) for formats in known.values()))
-        print("| format | flips | refused without the guard | loaded silently (wrong values) | said by the guard | silent |")
+        print("| format | flips | alone: refused | loaded silently (wrong values) | guard: said | silent |")
         print("|---|---|---|---|---|---|")
         for framework, formats in known.items():
             print("\n".join(flips(framework, formats, each, asked.kilobytes)), flush=True)
     if asked.kills:
-        print("\n| kills during saves | kills | seen | do not load | called good though bad | called bad though whole | latest_good loads |")
+        print("\n| saves of | kills | seen | do not load | bad called good | whole called bad | latest_good loads |")
         print("|---|---|---|---|---|---|---|")
         for framework, formats in known.items():
             more = (IN_PLACE,) if framework == "torch" else ()

@@ -74,7 +74,7 @@ def test_a_flipped_bit_with_the_time_put_back_is_damage_and_its_place_is_named(t
     flip(path, BLOCK + 3)
     verdict = verify(path)
     assert verdict.state is State.DAMAGED
-    assert verdict.why == f"bytes {BLOCK:,} to {BLOCK * 2:,} are not those that were saved"
+    assert verdict.why == f"at least one byte from {BLOCK:,} to {BLOCK * 2:,} differs"
 
 
 def test_a_file_that_was_written_again_is_changed_not_damaged(saved: Path) -> None:

@@ -44,8 +44,8 @@ def check_checkpoint_verb(asked: argparse.Namespace) -> int:
 def _line(verdict: Verdict) -> str:
     about = f"step {verdict.step}, {verdict.writer}" if verdict.writer is not None else ""
     some = verdict.files and verdict.unrecorded
-    more = f"{verdict.files} of {verdict.files + verdict.unrecorded} files are recorded" if some else ""
-    return "  ".join(part for part in (f"{WORDS[verdict.state]:10}", verdict.path.name, about, more) if part)
+    more = f"{verdict.files} of {verdict.files + verdict.unrecorded} files recorded" if some else ""
+    return "  ".join(part for part in (f"{WORDS[verdict.state]:10}", str(verdict.path), about, more) if part)
 
 
 class _Progress:

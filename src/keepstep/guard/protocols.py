@@ -132,14 +132,16 @@ class RecordsSaves(Protocol):
     def saves(
         self,
         kind: str,
-        writer: str,
+        writer: Callable[[], str],
         where: Callable[..., Any] | None = None,
         *,
         together: Callable[..., bool] = ...,
         mine: Callable[[str], bool] = ...,
         is_done: Callable[[Any], Callable[[], bool]] = ...,
     ) -> Callable[[Any], Callable[..., Any]]: ...
-    def loads(self, where: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]: ...
+    def loads(
+        self, where: Callable[..., Any], *, together: Callable[..., bool] = ...
+    ) -> Callable[[Any], Callable[..., Any]]: ...
 
 
 class SavesCheckpoints(Strict, FailsSafely, Protocol):

@@ -35,13 +35,15 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
         fact = damaged[0].fact
         folder = shlex.quote(fact.path.rpartition("/")[0] or ".")
         saved = f", saved at step {fact.step}," if fact.step is not None else ""
+        is_ = "is" if fact.certain else "is perhaps"
+        see = Fix(do="see which checkpoints are good", command=f"keepstep check checkpoint {folder}")
         yield Found(
-            title=f"the checkpoint {shorten(fact.path, 60)}{saved} is not what was saved",
+            title=f"the checkpoint {shorten(fact.path, 60)}{saved} {is_} not what was saved",
             because=fact.why,
             evidence=damaged,
             confidence=None if fact.certain else Confidence.SUPPORTED,
             fixes=(
-                Fix(do="see which checkpoints are good", command=f"keepstep check checkpoint {folder}"),
+                *((see,) if fact.loaded else ()),
                 Fix(
                     do="let the script resume from the newest good one",
                     code=f"path = keepstep.latest_good({fact.path.rpartition('/')[0] or '.'!r})",

@@ -226,7 +226,7 @@ def _compare(file: Path, one: FileSums, manifest: Manifest, progress: Callable[[
         return None, True
     place = next(number for number, (was, is_) in enumerate(zip(one.blocks, now.blocks, strict=True)) if was != is_)
     start, end = place * BLOCK, min((place + 1) * BLOCK, one.size)
-    return f"bytes {start:,} to {end:,} are not those that were saved", untouched
+    return f"at least one byte from {start:,} to {end:,} differs", untouched
 
 
 def _folder_of(file: Path, manifest: Manifest) -> Path:
