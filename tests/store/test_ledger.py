@@ -282,6 +282,15 @@ class TestFolderOfATrainer:
         assert (verdict.state, verdict.why) == (State.PARTIAL, "it has no optimizer.bin, and checkpoint-20 has one")
         assert latest_good(folder.parent) == folder
 
+    def test_a_folder_that_was_saved_as_a_whole_may_have_other_names(self, tmp_path: Path) -> None:
+        for step in (1, 2):
+            whole = tmp_path / f"step_{step}"
+            whole.mkdir()
+            for name in ("manifest", f"{'ab'[step - 1]}f3e"):
+                (whole / name).write_bytes(os.urandom(10))
+            record(whole)
+        assert verify(tmp_path / "step_2").state is State.VERIFIED
+
     def test_a_shard_that_is_missing_by_the_names_of_the_others(self, folder: Path) -> None:
         (folder / "model-00001-of-00002.bin").write_bytes(b"x")
         record(folder / "model-00001-of-00002.bin")

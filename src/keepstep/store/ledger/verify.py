@@ -22,7 +22,7 @@ MOST_NAMED = 3
 
 
 class State(Enum):
-    """What is known of a checkpoint. The value is how it is told."""
+    """What is known of a checkpoint. The value says it in words."""
 
     VERIFIED = "every byte is as it was saved"
     UNRECORDED = "nothing was recorded when it was saved; its format shows no damage"
@@ -184,8 +184,8 @@ def _lacks(path: Path, known: list[Manifest]) -> str | None:
         return {re.sub(r"\d+", "#", name): name for each in of for name in each.files}
 
     number = re.fullmatch(r"(.*?)(\d+)", path.name)
-    if number is None or any(each.together for each in known):
-        return None
+    if number is None or not all(len(each.files) == 1 for each in known):
+        return None  # it was saved as a whole, and its names may be drawn by lot
     older = {
         int(found[2]): each
         for each in path.parent.iterdir()
