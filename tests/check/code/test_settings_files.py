@@ -128,6 +128,34 @@ def test_ranks_that_accelerate_or_a_script_name_are_multiplied(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("srun bash -c 'torchrun --nnodes=$SLURM_NNODES --nproc_per_node=4 train.py --settings=ds.json'", True),
+        ("srun torchrun --nnodes ${SLURM_JOB_NUM_NODES} --nproc-per-node 4 train.py --ds-config ds.json", True),
+        ("srun torchrun --nnodes=2 --nproc_per_node=$SLURM_GPUS_ON_NODE train.py ds.json", True),
+        ("accelerate launch --num_processes=8 --deepspeed_config_file=ds.json train.py", True),
+        ("srun --ntasks-per-node=4 python train.py --deepspeed ds.json", True),
+        ("srun torchrun --nnodes=$NODES --nproc_per_node=4 train.py --settings=ds.json", False),
+        ("srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$N train.py --settings=ds.json", False),
+        ("srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=4 train.py --settings=other.json", False),
+        ("python train.py --settings=ds.json", False),
+        ("srun -N 1 --ntasks-per-node=1 python write.py ds.json", False),
+        (
+            "srun torchrun --nnodes=1 --nproc_per_node=4 a.py ds.json\nsrun torchrun --nproc_per_node=2 b.py ds.json",
+            False,
+        ),
+    ],
+)
+def test_ranks_that_slurm_gives_are_multiplied(tmp_path: Path, command: str, is_told: bool) -> None:
+    sizes = '"train_batch_size": 256, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2'
+    ds = f'{{{sizes}, "zero_optimization": {{}}}}'
+    script = SBATCH.format(nodes=2, tasks=1) + f"{command}\n"
+    for whole, expected in (("256", [("COD403", "ds.json", 1)] if is_told else []), ("128", [])):
+        found = found_in(tmp_path, {"ds.json": ds.replace("256", whole), "run.sh": script})
+        assert [each for each in found if each[0] == "COD403"] == expected
+
+
+@pytest.mark.parametrize(
     ("command", "nodes", "tasks", "rules"),
     [
         (f"srun torchrun --nnodes=2 --nproc_per_node=4 {MEET} train.py", 2, 1, set()),

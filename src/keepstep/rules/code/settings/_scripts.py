@@ -14,6 +14,8 @@ from keepstep.rules.code.settings._settings import at_line
 LOCAL = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?")
 _GPUS = re.compile(r"(?:gpu:)?(?:[a-zA-Z][\w.-]*:)?(\d{1,3})(?:\(.*\))?")
 PROCESSES = ("nproc_per_node", "num_gpus")
+_NODES_OF_JOB = re.compile(r"\$\{?SLURM_(?:JOB_NUM_NODES|NNODES)\}?")
+_GPUS_OF_NODE = re.compile(r"\$\{?SLURM_GPUS_(?:ON|PER)_NODE\}?")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,26 @@ class Started:
             return number(per_node) if _last(own, ("nodes",)) is None else None
         return _evenly(number(every), nodes)
 
+    @property
+    def ranks(self) -> int | None:
+        """How many ranks it starts in all, written out or as the batch script asks for; None: unknown."""
+        if self.has("hostfile", "H", "include", "exclude"):
+            return None
+        if self.command.program == "accelerate":
+            return self.number("num_processes")
+        if self.command.program == "python":
+            return _product(self.nodes, self.tasks_per_node) if self.of_srun else None
+        nodes = self._said(("nnodes", "num_nodes"), _NODES_OF_JOB, self.nodes) if self.has("nnodes", "num_nodes") else 1
+        gpus = gpus_per_node(self.script.fact)
+        return _product(nodes, self._said(PROCESSES, _GPUS_OF_NODE, gpus[0] if gpus is not None else None))
+
+    def _said(self, names: tuple[str, ...], variable: re.Pattern[str], meant: int | None) -> int | None:
+        """The number that an option is given, also where it is given by Slurm's variable."""
+        given = self.option(*names)
+        if given is not None and variable.fullmatch(given.value or ""):
+            return meant
+        return number(given)
+
 
 def started(seen: EvidenceSet, *programs: str) -> Iterator[Started]:
     for script in seen.all(LaunchScript):
@@ -110,6 +132,10 @@ def _last(options: tuple[ScriptOption, ...], names: tuple[str, ...]) -> ScriptOp
 
 def _text(option: ScriptOption | None) -> str | None:
     return option.value if option is not None and option.literal else None
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return one * other if one is not None and other is not None else None
 
 
 def _evenly(tasks: int | None, nodes: int | None) -> int | None:

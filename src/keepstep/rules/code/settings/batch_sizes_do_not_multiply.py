@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 from keepstep.model.facts import AccelerateConfig, DeepSpeedConfig
@@ -94,11 +93,17 @@ def _of_accelerate(seen: EvidenceSet, files: list[Settings]) -> Iterator[tuple[s
 
 
 def _of_scripts(seen: EvidenceSet, files: list[Settings]) -> Iterator[tuple[str, _World]]:
-    for each in started(seen, "deepspeed", "torchrun"):
-        words = [word for given in each.command.arguments for word in given.split("=")]
-        names = [then for word, then in pairwise(words) if word in ("--deepspeed", "--deepspeed_config")]
-        file = named(files, names[-1], each.script.origin.source) if names else None
-        nodes = each.number("nnodes", "num_nodes") if each.has("nnodes", "num_nodes") else 1
-        ranks = each.number("nproc_per_node", "num_gpus")
-        if file is not None and nodes and ranks and not each.has("hostfile", "H", "include"):
-            yield file.source, (nodes * ranks, each.place)
+    for each in started(seen, "deepspeed", "torchrun", "accelerate", "python"):
+        given = [word for argument in each.command.arguments for word in argument.split("=")]
+        given += [option.value or "" for option in each.command.options if option.literal]
+        near = each.script.origin.source
+        named_here = {file.source for word in given if (file := _named(files, word, near)) is not None}
+        ranks = each.ranks
+        if each.command.program == "python" and ranks == 1:
+            continue  # it may well be no training
+        if len(named_here) == 1 and ranks:
+            yield named_here.pop(), (ranks, each.place)
+
+
+def _named(files: list[Settings], word: str, near: str) -> Settings | None:
+    return named(files, word, near) if word.endswith(".json") else None
