@@ -33,6 +33,7 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OF_CLASSES = (ast.Assign, ast.AnnAssign)
 _SEVERAL = (ast.Tuple, ast.List)
+_DIVIDED = "divmod"
 _IN_OBJECTS = (ast.Attribute, ast.Subscript)
 _OF_FUNCTIONS = (ast.Call, ast.Name)
 _LAST_OF_EXITS = frozenset(name.rpartition(".")[2] for name in EXITS)
@@ -208,9 +209,7 @@ class Statements(Expressions):
     def _set(self, target: ast.expr, known: KnownValue, value: ast.expr, operator: str) -> None:
         if isinstance(target, _SEVERAL):
             for index, each in enumerate(target.elts):
-                functions = tuple([f"{name}[{index}]" for name in known.functions])
-                own = known.ranked and known.made in OWN_CALLS
-                part = KnownValue(path(known.made, f"[{index}]"), own, functions=functions, own=known.own)
+                part = _element(known, index)
                 self._set(each.value if isinstance(each, ast.Starred) else each, part, value, operator)
             return
         if isinstance(target, ast.Name):
@@ -386,6 +385,15 @@ if hasattr(ast, "TryStar"):
     _READERS[ast.TryStar] = Statements._Try
 
 
+def _element(known: KnownValue, index: int) -> KnownValue:
+    """What one of several targets gets. Both parts of ``divmod`` are made of what it was given, as ``//`` and ``%`` are."""
+    if known.made == _DIVIDED:
+        return KnownValue(ranked=known.ranked, functions=known.functions)
+    functions = tuple([f"{name}[{index}]" for name in known.functions])
+    own = known.ranked and known.made in OWN_CALLS
+    return KnownValue(path(known.made, f"[{index}]"), own, functions=functions, own=known.own)
+
+
 def _either(
     before: dict[str, KnownValue], then: dict[str, KnownValue], otherwise: dict[str, KnownValue]
 ) -> dict[str, KnownValue]:
@@ -457,6 +465,8 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
             elif isinstance(target, ast.Tuple) and any(is_of_self(each) for each in target.elts):
                 known = known or reader.value(node.value)
                 for index, part in enumerate(target.elts):
-                    if is_of_self(part):
+                    if is_of_self(part) and known.made == _DIVIDED:
+                        put(part.attr, _element(known, index), node.value)
+                    elif is_of_self(part):
                         shared.set(f"self.{part.attr}", KnownValue(made=path(known.made, f"[{index}]")))
     del reader.state.calls[calls:], reader.state.assigned[assigned:], reader.state.later[later:]

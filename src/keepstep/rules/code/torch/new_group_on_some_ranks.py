@@ -3,13 +3,39 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
-from keepstep.rules.api import Cause, CodeCall, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import decided, diverging, program, reached_by, short
+from keepstep.rules.api import Cause, CodeCall, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, Value, rule
+from keepstep.rules.code._asking import Call, ProjectFacts, decided, diverging, program, reached_by, short
+from keepstep.rules.code.torch._sources import Sources, sources
 
-_ALONE = re.compile(r"\[[^\[\],:]*\]")
+_ALONE = re.compile(r"\[(?![^\]]*\bfor\b)[^\[\],:]*\]")
 """A list of one rank: the own one."""
+
+
+def _differs(known: ProjectFacts, texts: Sources, call: Call, ranks: Value) -> bool:
+    """Whether ranks give different lists: made from the own rank, or filled with numbers that are."""
+    if ranks.ranked:
+        return True
+    flow = texts.flow(call)
+    node = flow.call_at(call) if flow is not None else None
+    given = [each.value for each in node.keywords if each.arg == "ranks"] + node.args[:1] if node is not None else []
+    if flow is None or not given:
+        return False
+    filled = flow.origin(given[0], given[0].lineno)
+    if not isinstance(filled, ast.ListComp):
+        return False
+    turns = {each for part in filled.generators for each in _names(part.target)}
+    assigned = known.assigned_in.get(call.fact.function, ())
+    before = [each for each in assigned if each.fact.order < call.fact.order and not each.fact.operator]
+    last = {each.fact.target: each.fact for each in before}
+    used = [last[name] for name in _names(filled.elt) - turns if name in last]
+    return any(each.value.ranked and not any(block.kind == "for" for block in each.within) for each in used)
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 @rule(
@@ -57,11 +83,12 @@ def new_group_on_some_ranks(seen: EvidenceSet) -> Findings:
             evidence=(each,),
             fixes=(Fix(do="let all ranks make all groups, in the same order"),),
         )
-    for call in program(seen).calls("torch.distributed.new_group"):
+    known = program(seen)
+    for call in known.calls("torch.distributed.new_group"):
         ranks = call.fact.argument("ranks", 0)
         if (
             ranks is None
-            or not ranks.ranked
+            or not _differs(known, sources(seen), call, ranks)
             or _ALONE.fullmatch(ranks.text)
             or call.fact.argument("use_local_synchronization") is not None
         ):
