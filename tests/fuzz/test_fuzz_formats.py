@@ -26,6 +26,7 @@ from keepstep.errors import Unavailable
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp
 from keepstep.parse.scan.lines.writer import identify
+from keepstep.parse.settings.packages import packages_asked
 from keepstep.parse.settings.recognise import SUFFIXES, facts_of
 from keepstep.rules import code_rules
 from keepstep.sources.files import unpack
@@ -310,6 +311,19 @@ ARGS=(--nnodes=$N
   --node_rank 0)
 for i in 1 2; do srun torchrun ${ARGS[@]} $(date) 'x' train.py & done
 """
+
+
+PACKAGES = b"""keras>=3  # new
+tensorflow[and-cuda]~=2.15.0; x
+dependencies = ["tensorflow<2.16"]
+tensorflow = {version = "^2.16.*"}
+"""
+
+
+@target(torn(PACKAGES), examples=150)
+def test_packages_that_a_project_asks_for(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    assert all(0 < line <= text.count("\n") + 1 for line, _ in packages_asked(text))
 
 
 @target(st.sampled_from(SUFFIXES), torn(DEEPSPEED) | torn(MANIFEST) | torn(SCRIPT), examples=150)

@@ -153,6 +153,7 @@ class Reader:
 """,
     "COD222 the model belongs to another strategy": """
 import tensorflow as tf
+from keras import ops
 
 several = tf.distribute.MultiWorkerMirroredStrategy()
 mirrored = tf.distribute.MirroredStrategy()

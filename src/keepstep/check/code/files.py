@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.parse.settings.packages import lists_packages
 from keepstep.parse.settings.recognise import SUFFIXES as SETTINGS
 from keepstep.sources.files.inside_given import is_inside
 
@@ -57,16 +58,37 @@ def find(paths: Iterable[Path], exclude: tuple[str, ...] = (), *, follow: bool =
             for each in _walk(path, found, frozenset(exclude)):
                 if follow or is_inside(os.path.realpath(each), roots):
                     _add(found, known, each, path)
-                elif not each.name.endswith(SETTINGS):
+                elif not _is_settings(each.name):
                     found.left_out.append((_shown_link(each), LINK))
         elif path.exists():
             _add(found, known, path, path.parent, named=True)
         else:
             found.left_out.append((str(path), "there is no such file or folder"))
+            continue
+        for each in _packages_above(path):
+            _add(found, known, each, path)
         if len(found.files) >= MOST_FILES:
             found.left_out.append((str(path), f"more than {MOST_FILES:,} files; the rest was not read"))
             break
     return found
+
+
+def _is_settings(name: str) -> bool:
+    return name.endswith(SETTINGS) or lists_packages(name)
+
+
+def _packages_above(path: Path) -> Iterator[Path]:
+    """The lists of packages beside what was asked for and in the folders above, up to the top of its repository."""
+    below = path
+    for folder in path.parents[:4]:
+        if (below / ".git").exists():
+            return
+        try:
+            names = sorted(each.name for each in folder.iterdir() if lists_packages(each.name))
+        except OSError:
+            return
+        yield from (folder / name for name in names if (folder / name).is_file())
+        below = folder
 
 
 def neighbour(module: str, near: ProgramFile, *, follow: bool = False) -> ProgramFile | None:
@@ -93,13 +115,13 @@ def _walk(root: Path, found: FoundPrograms, exclude: frozenset[str]) -> Iterator
         for name in sorted(names):
             if name in exclude or name[:2] == ".#" or _TEST.fullmatch(name):
                 continue
-            if name.endswith(SUFFIXES) or (name.endswith(SETTINGS) and not is_test):
+            if name.endswith(SUFFIXES) or (_is_settings(name) and not is_test):
                 yield Path(folder, name)
 
 
 def _add(found: FoundPrograms, known: set[str], path: Path, root: Path, *, named: bool = False) -> None:
     place = os.path.realpath(path)
-    into = found.settings if path.name.endswith(SETTINGS) else found.files
+    into = found.settings if _is_settings(path.name) else found.files
     if place in known or len(into) >= MOST_FILES:
         return
     known.add(place)

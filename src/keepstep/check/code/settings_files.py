@@ -14,7 +14,8 @@ from keepstep.model.codec import from_dict, to_dict
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.parse.code.read import switched_off
-from keepstep.parse.settings.recognise import facts_of
+from keepstep.parse.settings.packages import lists_packages, packages_asked
+from keepstep.parse.settings.recognise import SUFFIXES, facts_of
 
 LARGEST = 1 << 20
 """Larger ones are data."""
@@ -54,9 +55,11 @@ def _read(file: ProgramFile) -> bytes:
     except OSError as error:
         raise NotRead(error.strerror or "cannot be read") from error
     text = bytes_of(file.path).decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    packages = packages_asked(text) if lists_packages(file.path.name) else ()
+    settings = facts_of(text, file.path.suffix) if file.path.suffix in SUFFIXES else ()
     rows = [
         to_dict(Evidence(fact=fact, origin=Origin(source=file.shown, line=line)))
-        for line, fact in facts_of(text, file.path.suffix)
+        for line, fact in (*packages, *settings)
     ]
     if not rows:
         raise NotRead("no settings of a training that keepstep knows")

@@ -65,6 +65,14 @@ class ConfigUnreadable(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackageAsked(Fact):
+    """A package that a project needs. ``spec``: the versions, as they are written; empty: any."""
+
+    package: str
+    spec: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptOption:
     """An option of a command or of a batch script, or a variable that a script sets. ``value`` is None if it has
     none; ``literal``: it is written out, no shell has to replace anything in it."""
