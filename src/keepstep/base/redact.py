@@ -188,25 +188,33 @@ def redacted(thing: T) -> T:
     return _walk(thing, {})  # type: ignore[no-any-return]
 
 
+_PLAIN = frozenset((int, float, bool, type(None)))
+_FIELDS: dict[type, tuple[str, ...]] = {}
+"""The fields of each dataclass: a report on a large project has tens of thousands of things."""
+
+
 def _walk(thing: Any, known: dict[str, str]) -> Any:
     if isinstance(thing, str):
         if thing not in known:
             known[thing] = redact(thing)
         return known[thing]
+    if type(thing) in _PLAIN:
+        return thing
     if isinstance(thing, tuple | list):
         return type(thing)(_walk(each, known) for each in thing)
     if isinstance(thing, dict):
         return {key: _walk(_named(key, each), known) for key, each in thing.items()}
-    if is_dataclass(thing) and not isinstance(thing, type | Enum):
-        changed = {}
-        for field in fields(thing):
-            if field.init:
-                before = getattr(thing, field.name)
-                after = _walk(before, known)
-                if after is not before and after != before:
-                    changed[field.name] = after
-        return replace(thing, **changed) if changed else thing
-    return thing
+    kind = type(thing)
+    if kind not in _FIELDS:
+        is_ours = is_dataclass(thing) and not isinstance(thing, type | Enum)
+        _FIELDS[kind] = tuple(field.name for field in fields(thing) if field.init) if is_ours else ()
+    changed = {}
+    for name in _FIELDS[kind]:
+        before = getattr(thing, name)
+        after = _walk(before, known)
+        if after is not before and after != before:
+            changed[name] = after
+    return replace(thing, **changed) if changed else thing
 
 
 def _named(key: Any, value: Any) -> Any:
