@@ -127,6 +127,21 @@ def share_whole(path: Path | str, data: bytes) -> None:
         raise
 
 
+def replace_whole(path: Path | str, data: bytes, mode: int) -> None:
+    """Write a user's file anew, whole or not at all, with these rights."""
+    folder, name = os.path.split(path)
+    fresh = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
+    try:
+        with os.fdopen(open_private(fresh, os.O_WRONLY | os.O_EXCL), "wb") as stream:
+            stream.write(data)
+            os.fchmod(stream.fileno(), mode)
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
 def private_folder(path: Path) -> None:
     """Make sure this folder exists, for this user alone. ``PermissionError`` if another user made it first."""
     with contextlib.suppress(FileExistsError):

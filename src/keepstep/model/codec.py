@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 import keepstep.model.facts
+from keepstep.model.code_place import CodePlace
 from keepstep.model.evidence import Coverage, Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.finding import Finding, Fix
@@ -81,11 +82,22 @@ def _shown(evidence: Evidence[Fact]) -> dict[str, Any]:
         "quote": evidence.quote[:LONGEST_QUOTE],
         "rank": evidence.who,
         "at": moment(evidence.known_at),
+        **(_columns(evidence.fact) if isinstance(evidence.fact, CodePlace) else {}),
+    }
+
+
+def _columns(place: CodePlace) -> dict[str, Any]:
+    return {
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+        "path": [{"source": source, "line": line, "quote": quote} for source, line, quote in place.path],
     }
 
 
 def _fix(fix: Fix) -> dict[str, Any]:
-    return {"do": fix.do, "command": fix.command, "code": fix.code, "safety": fix.safety.value}
+    plain = {"do": fix.do, "command": fix.command, "code": fix.code, "safety": fix.safety.value}
+    return {**plain, "edit": _fields(fix.edit)} if fix.edit is not None else plain
 
 
 def _coverage(each: Coverage) -> dict[str, Any]:
@@ -120,12 +132,15 @@ def _clock(each: ClockOffset) -> dict[str, Any]:
 
 
 def representative(evidence: Iterable[Evidence[Fact]], most: int = MOST_EVIDENCE) -> list[Evidence[Fact]]:
-    """The first piece from each rank and of each kind of fact, in order, bounded. Never empty if there is any."""
-    known: set[tuple[int | None, str, type[Fact]]] = set()
+    """The first piece from each rank and of each kind of fact, in order, bounded. Never empty if there is any.
+
+    Of a program, each line is a piece of its own."""
+    known: set[tuple[int | None, str, type[Fact], int | None]] = set()
     chosen: list[Evidence[Fact]] = []
     for each in evidence:
         writer = "" if each.who is not None else f"{each.origin.source}\n{each.origin.stream}"
-        key = (each.who, writer, type(each.fact))
+        place = each.origin.line if isinstance(each.fact, CodePlace) else None
+        key = (each.who, writer, type(each.fact), place)
         if key not in known:
             known.add(key)
             chosen.append(each)

@@ -62,6 +62,20 @@ _BLANK = lazy_pattern(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A fix as a change of one line of a program: what stands from ``column`` up to ``end`` becomes ``text``.
+
+    Columns count characters from 1. Both may be the same: then the text is put in there.
+    """
+
+    source: str
+    line: int
+    column: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
     """One thing to do. ``command`` can be pasted into a shell; ``safety`` says what it may change."""
 
@@ -69,6 +83,8 @@ class Fix:
     command: str | None = None
     code: str | None = None
     """Or lines for the program or its job script."""
+    edit: Edit | None = None
+    """Or the change itself, where it is one line of a program: `keepstep check code --fix` makes it."""
     safety: Safety = Safety.SAFE
 
     @property

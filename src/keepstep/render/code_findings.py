@@ -10,8 +10,10 @@ from typing import Protocol
 
 from keepstep.base.visible import visible
 from keepstep.base.wording import count
-from keepstep.model.evidence import Coverage, CoverageState
-from keepstep.model.finding import Finding, Severity
+from keepstep.model.code_place import CodePlace
+from keepstep.model.evidence import Coverage, CoverageState, Evidence
+from keepstep.model.facts.base import Fact
+from keepstep.model.finding import Finding, Fix, Safety, Severity
 from keepstep.model.report import Report
 
 MOST_NOT_READ = 10
@@ -31,6 +33,8 @@ class CheckedCode(Protocol):
     @property
     def gone(self) -> int: ...
     @property
+    def written(self) -> tuple[int, str] | None: ...
+    @property
     def useless(self) -> Sequence[tuple[str, str]]: ...
 
 
@@ -46,7 +50,7 @@ def render_code(
     if statistics and report.findings:
         counts = Counter((each.rule, each.severity.value) for each in report.findings)
         lines += [*(f"{times:6}  {rule} {severity}" for (rule, severity), times in counts.most_common()), ""]
-    lines.append(_sum(report, checked))
+    lines += textwrap.wrap(_sum(report, checked), width, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
 
@@ -55,10 +59,25 @@ def render_github(report: Report) -> str:
     unread = "".join(f"::warning title=not read::{_message(f'{each.what}: {each.why}')}\n" for each in _missing(report))
     return unread + "".join(
         f"::{_LEVELS[each.severity]} file={_property(file_of(each.evidence[0].origin.source))},"
-        f"line={each.evidence[0].origin.line or 1},title={_property(f'{each.rule} {each.title}')}"
+        f"line={each.evidence[0].origin.line or 1}{_github_columns(each)},"
+        f"title={_property(f'{each.rule} {each.title}')}"
         f"::{_message('; fix: '.join((each.because, *(fix.do for fix in each.fixes))))}\n"
         for each in report.findings
     )
+
+
+def _github_columns(finding: Finding) -> str:
+    """GitHub takes columns only within one line."""
+    place = place_of(finding.evidence[0])
+    if place.column is None:
+        return ""
+    is_one = place.end_column is not None and place.end_line == finding.evidence[0].origin.line
+    return f",col={place.column}" + (f",endColumn={place.end_column}" if is_one else "")
+
+
+def place_of(each: Evidence[Fact]) -> CodePlace:
+    """Its columns and its way, as far as they are known."""
+    return each.fact if isinstance(each.fact, CodePlace) else CodePlace()
 
 
 def file_of(source: str) -> str:
@@ -70,10 +89,13 @@ def file_of(source: str) -> str:
 def _finding(finding: Finding, colour: bool, width: int) -> Iterator[str]:
     place, *others = finding.evidence
     tint = _TINTS[finding.severity]
-    rule = f"\x1b[{tint}m{finding.rule}\x1b[0m" if colour else finding.rule
-    head = visible(f"{place.origin}: ")
+    rule = f"{finding.rule} [{finding.severity.value}]"
+    column = place_of(place).column
+    head = visible(f"{place.origin}: " if column is None else f"{place.origin}:{column}: ")
     title = textwrap.wrap(visible(finding.title), max(30, width - 4)) or [""]
-    if len(head) + len(finding.rule) + 1 + len(title[0]) <= width and len(title) == 1:
+    is_short = len(head) + len(rule) + 1 + len(title[0]) <= width and len(title) == 1
+    rule = f"\x1b[{tint}m{rule}\x1b[0m" if colour else rule
+    if is_short:
         yield f"{head}{rule} {title[0]}"
     else:
         yield f"{head}{rule}"
@@ -84,8 +106,16 @@ def _finding(finding: Finding, colour: bool, width: int) -> Iterator[str]:
         yield visible(f"      {each.origin}: {each.quote}")[:width]
     yield from _wrapped(finding.because, width)
     for fix in finding.fixes:
-        yield from _wrapped(f"fix: {fix.do}", width)
+        way = _by_itself(fix)
+        yield from _wrapped(f"fix: {fix.do}{f' ({way} it)' if way else ''}", width)
     yield ""
+
+
+def _by_itself(fix: Fix) -> str:
+    """The words for the option that makes the change; empty: none does."""
+    if fix.edit is None or fix.safety is Safety.NEEDS_OWNER:
+        return ""
+    return "--fix mends" if fix.safety is Safety.SAFE else "--fix --unsafe-fixes mends"
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -108,6 +138,9 @@ def _sum(report: Report, checked: CheckedCode) -> str:
     found, files = report.findings, checked.files
     if not files:
         return "nothing was read: there is no program and no settings of a training, or none that could be read"
+    if checked.written is not None:
+        number, where = checked.written
+        return f"wrote {count(number, 'finding')} to {visible(where)}; {count(files, 'file')} read"
     what = count(len(found), "problem") if found else "no problems found"
     told = f"{what} in {count(files, 'file')}"
     if any(each.state is CoverageState.PARTLY for each in report.coverage):
@@ -116,6 +149,8 @@ def _sum(report: Report, checked: CheckedCode) -> str:
         told += f"; {checked.ignored} switched off by comments or settings"
     if checked.known:
         told += f"; {checked.known} in the baseline"
+    ways = Counter(way for each in found if (way := next(filter(None, map(_by_itself, each.fixes)), "")))
+    told += "".join(f"; {way} {times} of them" for way, times in sorted(ways.items()))
     if checked.gone:
         told += f"; {count(checked.gone, 'entry', 'entries')} of the baseline can go"
     return told + ("; `keepstep rules show ID` explains a rule" if found else "")

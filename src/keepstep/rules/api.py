@@ -22,6 +22,7 @@ from keepstep.model.evidence import Origin as Origin
 from keepstep.model.facts import *  # noqa: F403
 from keepstep.model.finding import RUN_FOLDER as RUN_FOLDER
 from keepstep.model.finding import Confidence as Confidence
+from keepstep.model.finding import Edit as Edit
 from keepstep.model.finding import Fix as Fix
 from keepstep.model.finding import Found as Found
 from keepstep.model.finding import Safety as Safety

@@ -19,7 +19,9 @@ import yaml
 from keepstep.check.code import cache
 from keepstep.check.code.check_code import CodeRequest, check_code
 from keepstep.check.code.files import find
+from keepstep.check.code.judge import judged
 from keepstep.cli.parser import run
+from keepstep.rules import code_rules
 from keepstep.store.user_cache import Kept
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +81,7 @@ def test_a_finding_names_line_rule_condition_and_fix(wrong: Path) -> None:
     command = [sys.executable, "-m", "keepstep", "check", "code", "train.py"]
     done = subprocess.run(command, cwd=wrong, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert "train.py:6: COD001" in done.stdout
+    assert "train.py:6:9: COD001 [fatal]" in done.stdout
     assert "> dist.barrier()" in done.stdout
     assert "`dist.get_rank() == 0` (line 5)" in done.stdout
     assert "fix: " in done.stdout
@@ -98,7 +100,7 @@ def test_the_forms_for_machines(wrong: Path) -> None:
     assert report["findings"][0]["cause"] == "sync.collective_mismatch"
     assert report["findings"][0]["evidence"][0]["source"] == "train.py"
     told = keepstep("check", "code", ".", "--format", "github", cwd=wrong).stdout
-    assert told.startswith("::error file=train.py,line=6,title=COD001 ")
+    assert told.startswith("::error file=train.py,line=6,col=9,title=COD001 ")
     sarif = json.loads(keepstep("check", "code", ".", "--format", "sarif", cwd=wrong).stdout)["runs"][0]
     result = sarif["results"][0]
     place = result["locations"][0]["physicalLocation"]
@@ -220,14 +222,50 @@ def test_a_cache_that_somebody_wrote_makes_nothing_but_units(tmp_path: Path, mon
     for number in range(cache.FROM_FILES):
         (project / f"m{number}.py").write_text(ALONE.format(""))
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    first = rules_in(project)
+    assert len(first) == cache.FROM_FILES
     files = find([project]).files
-    known = cache.Cache(files)
-    known.keep({each.shown: pickle.dumps(Evil()) for each in files})
-    assert set(cache.Cache(files).known()) == {each.shown for each in files}
-    assert len(rules_in(project)) == cache.FROM_FILES
-    Kept(tmp_path / "cache").put(cache.NAME, known._key(), b"no frames")
-    assert len(rules_in(project)) == cache.FROM_FILES
+    known = cache.Cache(files, [each.id for each in code_rules() if not each.preview])
+    said = known.known()
+    assert len(said) == len(files)
+    evil = pickle.dumps(Evil())
+    islands = {(path,): evil for path in said}
+    known.keep(said, {}, {path: evil for path in said}, islands)
+    assert rules_in(project) == first
+    for body in (evil, pickle.dumps((Evil(), {}, {})), pickle.dumps((1, 2)), b"no pickle", b""):
+        for name, key in [(cache.ANSWERS, known._key), *((part, known._place) for part in cache.UNITS)]:
+            Kept(tmp_path / "cache").put(name, key, body)
+        assert rules_in(project) == first
     assert not (tmp_path / "made").exists()
+
+
+def test_a_changed_file_is_judged_again_with_those_that_it_concerns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for number in range(cache.FROM_FILES):
+        (project / f"m{number}.py").write_text(ALONE.format(""))
+    (project / "helper.py").write_text(HELPER)
+    (project / "train.py").write_text(CALLER)
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    asked: list[list[tuple[str, ...]]] = []
+
+    def watched(islands: Any, *more: Any) -> Any:
+        asked.append(islands)
+        return judged(islands, *more)
+
+    monkeypatch.setattr("keepstep.check.code.check_code.judged", watched)
+    first = rules_in(project)
+    assert len(first) == cache.FROM_FILES + 1
+    asked.clear()
+    assert rules_in(project) == first and asked == []
+    (project / "helper.py").write_text(HELPER.replace("dist.get_rank() == 0", "True"))
+    assert len(rules_in(project)) == cache.FROM_FILES
+    ((island,),) = asked
+    assert [Path(each).name for each in island] == ["helper.py", "train.py"]
+    asked.clear()
+    assert len(rules_in(project, cache=False)) == cache.FROM_FILES and len(asked[0]) == cache.FROM_FILES + 1
 
 
 def test_the_pre_commit_hook_refuses_a_wrong_file(wrong: Path) -> None:

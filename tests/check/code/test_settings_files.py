@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from keepstep.check.code import cache
 from keepstep.check.code.check_code import CodeRequest, check_code
+from keepstep.check.code.judge import judged
+from keepstep.check.code.reader_pool import read_all
 from tests.check.code.test_check_code import keepstep
 
 Places = list[tuple[str, str, int]]
@@ -46,12 +51,12 @@ def found_in(folder: Path, files: dict[str, str], *, preview: bool = False) -> P
 def test_a_file_that_is_named_is_judged_at_its_line(tmp_path: Path) -> None:
     (tmp_path / "ds.json").write_text(BOTH)
     done = keepstep("check", "code", "ds.json", cwd=tmp_path)
-    assert done.returncode == 1 and "ds.json:5: COD402" in done.stdout and '> "enabled": true' in done.stdout
+    assert done.returncode == 1 and "ds.json:5:5: COD402 [fatal]" in done.stdout and '> "enabled": true' in done.stdout
     sarif = json.loads(keepstep("check", "code", ".", "--format", "sarif", cwd=tmp_path).stdout)
     place = sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "ds.json" and place["region"]["startLine"] == 5
     made = keepstep("check", "code", ".", "--write-baseline", "known.json", cwd=tmp_path)
-    assert made.returncode == 0 and "1 in the baseline" in made.stdout
+    assert made.returncode == 0 and made.stdout.startswith("wrote 1 finding to known.json")
     assert keepstep("check", "code", ".", "--baseline", "known.json", cwd=tmp_path).returncode == 0
 
 
@@ -248,3 +253,64 @@ def test_a_pod_without_a_command_and_a_srun_without_a_program_are_survived(tmp_p
 def test_broken_yaml_of_a_training_is_a_finding_with_its_line(tmp_path: Path) -> None:
     text = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: [4\nmixed_precision: no\n"
     assert [(rule, file) for rule, file, _ in found_in(tmp_path, {"a.yaml": text})] == [("COD401", "a.yaml")]
+
+
+def test_settings_are_kept_and_judged_again_with_the_programs_that_name_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    ds = '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}'
+    files = {f"m{number}.py": "import torch\n" for number in range(cache.FROM_FILES)}
+    files |= {f"data/{number}.json": f'{{"n": {number}}}' for number in range(9)}
+    files |= {
+        "conf/ds.json": ds,
+        "other/same.json": ds,
+        "names.py": "DS = 'conf/ds.json'\n",
+        "accelerate.yaml": ACCELERATE,
+    }
+    files["train.py"] = (
+        "from transformers import TrainingArguments\nfrom names import DS\n\n"
+        "args = TrainingArguments('out', fp16=True, deepspeed=DS)\n"
+    )
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    asked: list[list[tuple[str, ...]]] = []
+    read: list[str] = []
+
+    def watched(islands: Any, *more: Any) -> Any:
+        asked.append(islands)
+        return judged(islands, *more)
+
+    def watched_read(given: Any, *more: Any) -> Any:
+        read.extend(Path(each.shown).name for each in given)
+        return read_all(given, *more)
+
+    monkeypatch.setattr("keepstep.check.code.check_code.judged", watched)
+    monkeypatch.setattr("keepstep.check.code.check_code.read_all", watched_read)
+    wrong = [("COD402", "accelerate.yaml", 5), ("COD402", "train.py", 4)]
+    assert found_in(project, files) == wrong
+    asked.clear()
+    read.clear()
+    assert found_in(project, {}) == wrong and asked == [] and read == []
+    assert found_in(project, {"other/same.json": ds + "\n"}) == wrong and read == ["same.json"]
+    (island,) = asked.pop()
+    assert {Path(each).name for each in island} == {"names.py", "train.py", "ds.json", "same.json", "accelerate.yaml"}
+    assert found_in(project, {"conf/ds.json": ds.replace("bf16", "fp16")}) == []
+    assert found_in(project, {"conf/ds.json": ds, "accelerate.yaml": "x: 1\n"}) == wrong[1:]
+    (project / "conf/ds.json").unlink()
+    assert found_in(project, {}) == []
+
+
+def test_settings_on_standard_input_are_judged_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, name, status, words in (
+        (BOTH, "conf/ds.json", 1, "conf/ds.json:5:5: COD402"),
+        ('{"name": 1}', "package.json", 3, "no settings of a training"),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        done = keepstep("check", "code", "-", "--stdin-filename", name, cwd=tmp_path)
+        assert done.returncode == status and words in done.stdout, done.stdout
+
+
+def test_nothing_in_settings_is_changed_by_fix(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(BOTH)
+    assert keepstep("check", "code", ".", "--fix", "--unsafe-fixes", cwd=tmp_path).returncode == 1
+    assert (tmp_path / "ds.json").read_text() == BOTH

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from keepstep.errors import UserError
+from keepstep.model.code_place import CodePlace
 from keepstep.model.finding import Finding
 
 LONGEST_S = 60.0
@@ -57,8 +58,8 @@ def on_changed_lines(findings: Iterable[Finding], changed: Mapping[str, set[int]
 def _is_changed(finding: Finding, changed: Mapping[str, set[int]]) -> bool:
     for each in finding.evidence:
         lines = changed.get(os.path.realpath(each.origin.source), set())
-        places = (each.origin.line, getattr(each.fact, "condition_line", None), getattr(each.fact, "other_line", None))
-        if any(place in lines for place in places if place is not None):
+        more = each.fact.lines if isinstance(each.fact, CodePlace) else ()
+        if any(place in lines for place in (each.origin.line, *more) if place is not None):
             return True
     return False
 

@@ -4,35 +4,33 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from keepstep.check.code.ask_rules import answered
 from keepstep.check.code.baseline import new_findings, write_baseline
 from keepstep.check.code.cache import Cache
 from keepstep.check.code.changed_lines import changed_since, on_changed_lines
-from keepstep.check.code.facts import evidence_of
-from keepstep.check.code.files import FoundPrograms, ProgramFile, find, neighbour
-from keepstep.check.code.project import Project
-from keepstep.check.code.read_program import NotRead, bytes_of, cell_of, left_out_cells, text_of
+from keepstep.check.code.files import SETTINGS, FoundPrograms, ProgramFile, find, given_program, neighbour
+from keepstep.check.code.islands import islands
+from keepstep.check.code.judge import judged
+from keepstep.check.code.plain_findings import finding_of
 from keepstep.check.code.reader_pool import read_all
-from keepstep.check.code.settings_files import read_settings
-from keepstep.check.code.suppressions import Commented, is_switched_off, without_use
-from keepstep.check.code.unit_bytes import BROKEN, unpacked
+from keepstep.check.code.summary import Summary, imports_of
+from keepstep.check.code.suppressions import is_switched_off, without_use
+from keepstep.check.code.unit_bytes import BROKEN, OnlyPlain
+from keepstep.model.code_place import CodePlace
 from keepstep.model.evidence import Coverage, CoverageState, Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.finding import Finding, Severity
-from keepstep.model.report import Report, Verdict
+from keepstep.model.report import Report, RuleCrash, Verdict
 from keepstep.model.rule import Rule
-from keepstep.parse.code.unit import Unit
 from keepstep.rules import code_rules
-from keepstep.story.engine import diagnose
 
 MOST_NEIGHBOURS = 300
-LONGEST_QUOTE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +56,10 @@ class CodeRequest:
     """Only what stands on lines that changed since this commit."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Settings that could not be used, and why."""
+    given: tuple[bytes, str | None] | None = None
+    """A program from standard input instead of the paths, and the name of its file."""
+    cache: bool = True
+    """Believe what is known of files that did not change, and keep it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +75,13 @@ class CodeChecked:
     """Findings that the baseline has."""
     gone: int = 0
     """Entries of the baseline that nothing matches any more."""
+    written: tuple[int, str] | None = None
+    """How many findings were written to a new baseline, and to which."""
     useless: tuple[tuple[str, str], ...] = ()
     """Comments that name no rule or hide nothing, with the words for it."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """By file as shown: that of the content that was judged."""
+    programs: Mapping[str, ProgramFile] = field(default_factory=dict)
 
 
 def check_code(asked: CodeRequest, tell: Callable[[int, int], None] = lambda done, of: None) -> CodeChecked:
@@ -97,51 +104,51 @@ def _without_collector() -> Iterator[None]:
 
 def _check_code(asked: CodeRequest, tell: Callable[[int, int], None]) -> CodeChecked:
     changed = changed_since(asked.changed_since, asked.paths[0]) if asked.changed_since is not None else None
-    found = find(asked.paths, asked.exclude, follow=asked.follow)
-    units, not_read = _read(found, tell, asked.follow)
-    settings, unknown = read_settings(found.settings)
-    wanted = {each.shown for each in (*found.files, *found.settings) if each.asked or asked.whole}
-    seen = evidence_of(
-        Project(units),
-        _coverage(asked, found, units, [*not_read, *unknown], bool(settings)),
-        (each for file in settings.values() for each in file.facts),
-    )
-    commented: dict[str, Commented] = {**units, **settings}
+    found = given_program(*asked.given) if asked.given else find(asked.paths, asked.exclude, follow=asked.follow)
     chosen = _rules(asked)
-    rules = answered(chosen, seen, len(units))
-    report = diagnose(seen, rules, lambda _, findings: in_order(findings))
+    read = _Reading(found, Cache(found.every, [each.id for each in chosen], used=asked.cache), tell, asked.follow)
+    findings, crashed = read.judged(chosen)
+    report = Report(
+        verdict=Verdict.UNKNOWN,
+        findings=in_order(findings),
+        coverage=tuple(_coverage(asked, found, read)),
+        crashed=crashed,
+    )
+    wanted = {each.shown for each in found.every if each.asked or asked.whole}
     kept = [each for each in report.findings if each.evidence[0].origin.source in wanted]
-    hidden = [each for each in kept if is_switched_off(each, commented)]
+    hidden = [each for each in kept if is_switched_off(each, read.files)]
     off = {id(each) for each in (*hidden, *(each for each in kept if _is_ignored_there(each, asked.per_file)))}
     every = code_rules()
     useless = without_use(
-        {path: each for path, each in commented.items() if path in wanted},
+        {path: file for path, file in read.files.items() if path in wanted},
         hidden,
         [each.id for each in chosen],
         [each.id for each in every],
         all_asked=len(chosen) >= len([each for each in every if not each.preview]),
     )
-    paths = {each.shown: each.path for each in (*found.files, *found.settings)}
-    heard = list(quoted([each for each in kept if id(each) not in off], paths))
+    heard = [each for each in kept if id(each) not in off]
     if changed is not None:
         heard = on_changed_lines(heard, changed)
     known = gone = 0
     if asked.baseline is not None:
         fresh, gone = new_findings(heard, asked.baseline)
         known, heard = len(heard) - len(fresh), fresh
+    written = None
     if asked.write_baseline is not None:
-        known, heard = write_baseline(heard, asked.write_baseline), []
-    report = replace(report, findings=tuple(_by_cell(heard, units)), verdict=_verdict(heard, report))
-    lines = sum(unit.functions[0].end for unit in units.values())
-    lines += sum(each.source.count(b"\n") for each in settings.values())
+        written = write_baseline(heard, asked.write_baseline), str(asked.write_baseline)
+        heard = []
+    report = replace(report, findings=tuple(_by_cell(heard)), verdict=_verdict(heard, report))
     return CodeChecked(
         report=report,
-        files=len(units) + len(settings),
-        lines=lines,
+        files=len(read.files),
+        lines=sum(file.lines for file in read.files.values()),
         ignored=len(off),
         known=known,
         gone=gone if changed is None else 0,
+        written=written,
         useless=tuple(useless),
+        digests={path: file.digest for path, file in read.files.items()},
+        programs={each.shown: each for each in found.every},
     )
 
 
@@ -162,79 +169,106 @@ def _rules(asked: CodeRequest) -> list[Rule]:
     return [each for each in chosen if not (asked.ignore and each.id.startswith(asked.ignore))]
 
 
-def _read(
-    found: FoundPrograms, tell: Callable[[int, int], None], follow: bool
-) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
-    """All files, and those that scripts among them import from beside them."""
-    cache = Cache(found.files)
-    kept = cache.known()
-    units, _ = _unpacked(kept)
-    fresh = [each for each in found.files if each.shown not in units]
-    ready = len(units)
-    results = read_all(fresh, lambda done: tell(ready + done, len(found.files)))
-    cache.keep({**kept, **{path: data for path, data in results.items() if isinstance(data, bytes)}})
-    more, not_read = _unpacked(results)
-    units |= more
-    units = {each.shown: units[each.shown] for each in found.files if each.shown in units}
-    alone = len(found.files) <= 20
-    fresh = list(found.files) if alone else []
-    while fresh and len(found.files) < MOST_NEIGHBOURS:
-        fresh = _imported(fresh, units, {each.path.resolve() for each in found.files}, follow)
-        found.files += fresh
-        more, not_read_either = _unpacked(read_all(fresh))
-        units |= more
-        not_read += not_read_either
-    if fresh and _imported(fresh, units, {each.path.resolve() for each in found.files}, follow):
-        found.left_out.append(("more of what is imported", f"more than {MOST_NEIGHBOURS} files"))
-    shown = {each.shown: number for number, each in enumerate(found.files)}
-    return units, sorted(not_read, key=lambda each: shown[each[0]])
+class _Reading:
+    """The files of a project, and those that scripts among them import from beside them."""
 
+    def __init__(self, found: FoundPrograms, cache: Cache, tell: Callable[[int, int], None], follow: bool) -> None:
+        self._found, self._cache, self._follow = found, cache, follow
+        self._units: dict[str, bytes] = {}
+        """Those that were read now."""
+        self.files: dict[str, Summary] = cache.known()
+        self._why = cache.not_read()
+        ready = len(self.files) + len(self._why)
+        fresh = [each for each in found.every if each.shown not in self.files and each.shown not in self._why]
+        self._read(fresh, lambda done: tell(ready + done, len(found.every)))
+        if len(found.files) <= 20:
+            self._read_neighbours()
+        self.files = {each.shown: self.files[each.shown] for each in found.every if each.shown in self.files}
+        reasons = [(each, self._why[each.shown]) for each in found.every if each.shown in self._why]
+        self.not_read = [(file.shown, why) for file, why in reasons if _is_said(file, why)]
 
-def _unpacked(results: Mapping[str, bytes | str]) -> tuple[dict[str, Unit], list[tuple[str, str]]]:
-    """The units, and the files that are not read, with the reasons."""
-    units: dict[str, Unit] = {}
-    not_read: list[tuple[str, str]] = []
-    for path, result in results.items():
-        if isinstance(result, str):
-            not_read.append((path, result))
-            continue
+    def _read(self, files: list[ProgramFile], tell: Callable[[int], None] = lambda done: None) -> None:
+        for path, result in read_all(files, tell).items():
+            if isinstance(result, str):
+                self._why[path] = result
+            else:
+                self.files[path], self._units[path] = result
+
+    def _read_neighbours(self) -> None:
+        fresh = list(self._found.files)
+        while fresh and len(self._found.files) < MOST_NEIGHBOURS:
+            fresh = self._imported(fresh)
+            self._found.files += fresh
+            self._read(fresh)
+        if fresh and self._imported(fresh):
+            self._found.left_out.append(("more of what is imported", f"more than {MOST_NEIGHBOURS} files"))
+
+    def _imported(self, files: Iterable[ProgramFile]) -> list[ProgramFile]:
+        known = {each.path.resolve() for each in self._found.files}
+        found: dict[Path, ProgramFile] = {}
+        for file in files:
+            for name in self.files[file.shown].names if file.shown in self.files else ():
+                for module in (name, name.rpartition(".")[0]):
+                    there = neighbour(module, file, follow=self._follow) if module else None
+                    if there is not None and there.path.resolve() not in known:
+                        found.setdefault(there.path.resolve(), there)
+        return list(found.values())
+
+    def judged(self, rules: Sequence[Rule]) -> tuple[list[Finding], tuple[RuleCrash, ...]]:
+        """What the rules find. Islands that are as they were are not judged again."""
+        every = [tuple(each) for each in islands(imports_of(self.files))]
+        answers = {each: answer for each in every if (answer := self._cache.answer(each, self.files)) is not None}
         try:
-            units[path] = unpacked(result)
-        except BROKEN as error:
-            not_read.append((path, f"what was read of it cannot be used: {error}"))
-    return units, not_read
+            parts = [_answered(each) for each in answers.values()]
+        except BROKEN:  # as if nothing were known
+            answers, parts = {}, []
+        again = [each for each in every if each not in answers]
+        if again:
+            units = self._all_units(again)
+            settings = {path for path, file in self.files.items() if file.module == SETTINGS}
+            try:
+                fresh = dict(judged(again, units, settings, rules))
+            except BROKEN:  # what was kept is no unit
+                self._read([each for each in self._found.every if any(each.shown in group for group in again)])
+                fresh = dict(judged(again, self._units, settings, rules))
+            answers |= {again[number]: answer for number, answer in fresh.items()}
+            parts += [_answered(answer) for answer in fresh.values()]
+        self._cache.keep(self.files, self._why, self._units, answers)
+        crashes = dict.fromkeys(crash for _, crashed in parts for crash in crashed)
+        return [each for findings, _ in parts for each in findings], tuple(crashes)
+
+    def _all_units(self, groups: Iterable[tuple[str, ...]]) -> dict[str, bytes]:
+        """Those of the groups. What is not kept any more is read again."""
+        units = dict(self._units)
+        needed = [path for group in groups for path in group if path not in units]
+        if needed:
+            kept = self._cache.units(self.files[path].digest for path in needed)
+            units |= {path: kept[digest] for path in needed if (digest := self.files[path].digest) in kept}
+            missing = {path for path in needed if path not in units}
+            self._read([each for each in self._found.every if each.shown in missing])
+            units |= self._units
+        return units
 
 
-def _imported(
-    files: Iterable[ProgramFile], units: dict[str, Unit], known: set[Path], follow: bool
-) -> list[ProgramFile]:
-    found: dict[Path, ProgramFile] = {}
-    for file in files:
-        unit = units.get(file.shown)
-        for name in set(unit.imports.values()) if unit is not None else ():
-            for module in (name, name.rpartition(".")[0]):
-                there = neighbour(module, file, follow=follow) if module else None
-                if there is not None and there.path.resolve() not in known:
-                    found.setdefault(there.path.resolve(), there)
-    return list(found.values())
+def _is_said(file: ProgramFile, why: str) -> bool:
+    """Most JSON, YAML and scripts are something else: that is no news unless the user named them."""
+    return file.module != SETTINGS or file.named or why.startswith("keepstep itself")
 
 
-def _coverage(
-    asked: CodeRequest,
-    found: FoundPrograms,
-    units: dict[str, Unit],
-    not_read: list[tuple[str, str]],
-    has_settings: bool,
-) -> Iterable[Coverage]:
+def _answered(answer: bytes) -> tuple[list[Finding], list[RuleCrash]]:
+    findings, crashed = OnlyPlain(io.BytesIO(answer)).load()
+    return [finding_of(each) for each in findings], [RuleCrash(rule=rule, error=error) for rule, error in crashed]
+
+
+def _coverage(asked: CodeRequest, found: FoundPrograms, read: _Reading) -> Iterable[Coverage]:
     """What was not read may hold anything, so nothing is called healthy then."""
-    any_read = bool(units) or has_settings
-    if any_read:
+    if read.files:
         yield Coverage(what="code", state=CoverageState.CHECKED)
-    for what, why in (*found.left_out, *not_read):
-        yield Coverage(what=what, state=CoverageState.PARTLY if any_read else CoverageState.UNAVAILABLE, why=why)
-    for what, unit in units.items():
-        if what.endswith(".ipynb") and (cells := left_out_cells(unit.source)):
-            yield Coverage(what=what, state=CoverageState.PARTLY, why=cells)
+    for what, why in (*found.left_out, *read.not_read):
+        yield Coverage(what=what, state=CoverageState.PARTLY if read.files else CoverageState.UNAVAILABLE, why=why)
+    for what, file in read.files.items():
+        if file.left_out:
+            yield Coverage(what=what, state=CoverageState.PARTLY, why=file.left_out)
     for what, why in asked.skipped:
         yield Coverage(what=what, state=CoverageState.NOT_CHECKED, why=why)
 
@@ -249,37 +283,14 @@ def _is_ignored_there(finding: Finding, per_file: Iterable[tuple[str, tuple[str,
     return any(finding.rule.startswith(rules) and fnmatch(path, pattern) for pattern, rules in per_file)
 
 
-def _by_cell(findings: Iterable[Finding], units: Mapping[str, Unit]) -> Iterator[Finding]:
+def _by_cell(findings: Iterable[Finding]) -> Iterator[Finding]:
     """In a notebook, people look for a cell and a line in it."""
-    texts: dict[str, list[str]] = {}
-
-    def placed(each: Evidence[Fact]) -> Evidence[Fact]:
-        source = each.origin.source
-        if not source.endswith(".ipynb") or source not in units:
-            return each
-        lines = texts.setdefault(source, units[source].source.decode("utf-8", "replace").split("\n"))
-        cell = cell_of(lines, each.origin.line or 0)
-        if cell is None:
-            return each
-        return replace(each, origin=replace(each.origin, source=f"{source}:cell {cell[0]}", line=cell[1]))
-
     for finding in findings:
-        yield replace(finding, evidence=tuple(placed(each) for each in finding.evidence))
+        yield replace(finding, evidence=tuple(_in_cell(each) for each in finding.evidence))
 
 
-def quoted(findings: Iterable[Finding], paths: dict[str, Path]) -> Iterable[Finding]:
-    """The findings with the lines that they are about."""
-    texts: dict[str, list[str]] = {}
-
-    def line_of(each: Evidence[Fact]) -> Evidence[Fact]:
-        source, line = each.origin.source, each.origin.line or 0
-        if source not in texts:
-            try:
-                texts[source] = text_of(bytes_of(paths[source]), paths[source]).split("\n")
-            except (NotRead, KeyError):
-                texts[source] = []
-        there = texts[source]
-        return replace(each, quote=there[line - 1].strip()[:LONGEST_QUOTE]) if 0 < line <= len(there) else each
-
-    for finding in findings:
-        yield replace(finding, evidence=tuple(line_of(each) for each in finding.evidence))
+def _in_cell(each: Evidence[Fact]) -> Evidence[Fact]:
+    cell = each.fact.cell if isinstance(each.fact, CodePlace) else None
+    if cell is None:
+        return each
+    return replace(each, origin=replace(each.origin, source=f"{each.origin.source}:cell {cell[0]}", line=cell[1]))

@@ -11,7 +11,7 @@ from keepstep.check.code.decided_by import decided_by
 from keepstep.check.code.differences import Divergence
 from keepstep.check.code.project import Project
 from keepstep.check.code.traces import Tracer
-from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.code import (
     Argument,
@@ -32,15 +32,12 @@ from keepstep.parse.code.unit import AssignedSeen, CallSeen, Span, Unit, ValueSe
 _set = object.__setattr__
 
 
-def evidence_of(
-    project: Project, coverage: Iterable[Coverage] = (), settings: Iterable[Evidence[Fact]] = ()
-) -> EvidenceSet:
+def evidence_of(project: Project, settings: Iterable[Evidence[Fact]] = ()) -> EvidenceSet:
     """All facts, file by file. They are not quoted yet: only few of them become findings."""
     given = _given(project)
     files = [_File(path, unit, project) for path, unit in project.units.items()]
     return EvidenceSet(
         items=(*(each for file in files for each in file.evidence(given)), *settings),
-        coverage=tuple(coverage),
         later={
             CodeCall: tuple(file.calls() for file in files),
             CodeAssigned: tuple(file.assigned() for file in files),
@@ -76,7 +73,7 @@ class CallLater(CodeCall):
     """A call of which only its name and place are known at once; the rest is found out when it is asked for."""
 
     __slots__ = ("_file", "_row")
-    _LATER = ("on", "arguments", "assigned", "within", "text", "target")
+    _LATER = ("on", "arguments", "assigned", "within", "text", "target", "span")
 
     def __init__(self, file: _File, row: CallSeen) -> None:
         line, column = row[6], row[7]
@@ -193,6 +190,8 @@ class _File:
         """What a call has under that name."""
         if name == "text":
             return self.text(row[8])
+        if name == "span":
+            return row[8]
         if name == "arguments":
             return tuple([Argument(name=given[0], value=self._value(*given[1:])) for given in row[3]])
         if name == "on":
@@ -228,9 +227,17 @@ class _File:
             differs = self.project.is_ranked(kept[1], self.unit.module)
             self._values[id(kept)] = (made, differs, self._target(made), self._literal(kept))
         made, differs, target, literal = self._values[id(kept)]
-        parts = kept[3]
-        text = self.text((line, column, last, end))
-        return Value(text=text, made=made, ranked=differs, literal=literal, parts=parts, line=line, target=target)
+        span = (line, column, last, end)
+        return Value(
+            text=self.text(span),
+            made=made,
+            ranked=differs,
+            literal=literal,
+            parts=kept[3],
+            line=line,
+            target=target,
+            span=span,
+        )
 
     def full_name(self, name: str) -> str:
         """The name of a method, or of a value, with what is kept at its source in its place."""
@@ -300,6 +307,7 @@ def _diverges(found: Divergence, function: str, project: Project) -> CodeDiverge
         else None,
         function=function,
         decided=decided_by(project, project.functions[function], condition.test, condition.text, condition.line),
+        places=tuple((project.file_of[name], line) for name, line in found.issued.path),
     )
 
 

@@ -6,18 +6,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keepstep.parse.settings.packages import lists_packages
-from keepstep.parse.settings.recognise import SUFFIXES as SETTINGS
+from keepstep.parse.settings.recognise import SUFFIXES as SUFFIXES_OF_SETTINGS
 from keepstep.sources.files.inside_given import is_inside
 
 LARGEST = 2 << 20
+STDIN = "<stdin>"
 MOST_FILES = 50_000
 LINK = "a link out of the folder; --follow reads it"
 SUFFIXES = (".py", ".ipynb")
-NAMED = "named"
+SETTINGS = "(settings)"
+"""The module of all files that are no program: so they are judged together."""
 _TEST = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
 """Tests do on purpose what programs must not. They are read only if they are named."""
 _TESTS = frozenset({"test", "tests"})
@@ -27,14 +29,18 @@ _NOT_OURS = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A file to be read. ``module`` is its dotted name below what was asked for."""
+    """A file to be read. ``module`` is its dotted name below what was asked for, or ``SETTINGS``."""
 
     path: Path
     shown: str
     module: str
     is_package: bool = False
+    named: bool = False
+    """The user gave its own path, not that of its folder."""
     asked: bool = True
     """Findings in it are wanted; else it only explains what others call."""
+    given: bytes | None = None
+    """Its content, if that comes from standard input."""
 
 
 @dataclass
@@ -43,8 +49,12 @@ class FoundPrograms:
 
     files: list[ProgramFile] = field(default_factory=list)
     settings: list[ProgramFile] = field(default_factory=list)
-    """Files beside them that may decide how they are started. ``module`` is empty, or ``named`` by the user."""
+    """Files beside them that may decide how they are started."""
     left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def every(self) -> list[ProgramFile]:
+        return [*self.files, *self.settings]
 
 
 def find(paths: Iterable[Path], exclude: tuple[str, ...] = (), *, follow: bool = False) -> FoundPrograms:
@@ -55,18 +65,20 @@ def find(paths: Iterable[Path], exclude: tuple[str, ...] = (), *, follow: bool =
     for path in paths:
         path = Path(os.path.abspath(path))
         if path.is_dir():
+            outside = _outside(path)
             for each in _walk(path, found, frozenset(exclude)):
-                if follow or is_inside(os.path.realpath(each), roots):
-                    _add(found, known, each, path)
+                real = os.path.realpath(each)
+                if follow or is_inside(real, roots):
+                    _add(found, known, each, real, outside)
                 elif not _is_settings(each.name):
                     found.left_out.append((_shown_link(each), LINK))
         elif path.exists():
-            _add(found, known, path, path.parent, named=True)
+            _add(found, known, path, os.path.realpath(path), _outside(path.parent), named=True)
         else:
             found.left_out.append((str(path), "there is no such file or folder"))
             continue
         for each in _packages_above(path):
-            _add(found, known, each, path)
+            _add(found, known, each, os.path.realpath(each), "")
         if len(found.files) >= MOST_FILES:
             found.left_out.append((str(path), f"more than {MOST_FILES:,} files; the rest was not read"))
             break
@@ -74,7 +86,7 @@ def find(paths: Iterable[Path], exclude: tuple[str, ...] = (), *, follow: bool =
 
 
 def _is_settings(name: str) -> bool:
-    return name.endswith(SETTINGS) or lists_packages(name)
+    return name.endswith(SUFFIXES_OF_SETTINGS) or lists_packages(name)
 
 
 def _packages_above(path: Path) -> Iterator[Path]:
@@ -89,6 +101,16 @@ def _packages_above(path: Path) -> Iterator[Path]:
             return
         yield from (folder / name for name in names if (folder / name).is_file())
         below = folder
+
+
+def given_program(data: bytes, name: str | None) -> FoundPrograms:
+    """A program that was given by its text: at the place of its name, if it has one, so its imports are found."""
+    path = Path(os.path.abspath(name or "stdin.py"))
+    found = FoundPrograms()
+    _add(found, set(), path, os.path.realpath(path), _outside(path.parent), named=True)
+    into = found.files or found.settings
+    into[0] = replace(into[0], shown=_shown(path) if name else STDIN, given=data)
+    return found
 
 
 def neighbour(module: str, near: ProgramFile, *, follow: bool = False) -> ProgramFile | None:
@@ -119,21 +141,25 @@ def _walk(root: Path, found: FoundPrograms, exclude: frozenset[str]) -> Iterator
                 yield Path(folder, name)
 
 
-def _add(found: FoundPrograms, known: set[str], path: Path, root: Path, *, named: bool = False) -> None:
-    place = os.path.realpath(path)
+def _add(found: FoundPrograms, known: set[str], path: Path, real: str, root: str, *, named: bool = False) -> None:
     into = found.settings if _is_settings(path.name) else found.files
-    if place in known or len(into) >= MOST_FILES:
+    if real in known or len(into) >= MOST_FILES:
         return
-    known.add(place)
+    known.add(real)
     if into is found.settings:
-        into.append(ProgramFile(path, _shown(path), NAMED if named else ""))
+        into.append(ProgramFile(path, _shown(path, real), SETTINGS, named=named))
         return
-    while (root / "__init__.py").is_file() and root.parent != root:  # a package is imported by its own name
-        root = root.parent
-    parts = list(path.relative_to(root).with_suffix("").parts)
+    parts = os.path.splitext(str(path)[len(root) :])[0].strip(os.sep).split(os.sep)
     is_package = parts[-1:] == ["__init__"]
     module = ".".join(parts[:-1] if is_package else parts) or "__init__"
-    found.files.append(ProgramFile(path, _shown(path), module, is_package))
+    into.append(ProgramFile(path, _shown(path, real), module, is_package, named))
+
+
+def _outside(root: Path) -> str:
+    """The folder from which modules are named: a package is imported by its own name."""
+    while (root / "__init__.py").is_file() and root.parent != root:
+        root = root.parent
+    return str(root)
 
 
 def _shown_link(path: Path) -> str:
@@ -141,8 +167,7 @@ def _shown_link(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _shown(path: Path) -> str:
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(path)
+def _shown(path: Path, real: str | None = None) -> str:
+    here = os.path.join(os.getcwd(), "")
+    real = real if real is not None else os.path.realpath(path)
+    return real.removeprefix(here) if real.startswith(here) else str(path)

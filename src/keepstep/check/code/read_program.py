@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keepstep.base.safe_files import open_regular
-from keepstep.check.code.files import LARGEST
+from keepstep.check.code.files import LARGEST, SETTINGS, ProgramFile
 from keepstep.parse.code.read import read_program
 from keepstep.parse.code.unit import Unit
 
+LARGEST_DATA = 1 << 20
+"""JSON or YAML that is larger is data, unless the user names it."""
 CELL, NO_PYTHON = "# keepstep: cell ", ": no Python"
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|[\w.]{1,200}\?{1,2}[ \t]*)$")
 _FROM_SHELL = re.compile(r"^([ \t]*[\w, \t]{1,200}=[ \t]*)[!%][^=].*$")
@@ -26,16 +28,25 @@ class NotRead(Exception):
     """A file that cannot be read, with the reason in words."""
 
 
-def bytes_of(path: Path) -> bytes:
+def bytes_of(path: Path, largest: int = LARGEST) -> bytes:
     """The file's bytes, bounded."""
     try:
         with open_regular(path) as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(largest + 1)
     except OSError as error:
         raise NotRead(error.strerror or "cannot be read") from error
-    if len(data) > LARGEST:
-        raise NotRead(f"larger than {LARGEST >> 20} MiB")
+    if len(data) > largest:
+        raise NotRead(f"larger than {largest >> 20} MiB")
     return data
+
+
+def content_of(file: ProgramFile) -> bytes:
+    """What the file holds, or what was given in its place."""
+    if file.given is None:
+        return bytes_of(file.path, LARGEST_DATA if file.module == SETTINGS and not file.named else LARGEST)
+    if len(file.given) > LARGEST:
+        raise NotRead(f"larger than {LARGEST >> 20} MiB")
+    return file.given
 
 
 def text_of(data: bytes, path: Path) -> str:

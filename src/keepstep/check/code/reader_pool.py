@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from keepstep.base.worker_pool import Messages, Send, Worker, WorkerPool
-from keepstep.check.code.files import ProgramFile
-from keepstep.check.code.read_program import NotRead, bytes_of, read
-from keepstep.check.code.unit_bytes import packed
+from keepstep.check.code.files import SETTINGS, ProgramFile
+from keepstep.check.code.read_program import NotRead, content_of, read
+from keepstep.check.code.settings_files import read_settings
+from keepstep.check.code.summary import Summary, digest_of, summary_of, summary_of_settings
+from keepstep.check.code.unit_bytes import BROKEN, OnlyPlain, packed
 
 LIMIT_S = 20.0
 """For one file. The largest that is read takes a tenth of it."""
@@ -20,14 +24,17 @@ AT_ONCE = 16
 """Files that a worker is given together."""
 
 
+ReadFile = tuple[Summary, bytes]
+"""What is needed of a file for good, and all that it says, packed."""
+_LENGTH = 4
+
+
 def read_all(
-    files: Sequence[ProgramFile],
-    tell: Callable[[int], None] = lambda done: None,
-    reader: Callable[[ProgramFile], bytes] | None = None,
-) -> dict[str, bytes | str]:
-    """By file as shown: what it says, packed, or why it is not read. ``reader``: of other files than programs."""
-    results: dict[str, bytes | str] = {}
-    for file, result in _Readers(files, reader or _program).results(_batches(len(files))):
+    files: Sequence[ProgramFile], tell: Callable[[int], None] = lambda done: None
+) -> dict[str, ReadFile | str]:
+    """By file as shown: what it says, or why it is not read."""
+    results: dict[str, ReadFile | str] = {}
+    for file, result in _Readers(files).results(_batches(len(files))):
         results[file.shown] = result
         tell(len(results))
     return results
@@ -42,12 +49,12 @@ def _batches(count: int) -> Iterator[list[int]]:
         begin = end
 
 
-class _Readers(WorkerPool[int, tuple[ProgramFile, bytes | str]]):
+class _Readers(WorkerPool[int, tuple[ProgramFile, ReadFile | str]]):
     """Tasks are the numbers of files. Workers are forked: they have the list, and all that reading needs."""
 
-    def __init__(self, files: Sequence[ProgramFile], reader: Callable[[ProgramFile], bytes]) -> None:
+    def __init__(self, files: Sequence[ProgramFile]) -> None:
         super().__init__(min(os.cpu_count() or 1, 8, 1 + len(files) // 8))
-        self._files, self._reader = files, reader
+        self._files = files
 
     def start(self) -> Worker:
         return Worker.fork(self._serve)
@@ -55,10 +62,10 @@ class _Readers(WorkerPool[int, tuple[ProgramFile, bytes | str]]):
     def request(self, tasks: list[int]) -> bytes:
         return json.dumps(tasks).encode()
 
-    def answered(self, task: int, message: bytes) -> tuple[ProgramFile, bytes | str]:
-        return self._files[task], message[1:] if message[0] else message[1:].decode()
+    def answered(self, task: int, message: bytes) -> tuple[ProgramFile, ReadFile | str]:
+        return self._files[task], _taken_apart(message[1:]) if message[0] else message[1:].decode()
 
-    def lost(self, task: int, worker: Worker, status: int | None) -> tuple[ProgramFile, bytes | str]:
+    def lost(self, task: int, worker: Worker, status: int | None) -> tuple[ProgramFile, ReadFile | str]:
         late = f"it took longer than {LIMIT_S:.0f} s"
         return self._files[task], late if self.is_overdue(worker) else "reading it brought the reader down"
 
@@ -70,8 +77,16 @@ class _Readers(WorkerPool[int, tuple[ProgramFile, bytes | str]]):
         gc.disable()  # syntax trees are freed without it
         for task in tasks:
             for number in json.loads(task):
-                result = _read(self._files[number], self._reader)
+                result = _read(self._files[number])
                 send(b"\0" + result.encode("utf-8", "replace") if isinstance(result, str) else b"\1" + result)
+
+
+def _taken_apart(message: bytes) -> ReadFile | str:
+    begin = _LENGTH + int.from_bytes(message[:_LENGTH], "little")
+    try:
+        return Summary(*OnlyPlain(io.BytesIO(message[_LENGTH:begin])).load()), message[begin:]
+    except BROKEN as error:
+        return f"what was read of it cannot be used: {error}"
 
 
 def _limit() -> None:
@@ -85,13 +100,18 @@ def _limit() -> None:
         pass
 
 
-def _program(file: ProgramFile) -> bytes:
-    return packed(read(bytes_of(file.path), file.path, file.module, file.is_package))
-
-
-def _read(file: ProgramFile, reader: Callable[[ProgramFile], bytes]) -> bytes | str:
+def _read(file: ProgramFile) -> bytes | str:
     try:
-        return reader(file)
+        data = content_of(file)
+        digest = digest_of(file, data)
+        if file.module == SETTINGS:
+            source, said = read_settings(data, file.path.name)
+            summary = summary_of_settings(source, digest)
+        else:
+            unit = read(data, file.path, file.module, file.is_package)
+            summary, said = summary_of(unit, file, digest), packed(unit)
+        first = pickle.dumps(tuple(summary), protocol=5)
+        return len(first).to_bytes(_LENGTH, "little") + first + said
     except NotRead as error:
         return str(error)
     except Exception as error:

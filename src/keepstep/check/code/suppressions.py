@@ -3,33 +3,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
 
+from keepstep.check.code.summary import Summary
 from keepstep.model.finding import Finding
 
-_COMMENT = re.compile(rb"#\s*keepstep:\s*ignore")
 
-
-class Commented(Protocol):
-    """A file that was read: a program, or settings."""
-
-    @property
-    def source(self) -> bytes: ...
-    @property
-    def ignored(self) -> dict[int, tuple[str, ...]]: ...
-
-
-def is_switched_off(finding: Finding, units: Mapping[str, Commented]) -> bool:
+def is_switched_off(finding: Finding, files: Mapping[str, Summary]) -> bool:
     origin = finding.evidence[0].origin
-    unit = units.get(origin.source)
-    rules = unit.ignored.get(origin.line or 0) if unit is not None else None
+    file = files.get(origin.source)
+    rules = file.ignored.get(origin.line or 0) if file is not None else None
     return rules is not None and (not rules or finding.rule in rules)
 
 
 def without_use(
-    units: Mapping[str, Commented],
+    files: Mapping[str, Summary],
     hidden: Iterable[Finding],
     asked: Iterable[str],
     known: Iterable[str],
@@ -40,11 +28,9 @@ def without_use(
     used = {(each.evidence[0].origin.source, each.evidence[0].origin.line, each.rule) for each in hidden}
     places = {(source, line) for source, line, _ in used}
     asked, known = set(asked), set(known)
-    for source, unit in units.items():
-        lines = unit.source.split(b"\n") if unit.ignored else []
-        for line, rules in unit.ignored.items():
-            if not _COMMENT.search(lines[line - 1]):
-                continue  # in a block
+    for source, file in files.items():
+        for line in file.comments:
+            rules = file.ignored[line]
             for rule in rules:
                 if rule not in known:
                     yield f"{source}:{line}", f"there is no rule {rule}"

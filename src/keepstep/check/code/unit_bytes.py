@@ -13,7 +13,7 @@ BROKEN = (pickle.UnpicklingError, EOFError, AttributeError, TypeError, ValueErro
 """What :func:`unpacked` may raise."""
 
 
-class _Closed(pickle.Unpickler):
+class OnlyPlain(pickle.Unpickler):
     """Makes nothing but what Python has built in."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -26,7 +26,7 @@ def packed(unit: Unit) -> bytes:
 
 
 def unpacked(data: bytes) -> Unit:
-    unit = Unit._make(_Closed(io.BytesIO(data)).load())
+    unit = Unit._make(OnlyPlain(io.BytesIO(data)).load())
     for number, each in enumerate(unit.functions):
         returns = tuple([_given_back(given) for given in each[8]])
         unit.functions[number] = FunctionSeen(*each[:8], returns, each[9])

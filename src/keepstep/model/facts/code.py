@@ -25,6 +25,8 @@ class Value:
     line: int = 0
     target: str = ""
     """The function of the project that it is, if it is one."""
+    span: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Where it stands: first line and column, last line and the column where it ends. Columns count bytes from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,8 @@ class CodeCall(Fact):
     again: tuple[tuple[str, int], ...] = ()
     """In files that donate arguments: the variables it is given that are read again before they are assigned anew,
     with the lines on which they are."""
+    span: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """As that of a value."""
 
     def argument(self, name: str, position: int | None = None) -> Value | None:
         """The value of an argument, by its name, or else by its position."""
@@ -168,3 +172,5 @@ class CodeDiverges(Fact):
     function: str = ""
     decided: tuple[str, ...] = ()
     """The values that decide the condition, where they are not in it: ``lead is `rank == 0` at context.py:7``."""
+    places: tuple[tuple[str, int], ...] = ()
+    """File and line of each function on that path."""

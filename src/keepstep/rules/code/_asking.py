@@ -34,6 +34,7 @@ class ProjectFacts(Assignments):
         self._among: dict[tuple[str, tuple[str, ...]], list[Call]] = {}
         self._names: dict[str, set[str]] = {}
         self._syntax: dict[str, ast.Module | None] = {}
+        self._lines: dict[str, list[bytes]] = {}
         self.files = {each.origin.source: each.fact for each in seen.all(CodeFile)}
 
     @cached_property
@@ -330,6 +331,17 @@ class ProjectFacts(Assignments):
             except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
                 self._syntax[path] = None
         return self._syntax[path]
+
+    def text(self, path: str) -> str:
+        """A file as it is written."""
+        return self._by_file[path].text.decode("utf-8", "replace") if path in self._by_file else ""
+
+    def line(self, path: str, number: int) -> bytes:
+        """A line of a file as it is written; empty: there is none."""
+        if path not in self._lines:
+            self._lines[path] = self._by_file[path].text.split(b"\n") if path in self._by_file else []
+        lines = self._lines[path]
+        return lines[number - 1] if 0 < number <= len(lines) else b""
 
     def imports(self, place: Evidence[Any], *modules: str) -> bool:
         """Whether the file imports one of these modules, or something of them."""

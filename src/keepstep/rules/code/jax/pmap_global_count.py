@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, Edit, EvidenceSet, Findings, Fix, Found, Value, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code._edits import replaced
 from keepstep.rules.code.jax._jax import has_several_processes, is_compiled_by
 
 _LEADING = (
@@ -68,6 +69,18 @@ def _lambdas(known: ProjectFacts, function: str) -> list[Call]:
     return [each for name in names for each in known.inside(name)]
 
 
+def _edit(known: ProjectFacts, count: Call) -> Edit | None:
+    """The local one of the same name, where the number is used for nothing but the axis that is found."""
+    line, column, last, end = count.fact.span
+    called = Value(text=count.fact.text, span=(line, column, last, end))
+    if not re.fullmatch(r"jax\.(?:devices|device_count)\(\)", count.fact.text):
+        return None
+    name = re.compile(rf"(?<![\w.]){re.escape(count.fact.assigned)}(?!\w)")
+    if count.fact.assigned and len(name.findall(known.text(count.origin.source))) != 2:
+        return None
+    return replaced(known, count.origin.source, called, count.fact.text.replace("jax.", "jax.local_"))
+
+
 @rule(id="COD305", cause=Cause.DATA_SHAPE_MISMATCH, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
 def pmap_global_count(seen: EvidenceSet) -> Findings:
     """The leading axis of what `pmap` is given has `jax.device_count()` elements.
@@ -113,5 +126,5 @@ def pmap_global_count(seen: EvidenceSet) -> Findings:
             title="the leading axis for pmap counts the devices of all processes",
             because=f"`{each.fact.text}` counts the devices of all processes, and pmap takes one slice per local one",
             evidence=(each,),
-            fixes=(Fix(do="use jax.local_device_count() for what goes to pmap"),),
+            fixes=(Fix(do="use jax.local_device_count() for what goes to pmap", edit=_edit(known, each)),),
         )

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.model.facts import CodeCall, Value
-from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
+from keepstep.rules.api import Cause, Confidence, Edit, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code._edits import replaced
 from keepstep.rules.code.jax._jax import PARTS, lines_that_decide
 
 _SEEDS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.seed")
@@ -59,6 +61,13 @@ def _tells_processes_apart(known: ProjectFacts, use: Call) -> bool:
     )
 
 
+def _edit(known: ProjectFacts, seed: Call) -> Edit | None:
+    value = seed.fact.arguments[0].value
+    if not re.fullmatch(r"\d+|[A-Za-z_][\w.]*", value.text) or "jax" not in known.files[seed.origin.source].imports:
+        return None
+    return replaced(known, seed.origin.source, value, f"{value.text} + jax.process_index()")
+
+
 @rule(
     id="COD306",
     cause=Cause.SYNC_REPLICA_DESYNC,
@@ -108,5 +117,11 @@ def same_key_or_data(seen: EvidenceSet) -> Findings:
             because=f"`{seed.fact.text}` gives the same numbers on every process, and `{use.fact.text}`"
             f" (line {use.origin.line}) puts them side by side",
             evidence=(seed, use),
-            fixes=(Fix(do="add jax.process_index() to the seed of the data", safety=Safety.CHANGES_RESULTS),),
+            fixes=(
+                Fix(
+                    do="add jax.process_index() to the seed of the data",
+                    edit=_edit(known, seed),
+                    safety=Safety.CHANGES_RESULTS,
+                ),
+            ),
         )

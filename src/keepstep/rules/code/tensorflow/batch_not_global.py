@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
 
 from keepstep.model.facts import CodeCall, Value
-from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
+from keepstep.rules.api import Cause, Confidence, Edit, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
 from keepstep.rules.code._asking import Call
+from keepstep.rules.code._edits import replaced
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import at_line
+
+_STRATEGY = re.compile(r"tensorflow\.distribute\.(?:experimental\.)?\w*Strategy")
 
 
 def _is_split(known: Sizes, given: Given) -> bool:
@@ -31,13 +34,35 @@ def _fitted(known: Sizes) -> Iterator[tuple[Call, Value]]:
             yield fit, size
 
 
-def _found(place: Evidence[Any], batch: Call, size: Value) -> Found:
+def _edit(known: Sizes, place: Call, size: Value) -> Edit | None:
+    """The size times the number of replicas of the one strategy that is seen there."""
+    source, function = place.origin.source, place.fact.function
+    names = {
+        each.fact.assigned
+        for each in known.tf.known.named(_STRATEGY.fullmatch, "Strategy")
+        if each.origin.source == source
+        and (each.fact.function == function or each.fact.function.endswith(".<module>"))
+        and (each.fact.function != function or each.fact.order < place.fact.order)
+    }
+    (name,) = names if len(names) == 1 else ("",)
+    if not re.fullmatch(r"(?:self\.)?[A-Za-z_]\w*", name):
+        return None
+    return replaced(known.tf.known, source, size, f"{size.text} * {name}.num_replicas_in_sync")
+
+
+def _found(known: Sizes, call: Call, batch: Call, size: Value) -> Found:
     return Found(
         title=f"the dataset is batched with the size of one replica, {size.text}",
         because="the strategy splits each batch among its replicas, so it must be the global one;"
         " each replica now gets a fraction of its batch",
-        evidence=(place, batch),
-        fixes=(Fix(do=f"batch with {size.text} * strategy.num_replicas_in_sync", safety=Safety.CHANGES_RESULTS),),
+        evidence=(at_line(call, size.line), batch),
+        fixes=(
+            Fix(
+                do=f"batch with {size.text} * strategy.num_replicas_in_sync",
+                edit=_edit(known, call, size),
+                safety=Safety.CHANGES_RESULTS,
+            ),
+        ),
     )
 
 
@@ -88,7 +113,7 @@ def batch_not_global(seen: EvidenceSet) -> Findings:
     known = sizes(seen)
     told = set()
     for fit, size in _fitted(known):
-        yield _found(at_line(fit, size.line), fit, size)
+        yield _found(known, fit, fit, size)
     for batch in known.batches():
         if batch.fact.function in known.in_functions:
             continue
@@ -96,4 +121,4 @@ def batch_not_global(seen: EvidenceSet) -> Findings:
             if given.place.origin in told or not known.is_of_one_replica(given) or not _is_split(known, given):
                 continue
             told.add(given.place.origin)
-            yield _found(at_line(given.place, given.value.line), batch, given.value)
+            yield _found(known, given.place, batch, given.value)

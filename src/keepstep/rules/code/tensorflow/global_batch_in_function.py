@@ -5,7 +5,20 @@ from __future__ import annotations
 
 import re
 
-from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Severity, rule
+from keepstep.rules.api import (
+    Cause,
+    CodeCall,
+    Confidence,
+    Edit,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Safety,
+    Severity,
+    rule,
+)
+from keepstep.rules.code._edits import replaced
 from keepstep.rules.code.tensorflow._sizes import Given, Sizes, sizes
 from keepstep.rules.code.tensorflow._tensorflow import at_line
 
@@ -17,6 +30,16 @@ def _is_in_function(known: Sizes, given: Given) -> bool:
     if any(_CHOICE.search(block.text) for block in given.batch.fact.within if block.kind in ("if", "else")):
         return False
     return given.place.fact.function in known.in_functions or given.place.fact.name == "functools.partial"
+
+
+def _edit(known: Sizes, given: Given) -> Edit | None:
+    """The part of one replica, where the function has the input context as its only argument."""
+    function = known.tf.known.functions.get(given.place.fact.function)
+    names = function.fact.parameters if function is not None else ()
+    if len(names) != 1 or not ("context" in names[0] or "ctx" in names[0]):
+        return None
+    text = f"{names[0]}.get_per_replica_batch_size({given.value.text})"
+    return replaced(known.tf.known, given.place.origin.source, given.value, text)
 
 
 @rule(
@@ -86,6 +109,7 @@ def global_batch_in_function(seen: EvidenceSet) -> Findings:
                 fixes=(
                     Fix(
                         do=f"batch with context.get_per_replica_batch_size({given.value.text})",
+                        edit=_edit(known, given),
                         safety=Safety.CHANGES_RESULTS,
                     ),
                 ),

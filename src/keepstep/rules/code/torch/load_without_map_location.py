@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import Cause, CodeCall, Confidence, Edit, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
+from keepstep.rules.code._edits import replaced, with_argument
 from keepstep.rules.code.torch._torch import INIT, runs_several_processes, uses_cuda
 
 _WORDS = ("checkpoint", "ckpt", "snapshot", "resume", "weights", "pretrained", "state_dict", "teacher", "model")
@@ -30,6 +31,18 @@ def _is_of_another_program(known: ProjectFacts, load: Call) -> bool:
 
 def _maps(call: Call) -> bool:
     return call.fact.name == "torch.load" and call.fact.argument("map_location", 1) is not None
+
+
+def _edit(known: ProjectFacts, load: Call) -> Edit | None:
+    """Only where ``load_state_dict`` gets what is loaded: it copies each tensor to where the model is."""
+    text = load.fact.text
+    given = [each for each in known.inside(load.fact.function) if each.fact.method == "load_state_dict"]
+    if not any(argument.value.text.startswith(text) for each in given for argument in each.fact.arguments):
+        return None
+    where = load.fact.argument("map_location", 1)
+    if where is not None:
+        return replaced(known, load.origin.source, where, '"cpu"')
+    return with_argument(known, load, 'map_location="cpu"')
 
 
 @rule(
@@ -94,5 +107,5 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
             title="torch.load without map_location puts every rank's copy on the GPU that saved it",
             because="tensors return to the device they were saved from, so all ranks fill GPU 0",
             evidence=(each,),
-            fixes=(Fix(do='give map_location="cpu", or the rank\'s own device'),),
+            fixes=(Fix(do='give map_location="cpu", or the rank\'s own device', edit=_edit(known, each)),),
         )

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from keepstep.model.facts import CodeAssigned, CodeCall
-from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
+from keepstep.rules.api import Cause, Confidence, Edit, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code._edits import followed
 from keepstep.rules.code.torch._losses import BACKWARD, added_to, backwards, holds_graph, losses_of
 from keepstep.rules.code.torch._torch import is_without_gradients
 
@@ -104,12 +105,20 @@ def _in_training_steps(known: ProjectFacts) -> Iterator[tuple[Call, str]]:
             yield call, given.text
 
 
-def _found(place: Evidence[CodeAssigned] | Call, loss: str) -> Found:
+def _edit(known: ProjectFacts, place: Evidence[CodeAssigned] | Call, loss: str) -> Edit | None:
+    """Without the graph, where nothing but the loss is added or given."""
+    fact = place.fact
+    values = [fact.value] if isinstance(fact, CodeAssigned) else [each.value for each in fact.arguments]
+    those = [each for each in values if each.text == loss]
+    return followed(known, place.origin.source, those[0], ".detach()") if len(those) == 1 else None
+
+
+def _found(known: ProjectFacts, place: Evidence[CodeAssigned] | Call, loss: str) -> Found:
     return Found(
         title="the graph of every step is kept",
         because=f"`{loss}` still refers to its graph: the sum or list keeps those of all steps, and memory grows",
         evidence=(place,),
-        fixes=(Fix(do=f"use {loss}.detach(), or {loss}.item() where you print it"),),
+        fixes=(Fix(do=f"use {loss}.detach(), or {loss}.item() where you print it", edit=_edit(known, place, loss)),),
     )
 
 
@@ -162,13 +171,13 @@ def loss_kept_with_graph(seen: EvidenceSet) -> Findings:
     for each, text in _sums(known):
         loss = _is_kept(known, each.fact, text, each.fact.target)
         if loss:
-            yield _found(each, loss)
+            yield _found(known, each, loss)
     for call in known.methods("append"):
         given, kept = call.fact.argument("", 0), call.fact.on
         if given is None or kept is None or call.fact.target:
             continue
         loss = _is_kept(known, call.fact, given.text, kept.text)
         if loss:
-            yield _found(call, loss)
+            yield _found(known, call, loss)
     for call, loss in (*_given_to_sums(known), *_in_training_steps(known)):
-        yield _found(call, loss)
+        yield _found(known, call, loss)

@@ -3,12 +3,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from keepstep.model.facts import CodeCall, Fact
-from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Origin, Severity, rule
+from keepstep.rules.api import (
+    Cause,
+    Confidence,
+    Edit,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Origin,
+    Severity,
+    rule,
+)
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
-from keepstep.rules.code.torch._torch import SAMPLER, TRAINERS
+from keepstep.rules.code._edits import first_in_loop
+from keepstep.rules.code.torch._torch import LOADER, SAMPLER, TRAINERS
 
 _DEEPEST = 3
 
@@ -55,6 +69,43 @@ def _same(each: Call, sampler: Call) -> Origin | None:
 
 def _at(place: Call, line: int) -> Evidence[Fact]:
     return replace(place, origin=Origin(source=place.origin.source, line=line), quote="")
+
+
+def _edit(known: ProjectFacts, sampler: Call, loop: Evidence[Fact]) -> Edit | None:
+    """The line to add, if the loop sees the sampler, or the loader that was given it, under a name that it knows."""
+    holder = _holder(known, sampler)
+    here = isinstance(loop.fact, CodeCall) and _is_seen(holder, sampler, loop.fact)
+    if not here or loop.origin.source != sampler.origin.source or loop.origin.line is None:
+        return None
+    if not holder.startswith("self.") and loop.origin.line < (sampler.origin.line or 0):
+        return None
+    return first_in_loop(known, loop.origin.source, loop.origin.line, holder + ".set_epoch({})")
+
+
+def _holder(known: ProjectFacts, sampler: Call) -> str:
+    """How the sampler is written: by its variable, or by that of the one loader that it is written in."""
+    if sampler.fact.assigned:
+        made = sampler.fact.assigned if _is_always(sampler) else ""
+    else:
+        loaders = [
+            each.fact.assigned
+            for each in known.inside(sampler.fact.function)
+            if each.fact.name == LOADER and sampler.fact.text in each.fact.text and _is_always(each)
+        ]
+        made = f"{loaders[0]}.sampler" if len(loaders) == 1 and loaders[0] else ""
+    return made if re.fullmatch(r"(?:self\.)?[A-Za-z_]\w*(?:\.sampler)?", made) else ""
+
+
+def _is_always(call: Call) -> bool:
+    """Whether no condition decides if it is made, so that its variable holds nothing else."""
+    return not blocks(call, "if", "else", "try", "except", "for", "while")
+
+
+def _is_seen(holder: str, sampler: Call, loop: CodeCall) -> bool:
+    """A variable is seen in its own function, what ``self`` holds in the methods of its class."""
+    if holder.startswith("self."):
+        return sampler.fact.function.rpartition(".")[0] == loop.function.rpartition(".")[0]
+    return bool(holder) and sampler.fact.function == loop.function
 
 
 @rule(
@@ -120,5 +171,7 @@ def no_set_epoch(seen: EvidenceSet) -> Findings:
                 because="the DistributedSampler shuffles by its seed and the epoch that set_epoch tells it;"
                 " without it each rank sees the same samples in the same order every time",
                 evidence=(loop, each),
-                fixes=(Fix(do="call sampler.set_epoch(epoch) at the start of each epoch"),),
+                fixes=(
+                    Fix(do="call sampler.set_epoch(epoch) at the start of each epoch", edit=_edit(known, each, loop)),
+                ),
             )

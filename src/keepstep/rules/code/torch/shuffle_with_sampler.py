@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 
-from keepstep.rules.api import Cause, CodeCall, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import Cause, CodeCall, Edit, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, program
-from keepstep.rules.code.torch._torch import LOADER
+from keepstep.rules.code._edits import replaced
+from keepstep.rules.code.torch._torch import LOADER, SAMPLER
 
 _IN_TABLE = re.compile(r"""["']shuffle["']\s*:\s*True|\bshuffle\s*=\s*True""")
 
@@ -27,6 +28,14 @@ def _shuffles(known: ProjectFacts, loader: Call) -> bool:
         ):
             return True
     return False
+
+
+def _edit(known: ProjectFacts, loader: Call, sampler: str) -> Edit | None:
+    """A DistributedSampler shuffles unless it is told not to; the loader's own ``True`` becomes its default."""
+    shuffle = loader.fact.argument("shuffle", 2)
+    if shuffle is None or sampler != SAMPLER:
+        return None
+    return replaced(known, loader.origin.source, shuffle, "False")
 
 
 @rule(id="COD104", cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, needs=(CodeCall,))
@@ -72,5 +81,9 @@ def shuffle_with_sampler(seen: EvidenceSet) -> Findings:
             title="DataLoader is given both a sampler and shuffle=True",
             because=f"PyTorch raises ValueError here: `{sampler.text}` already decides about the order",
             evidence=(each,),
-            fixes=(Fix(do="leave out shuffle=True; give shuffle=True to the sampler"),),
+            fixes=(
+                Fix(
+                    do="leave out shuffle=True; give shuffle=True to the sampler", edit=_edit(known, each, sampler.made)
+                ),
+            ),
         )
