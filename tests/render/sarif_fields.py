@@ -28,7 +28,14 @@ LOCATION = fields(
     physicalLocation=fields(
         "artifactLocation",
         artifactLocation=fields("uri", uri={**TEXT, "pattern": r"^[A-Za-z0-9%/._~:@!$&'()*+,;=-]+$"}),
-        region=fields("startLine", startLine=LINE, snippet=fields("text", text={"type": "string"})),
+        region=fields(
+            "startLine",
+            startLine=LINE,
+            startColumn=LINE,
+            endLine=LINE,
+            endColumn=LINE,
+            snippet=fields("text", text={"type": "string"}),
+        ),
     ),
 )
 RULE = fields(
@@ -36,10 +43,23 @@ RULE = fields(
     id=TEXT,
     name=TEXT,
     shortDescription=MESSAGE,
-    help=MESSAGE,
+    help=fields("text", text=TEXT, markdown=TEXT),
+    helpUri={**TEXT, "pattern": "^https?://"},
     defaultConfiguration=fields(level=LEVEL),
     properties={"type": "object"},
 )
+FLOW = fields(
+    "threadFlows", threadFlows=several(fields("locations", locations=several(fields(location=LOCATION), 1)), 1)
+)
+REPLACEMENT = fields(
+    "deletedRegion",
+    deletedRegion=fields("startLine", startLine=LINE, startColumn=LINE, endLine=LINE, endColumn=LINE),
+    insertedContent=fields("text", text={"type": "string"}),
+)
+CHANGE = fields(
+    "artifactLocation", "replacements", artifactLocation=fields("uri", uri=TEXT), replacements=several(REPLACEMENT, 1)
+)
+FIX = fields("artifactChanges", description=MESSAGE, artifactChanges={**several(CHANGE, 1), "uniqueItems": True})
 RESULT = fields(
     "message",
     ruleId=TEXT,
@@ -49,6 +69,8 @@ RESULT = fields(
     locations=several(LOCATION),
     partialFingerprints={"type": "object", "additionalProperties": TEXT},
     relatedLocations={**several(LOCATION), "uniqueItems": True},
+    codeFlows=several(FLOW),
+    fixes={**several(FIX), "uniqueItems": True},
 )
 INVOCATION = fields(
     "executionSuccessful",
@@ -57,7 +79,12 @@ INVOCATION = fields(
 )
 RUN = fields(
     "tool",
-    tool=fields("driver", driver=fields("name", name=TEXT, version=TEXT, rules={**several(RULE), "uniqueItems": True})),
+    tool=fields(
+        "driver",
+        driver=fields(
+            "name", name=TEXT, version=TEXT, informationUri=TEXT, rules={**several(RULE), "uniqueItems": True}
+        ),
+    ),
     columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
     results=several(RESULT),
     invocations={**several(INVOCATION), "uniqueItems": True},

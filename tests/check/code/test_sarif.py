@@ -16,6 +16,7 @@ from keepstep.check.code.check_code import CodeRequest, check_code
 from keepstep.model.report import Report
 from keepstep.render.sarif import render_sarif
 from keepstep.rules import code_rules
+from tests.check.code.test_check_code import CALLER, HELPER
 from tests.render.sarif_fields import LOG
 
 SHOWN = Path(__file__).parent / "programs" / "shown"
@@ -73,6 +74,39 @@ def test_all_labelled_programs_give_valid_documents_and_every_index_fits() -> No
     rules = run["tool"]["driver"]["rules"]
     assert len(rules) > 30
     assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in run["results"])
+
+
+def test_the_whole_way_to_a_collective_is_a_flow(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "train.py").write_text(CALLER)
+    document = json.loads(render_sarif(report_on(tmp_path), code_rules(), "1.0", "https://example.org/docs/"))
+    validate(document)
+    run = document["runs"][0]
+    (result,) = run["results"]
+    ((thread,),) = [each["threadFlows"] for each in result["codeFlows"]]
+    flow = [each["location"]["physicalLocation"] for each in thread["locations"]]
+    assert [(Path(each["artifactLocation"]["uri"]).name, each["region"]["startLine"]) for each in flow] == [
+        ("train.py", 6),
+        ("helper.py", 9),
+    ]
+    assert flow[1]["region"]["snippet"]["text"] == "dist.barrier()"
+    (rule,) = run["tool"]["driver"]["rules"]
+    assert rule["helpUri"] == "https://example.org/docs/rules/collective_on_some_ranks/"
+
+
+def test_regions_end_after_they_begin_and_changes_lie_in_their_line() -> None:
+    run = document_of(SHOWN)["runs"][0]
+    regions = [each["physicalLocation"]["region"] for result in run["results"] for each in result["locations"]]
+    with_end = [each for each in regions if "endColumn" in each]
+    assert len(with_end) > 20 and all("startColumn" in each for each in regions)
+    assert all((each["endLine"], each["endColumn"]) > (each["startLine"], each["startColumn"]) for each in with_end)
+    fixed = [each for each in run["results"] if "fixes" in each]
+    assert len(fixed) > 2
+    for each in fixed:
+        (change,) = each["fixes"][0]["artifactChanges"]
+        region = change["replacements"][0]["deletedRegion"]
+        text = Path(change["artifactLocation"]["uri"]).read_text().split("\n")[region["startLine"] - 1]
+        assert region["startColumn"] <= region["endColumn"] <= len(text) + 1
 
 
 def test_a_misspelt_field_is_found_at_every_depth(folder: Path) -> None:
