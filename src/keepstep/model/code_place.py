@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place in a program, as a finding shows it: what rules knew about it is told in the finding's words."""
+"""A place in a program, as a finding shows it: the finding's words say what rules knew about it."""
 
 from __future__ import annotations
 

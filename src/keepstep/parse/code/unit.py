@@ -23,7 +23,7 @@ A *skeleton* is what is left of a function if only that is kept which decides ab
 - ``("try", body, handlers, finally)``
 - ``("exit", how, line)`` where ``how`` is ``return``, ``break``, ``continue``, ``raise`` or ``exit``
 
-A *source* says where a value is kept, for other files to look it up:
+A *source* says where a value is kept; another file looks it up there:
 
 - ``package.module.NAME`` of a module, ``package.module.Class.attribute`` of the objects of a class
 - ``package.module.function(2)`` the third parameter of a function

@@ -97,7 +97,7 @@ def _holder(known: ProjectFacts, sampler: Call) -> str:
 
 
 def _is_always(call: Call) -> bool:
-    """Whether no condition decides if it is made, so that its variable holds nothing else."""
+    """Whether no condition decides if it is made: then its variable holds nothing else."""
     return not blocks(call, "if", "else", "try", "except", "for", "while")
 
 

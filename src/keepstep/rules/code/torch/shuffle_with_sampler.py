@@ -31,7 +31,7 @@ def _shuffles(known: ProjectFacts, loader: Call) -> bool:
 
 
 def _edit(known: ProjectFacts, loader: Call, sampler: str) -> Edit | None:
-    """A DistributedSampler shuffles unless it is told not to; the loader's own ``True`` becomes its default."""
+    """A DistributedSampler shuffles by default; the loader's own ``True`` becomes its default."""
     shuffle = loader.fact.argument("shuffle", 2)
     if shuffle is None or sampler != SAMPLER:
         return None
