@@ -562,6 +562,114 @@ class Rows(Dataset):
 def load():
     return DataLoader(Rows(), num_workers=0)
 """,
+    "the loss is multiplied back, or divided by something else": """\
+from accelerate import Accelerator
+
+
+def train(model, loader, optimizer, every, words):
+    accelerator = Accelerator(gradient_accumulation_steps=every)
+    model, loader, optimizer = accelerator.prepare(model, loader, optimizer)
+    for batch in loader:
+        loss = model(batch).sum() / every
+        loss = loss * every
+        accelerator.backward(loss)
+        other = model(batch).sum() / words
+        accelerator.backward(other)
+        shown = other / every
+        accelerator.print(shown)
+        optimizer.step()
+""",
+    "Accelerate is not told to accumulate": """\
+from accelerate import Accelerator
+
+
+def train(model, loader, optimizer, every):
+    accelerator = Accelerator()
+    model, loader, optimizer = accelerator.prepare(model, loader, optimizer)
+    for number, batch in enumerate(loader, 1):
+        loss = model(batch).sum() / every
+        accelerator.backward(loss)
+        if number % every == 0:
+            optimizer.step()
+""",
+    "ranks meet before they look, or the look is not at what is made": """\
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def first(data, path):
+    dist.barrier()
+    if not os.path.exists(path):
+        if dist.get_rank() == 0:
+            torch.save(data, path)
+        dist.barrier()
+
+
+def second(data, path, other):
+    if not os.path.exists(other):
+        if dist.get_rank() == 0:
+            torch.save(data, path)
+        dist.barrier()
+
+
+def third(path):
+    if not os.path.exists(path):
+        if dist.get_rank() == 0:
+            print(path)
+        dist.barrier()
+""",
+    "the weights are given to all after the load, or nobody trains after it": """\
+import horovod.torch as hvd
+import torch
+
+
+def share(net):
+    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
+
+
+def resume(net, optimizer, loader, path):
+    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
+    if hvd.rank() == 0:
+        net.load_state_dict(torch.load(path, map_location="cpu"))
+    share(net)
+    for batch in loader:
+        net(batch).sum().backward()
+        optimizer.step()
+
+
+def judge(net, optimizer, loader, path):
+    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
+    for batch in loader:
+        net(batch).sum().backward()
+        optimizer.step()
+    if hvd.rank() == 0:
+        net.load_state_dict(torch.load(path, map_location="cpu"))
+        print(net(batch).sum())
+
+
+def beside(net, teacher, optimizer, loader, path):
+    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
+    if hvd.rank() == 0:
+        teacher.load_state_dict(torch.load(path, map_location="cpu"))
+    for batch in loader:
+        net(batch).sum().backward()
+        optimizer.step()
+""",
+    "every rank makes the groups of all rows": """\
+import torch.distributed as dist
+
+
+def rows(across):
+    line, _ = divmod(dist.get_rank(), across)
+    groups = []
+    for number in range(dist.get_world_size()):
+        other, place = divmod(number, across)
+        if place == 0:
+            groups.append(dist.new_group([other * across + step for step in range(across)]))
+    return groups[line]
+""",
 }
 
 
@@ -661,6 +769,63 @@ def share(tokenizer, folder):
     return AutoTokenizer.from_pretrained(folder)
 """,
         [("COD128", 8)],
+    ),
+    "the wrapped model is loaded on one rank": (
+        """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def resume(net, optimizer, loader, path):
+    model = DistributedDataParallel(net)
+    start = [0]
+    if dist.get_rank() == 0:
+        kept = torch.load(path, map_location="cpu")
+        model.module.load_state_dict(kept["net"])
+        start = [kept["epoch"]]
+    dist.broadcast_object_list(start)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+""",
+        [("COD133", 11)],
+    ),
+    "the loss is divided in the call, where there is something to accumulate": (
+        """\
+from accelerate import Accelerator
+
+
+def train(model, loader, optimizer, options):
+    accelerator = Accelerator(gradient_accumulation_steps=options.every)
+    model, loader, optimizer = accelerator.prepare(model, loader, optimizer)
+    for batch in loader:
+        loss = model(batch).sum()
+        if options.every > 1:
+            loss = loss / options.every
+        accelerator.backward(loss)
+        accelerator.backward(model(batch).sum() / options.every)
+        optimizer.step()
+""",
+        [("COD131", 10), ("COD131", 12)],
+    ),
+    "the folder is looked for as a path object": (
+        """\
+from pathlib import Path
+
+import torch.distributed as dist
+
+
+def folder_for(name):
+    folder = Path("runs") / name
+    if not folder.exists():
+        if dist.get_rank() == 0:
+            folder.mkdir(parents=True)
+        dist.barrier()
+    return folder
+""",
+        [("COD132", 11)],
     ),
 }
 
