@@ -314,3 +314,47 @@ def test_nothing_in_settings_is_changed_by_fix(tmp_path: Path) -> None:
     (tmp_path / "ds.json").write_text(BOTH)
     assert keepstep("check", "code", ".", "--fix", "--unsafe-fixes", cwd=tmp_path).returncode == 1
     assert (tmp_path / "ds.json").read_text() == BOTH
+
+
+TF_CONFIG = """apiVersion: batch/v1
+kind: Job
+metadata: {name: score}
+spec:
+  completionMode: Indexed
+  completions: 2
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: main
+          image: score:1
+          command: [python, score.py]
+          env:
+            - name: TF_CONFIG
+              value: '%s'
+"""
+TWO_TASKS = '{"cluster": {"worker": ["a-0:1", "a-1:1"]}, "task": {"type": "worker", "index": 1}}'
+
+
+def test_pods_that_all_get_one_tf_config_have_one_index(tmp_path: Path) -> None:
+    assert found_in(tmp_path, {"job.yaml": TF_CONFIG % TWO_TASKS}) == [("COD421", "job.yaml", 17)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cluster": {"worker": ["a-0:1"]}, "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["a-0:1", "a-1:1"]}}',
+        TWO_TASKS.replace(": 1}", ": $(INDEX)}"),
+        '["no", "cluster"]',
+        "{torn",
+    ],
+)
+def test_a_tf_config_that_names_no_task_for_all_pods_is_left_alone(text: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, {"job.yaml": TF_CONFIG % text}) == []
+
+
+def test_one_pod_may_have_a_tf_config_of_its_own(tmp_path: Path) -> None:
+    text = TF_CONFIG.replace("completions: 2", "completions: 1").replace("parallelism: 2", "parallelism: 1")
+    assert found_in(tmp_path, {"job.yaml": text % TWO_TASKS}) == []

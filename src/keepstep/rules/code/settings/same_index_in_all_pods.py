@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -46,7 +47,7 @@ def same_index_in_all_pods(seen: EvidenceSet) -> Findings:
     All pods are made from one template, so a constant in it is the same in all of them.
 
     ## How we know
-    The index is written out, and the template makes several pods; or two services of a compose file have the same
+    The index, or a TF_CONFIG with one, is written out, and the template makes several pods; or two services of a compose file have the same
     index and the same meeting point.
 
     ## What to do
@@ -76,7 +77,7 @@ def same_index_in_all_pods(seen: EvidenceSet) -> Findings:
         if group.kind in ("PyTorchJob", "TFJob", "TrainJob") or (group.count or 1) < 2:
             continue  # the operator gives each pod its own
         for container in group.containers():
-            place = container.env(*INDEX) or _option(container)
+            place = container.env(*INDEX) or _option(container) or _task(container)
             if place is not None:
                 yield Found(
                     title=f"all {group.count} pods have the same index",
@@ -92,6 +93,17 @@ def _option(container: Container) -> tuple[str, ...] | None:
     """A constant ``--node_rank`` of a command for several nodes."""
     rank, nodes = container.option("node_rank"), container.option("nnodes")
     return rank[0] if rank is not None and nodes is not None and nodes[1] > 1 else None
+
+
+def _task(container: Container) -> tuple[str, ...] | None:
+    """A TF_CONFIG for several tasks that is written out: it names one of them."""
+    place = container.env("TF_CONFIG")
+    try:
+        found = json.loads(container.file.text(*place)) if place is not None else {}
+        tasks = [address for addresses in found["cluster"].values() for address in addresses]
+        return place if len(tasks) > 1 and isinstance(found["task"]["index"], int | str) else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _services(file: Settings) -> Iterator[Found]:
