@@ -291,6 +291,30 @@ RIGHT = {
             print(batch.mean())
             return state
         """,
+    "gradients and loss are averaged in one call": """
+        @jax.pmap
+        def alone(weights, batch):
+            loss, grads = jax.value_and_grad(cost)(weights, batch)
+            return jax.tree.map(lambda w, g: w - g, weights, grads), loss
+
+        def step(weights, batch):
+            both = jax.value_and_grad(cost)(weights, batch)
+            loss, grads = jax.lax.pmean(both, "d")
+            return jax.tree.map(lambda w, g: w - g, weights, grads), jax.lax.pmean(loss, "d")
+
+        mapped = jax.pmap(step, axis_name="d")
+        """,
+    "the loss is averaged where it is differentiated": """
+        def cost(weights, batch):
+            loss = ((batch @ weights) ** 2).mean()
+            return jax.lax.pmean(loss, "d")
+
+        def step(weights, batch):
+            loss, grads = jax.value_and_grad(cost)(weights, batch)
+            return jax.tree.map(lambda w, g: w - g, weights, grads), jax.lax.pmean(loss, "d")
+
+        mapped = jax.pmap(step, axis_name="d")
+        """,
     "x64 in a block": """
         from jax.experimental import enable_x64
 

@@ -11,10 +11,13 @@ from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSe
 from keepstep.rules.code._asking import Call, ProjectFacts, program
 
 _GRADIENTS = ("jax.grad.__call__", "jax.value_and_grad.__call__")
+_AVERAGES = ("jax.lax.pmean", "jax.lax.psum")
 _UPDATES = ("apply_gradients", "apply_updates")
 _REDUCED = re.compile(
     r"psum|pmean|all_gather|all_reduce|allreduce|cross_replica|reduce_scatter|sync|average|mean_grad", re.I
 )
+_SHOWN = re.compile(r"loss|acc(uracy)?|metrics?|aux|err(or)?|stats|logs?", re.I)
+"""What is averaged to be shown. The gradients are another thing."""
 _AXIS = re.compile(r"axis_name\s*=\s*[\"'\w]")
 
 
@@ -48,6 +51,15 @@ def _around(known: ProjectFacts, function: str, hops: int = 4) -> set[str]:
         fresh = (called | given | inner) - found
         found |= fresh
     return found
+
+
+def _is_shown_only(call: Call, function: str) -> bool:
+    """Whether a call averages the loss that a function returns beside its gradients, and nothing else."""
+    value = call.fact.argument("x", 0)
+    if call.fact.name not in _AVERAGES or call.fact.function != function or value is None:
+        return False
+    is_value = value.made.startswith("jax.value_and_grad.__call__[0]")
+    return value.text.isidentifier() and (is_value or _SHOWN.fullmatch(value.text) is not None)
 
 
 def _applied(known: ProjectFacts, function: str) -> tuple[Call, Call] | None:
@@ -88,7 +100,7 @@ def gradients_not_reduced(seen: EvidenceSet) -> Findings:
 
     ## How we know
     `pmap` gives the axis a name. The function takes gradients and applies them, and neither it nor what it calls
-    exchanges anything over an axis.
+    exchanges anything over an axis but the loss that it shows.
 
     ## What to do
     ```python
@@ -110,11 +122,10 @@ def gradients_not_reduced(seen: EvidenceSet) -> Findings:
     told = set()
     for function, mapped in _mapped(known):
         names = sorted(_around(known, function.fact.name))
-        if any(_REDUCED.search(each.fact.text) for name in names for each in known.inside(name)):
-            continue
+        reduced = [each for name in names for each in known.inside(name) if _REDUCED.search(each.fact.text)]
         for name in names:
             found = _applied(known, name)
-            if found is None or name in told:
+            if found is None or name in told or not all(_is_shown_only(each, name) for each in reduced):
                 continue
             told.add(name)
             gradient, update = found
