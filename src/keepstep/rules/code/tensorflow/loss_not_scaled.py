@@ -34,7 +34,8 @@ from keepstep.rules.code.tensorflow._loss import (
 from keepstep.rules.code.tensorflow._tensorflow import SERVERS, Distributed, distributed, texts_in
 
 _SCALED = re.compile(
-    "replicas|global|compute_average_loss|all_?reduce|merge_call|aggregat|num_gpus|num_workers|world_size|scale_reg",
+    "replicas|global(?!_?(?:step|norm|(?:average|avg|max)_?pool))|compute_average_loss|all_?reduce|merge_call|aggregat"
+    "|num_gpus|num_workers|world_size|scale_reg",
     re.I,
 )
 _OWN_BATCH = lazy_pattern(r"/\s*(tf\.cast\()?\s*(tf\.shape\(|len\(|tf\.size\(|[\w.]+\.shape\[0\])", most=500)
