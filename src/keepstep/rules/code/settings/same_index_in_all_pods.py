@@ -47,8 +47,8 @@ def same_index_in_all_pods(seen: EvidenceSet) -> Findings:
     All pods are made from one template, so a constant in it is the same in all of them.
 
     ## How we know
-    The index, or a TF_CONFIG with one, is written out, and the template makes several pods; or two services of a compose file have the same
-    index and the same meeting point.
+    The index, or a TF_CONFIG with one, is written out, and the template makes several pods; or two services of a
+    compose file have the same index and the same meeting point.
 
     ## What to do
     ```yaml
