@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -77,7 +78,10 @@ class Sizes:
         given = [
             each.fact.argument("dataset_fn", 0) for each in self.tf.known.methods(*FROM_FUNCTION, "DatasetCreator")
         ]
-        return frozenset(self.tf.reached(value.target for value in given if value is not None and value.target))
+        targets = [value.target for value in given if value is not None and value.target]
+        functions = self.tf.known.functions
+        made = [name for each in targets if each in functions for name in functions[each].fact.returns]
+        return frozenset(self.tf.reached([*targets, *(name for name in made if name in functions)]))
 
     def batches(self) -> Iterator[Call]:
         """The ``batch`` calls of datasets."""
@@ -93,7 +97,12 @@ class Sizes:
 
     def _from(self, place: Call, value: Value, batch: Call, hops: int) -> Iterator[Given]:
         function = self.tf.known.functions.get(place.fact.function)
-        if function is None or value.text not in function.fact.parameters or self._is_set_again(place, value.text):
+        again = (
+            self._set_once(place, value.text) if place is batch and place.fact.function in self.in_functions else None
+        )
+        if again is not None:
+            yield Given(place, again, batch)
+        elif function is None or value.text not in function.fact.parameters or self._is_set_again(place, value.text):
             yield Given(place, value, batch)
         elif hops:
             given = list(self._arguments(function.fact.name, value.text, function.fact.parameters))
@@ -101,6 +110,22 @@ class Sizes:
                 yield from self._from(caller, further, batch, hops - 1)
             if not given:
                 yield Given(place, value, batch)
+
+    def _set_once(self, place: Call, name: str) -> Value | None:
+        """What a variable is another name for, if its function assigns it once, whatever happens."""
+        tree, line = self.tf.known.syntax(place.origin.source), place.origin.line or 0
+        own = place.fact.function.rpartition(".")[2]
+        for function in ast.walk(tree) if tree is not None and name.isidentifier() else ():
+            if not isinstance(function, ast.FunctionDef) or function.name != own:
+                continue
+            if not function.lineno <= line <= (function.end_lineno or 0):
+                continue
+            stored = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == name]
+            times = sum(not isinstance(each.ctx, ast.Load) for each in stored)
+            for each in function.body if times == 1 else ():
+                if isinstance(each, ast.Assign) and each.targets[0] in stored and isinstance(each.value, ast.Attribute):
+                    return Value(text=ast.unparse(each.value), line=each.lineno)
+        return None
 
     def _is_set_again(self, place: Call, name: str) -> bool:
         return any(each.fact.target == name for each in self.tf.known.assigned_in.get(place.fact.function, ()))
