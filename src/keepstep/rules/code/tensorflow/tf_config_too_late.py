@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.code._asking import Call
 from keepstep.rules.code.tensorflow._order import calls_of, in_wrong_order
-from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, config_set_in, distributed
+from keepstep.rules.code.tensorflow._tensorflow import MULTI, Distributed, conditions, config_set_in, distributed
 
 
 def _is_removed(tf: Distributed, place: Evidence[Any]) -> bool:
@@ -21,6 +23,29 @@ def _is_removed(tf: Distributed, place: Evidence[Any]) -> bool:
 def _is_main(place: Evidence[Any]) -> bool:
     """Whether it calls the function that is the whole program: then the line in there says more."""
     return isinstance(place.fact, CodeCall) and any("__name__" in block.text for block in place.fact.within)
+
+
+def _imported_first(tf: Distributed, made: Iterable[Call]) -> Iterator[tuple[Evidence[Any], Call]]:
+    """Where a function sets TF_CONFIG whose callers all import a strategy that exists once its file is imported."""
+    early = {each.origin.source: each for each in made if _is_at_import(each) and not conditions(each.fact)}
+    if not early:
+        return
+    places = [each for function in tf.known.functions for each in config_set_in(tf, function)]
+    if any(_is_at_import(each) for each in places):
+        return
+    for place in places:
+        calls = tf.known.callers(place.fact.function)
+        if not calls or any(_is_at_import(each) for each in calls):
+            continue
+        before = [{*tf.known.imported_before(each.origin.source, None)} for each in calls]
+        for path in sorted(set.intersection(*before).intersection(early)):
+            yield place, early[path]
+
+
+def _is_at_import(place: Evidence[Any]) -> bool:
+    """Whether it runs when its file is imported."""
+    is_main = any("__name__" in block.text for block in place.fact.within)
+    return place.fact.function.endswith(".<module>") and not is_main
 
 
 @rule(id="COD211", cause=Cause.CONFIG_TRAINS_ALONE, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -43,7 +68,8 @@ def tf_config_too_late(seen: EvidenceSet) -> Findings:
     of its own and trains alone.
 
     ## How we know
-    In one function, or through the functions that it calls, the strategy comes first and TF_CONFIG second.
+    In one function, or through the functions that it calls, the strategy comes first and TF_CONFIG second. Or the
+    strategy is created as a file is imported, and every caller of the function that sets TF_CONFIG imports that file.
 
     ## What to do
     ```python
@@ -74,3 +100,13 @@ def tf_config_too_late(seen: EvidenceSet) -> Findings:
             evidence=(place, first.here),
             fixes=(Fix(do="set TF_CONFIG before the strategy is created"),),
         )
+    for place, strategy in _imported_first(tf, made):
+        if place.origin not in told and not _is_removed(tf, place):
+            told.add(place.origin)
+            yield Found(
+                title="TF_CONFIG is set after the strategy was created",
+                because=f"the strategy is created as its file is imported (line {strategy.origin.line}), before any"
+                " function runs; it reads TF_CONFIG then and never again, and each worker trains alone",
+                evidence=(place, strategy),
+                fixes=(Fix(do="create the strategy in a function that is called after TF_CONFIG is set"),),
+            )
