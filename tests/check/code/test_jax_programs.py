@@ -315,6 +315,18 @@ RIGHT = {
 
         mapped = jax.pmap(step, axis_name="d")
         """,
+    "a clock ends steps on arrays of this process": """
+        import time
+
+        def main(step, weights, batches):
+            jax.distributed.initialize()
+            step = jax.jit(step)
+            for batch in batches:
+                weights = step(weights, jnp.asarray(batch))
+                if time.monotonic() > 5:
+                    break
+            return weights
+        """,
     "x64 in a block": """
         from jax.experimental import enable_x64
 

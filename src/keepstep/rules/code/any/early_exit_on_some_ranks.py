@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import decided, diverging, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, program, reached_by, short
+from keepstep.rules.code.jax._jax import leaves_global_program
 
 
 @rule(id="COD002", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeDiverges,), confidence=Confidence.SUPPORTED)
@@ -28,7 +29,7 @@ def early_exit_on_some_ranks(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The order of collectives is followed on rank 0 and on another rank, through the functions that are called. Here the
-    two differ.
+    two differ. A compiled program of JAX is one of them where it is given an array that all processes made together.
 
     ## What to do
     ```python
@@ -44,8 +45,12 @@ def early_exit_on_some_ranks(seen: EvidenceSet) -> Findings:
     ## When this is wrong
     When the condition is the same on all ranks after all, or the ranks that leave issue the collective elsewhere.
     """
-    for each in diverging(seen, ["collective", "forward", "backward", "save", "checkpoint", "group"], ["exit"]):
+    known = program(seen)
+    kinds = ["collective", "forward", "backward", "save", "checkpoint", "group", "compiled"]
+    for each in diverging(seen, kinds, ["exit"]):
         fact = each.fact
+        if fact.kind == "compiled" and not leaves_global_program(known, each):
+            continue
         yield Found(
             title=f"some ranks leave before {short(fact.collective)}",
             because=f"ranks for which `{fact.condition}` ({decided(fact)}) holds {fact.other} here; the"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from keepstep.rules.api import Evidence
+from keepstep.rules.api import CodeDiverges, Evidence
 from keepstep.rules.code._asking import ProjectFacts
 
 INIT = "jax.distributed.initialize"
@@ -60,3 +60,16 @@ def constants(text: str) -> tuple[int | str, ...]:
         return ()
     several = found if isinstance(found, tuple | list) else (found,)
     return tuple(each for each in several if isinstance(each, int | str) and not isinstance(each, bool))
+
+
+def leaves_global_program(known: ProjectFacts, each: Evidence[CodeDiverges]) -> bool:
+    """Whether some processes leave before a compiled program that is given an array which all processes hold."""
+    fact = each.fact
+    if fact.kind != "compiled" or fact.how != "exit" or fact.path or not known.among(each, INIT):
+        return False
+    return any(
+        call.origin.line == fact.other_line
+        and call.fact.name.endswith(".__call__")
+        and any(given.value.made in PARTS for given in call.fact.arguments)
+        for call in known.inside(fact.function)
+    )

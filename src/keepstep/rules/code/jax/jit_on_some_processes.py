@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeDiverges, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import decided, diverging, reached_by, short
+from keepstep.rules.code._asking import decided, diverging, program, reached_by, short
+from keepstep.rules.code.jax._jax import leaves_global_program
 
 
 @rule(
@@ -57,7 +58,10 @@ def jit_on_some_processes(seen: EvidenceSet) -> Findings:
     ## When this is wrong
     When the arrays that it is given lie on the devices of one process.
     """
+    known = program(seen)
     for each in diverging(seen, ["compiled"], ["branch", "exit", "loop", "sides"]):
+        if leaves_global_program(known, each):
+            continue  # COD002 says so
         fact = each.fact
         yield Found(
             title=f"{short(fact.collective)} is run by some processes only",
