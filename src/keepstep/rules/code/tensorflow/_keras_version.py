@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from keepstep.model.facts import LaunchScript, PackageAsked
 from keepstep.rules.api import Evidence, EvidenceSet
@@ -38,13 +37,20 @@ def _brings_2_back(script: LaunchScript) -> bool:
 
 
 def _asked_near(seen: EvidenceSet, place: Call) -> list[Evidence[PackageAsked]]:
-    """What the nearest folder above a file asks for."""
-    every = seen.all(PackageAsked)
-    for folder in Path(place.origin.source).absolute().parents if every else ():
-        found = [each for each in every if Path(each.origin.source).absolute().parent == folder]
-        if found:
-            return found
-    return []
+    """What the nearest folder above a file asks for. A list above the working folder has its whole path."""
+    here = _folder(place.origin.source)
+    asked: dict[str, list[Evidence[PackageAsked]]] = {}
+    for each in seen.all(PackageAsked):
+        folder = _folder(each.origin.source)
+        if f"{here}/".startswith(f"{folder}/") or not folder:
+            asked.setdefault(folder, []).append(each)
+        elif folder.startswith("/") and not here.startswith("/"):
+            asked.setdefault("(above)", []).append(each)
+    return asked[max(asked, key=lambda folder: -1 if folder == "(above)" else len(folder))] if asked else []
+
+
+def _folder(source: str) -> str:
+    return source.rpartition("/")[0]
 
 
 def _is_3(asked: PackageAsked) -> bool | None:
