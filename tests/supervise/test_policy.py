@@ -262,7 +262,16 @@ def test_the_end_of_a_run_is_no_failure() -> None:
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, happened=Happened.INTERRUPTED)).action is Action.END
 
 
-def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
+def test_a_command_of_the_user_ends_where_it_is_established_that_no_rank_can_go_on() -> None:
+    settings = Settings(restarts=False)
+    differ = attempt(Cause.SYNC_COLLECTIVE_MISMATCH, happened=Happened.STOPPED, code=None)
+    assert decide(differ, settings=settings).action is Action.END
+    supported = report(Cause.SYNC_COLLECTIVE_MISMATCH, confidence=Confidence.SUPPORTED)
+    doubtful = replace(differ, report=supported)
+    assert decide(doubtful, settings=settings).action is Action.WAIT
+
+
+def test_under_a_launcher_of_the_user_nothing_else_is_restarted_or_ended() -> None:
     settings = Settings(restarts=False)
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT), settings=settings).action is Action.END
     hangs = decide(

@@ -136,10 +136,12 @@ def _until_settled(now: Situation) -> HangWait | None:
 
 
 def _leave_it(now: Situation) -> Decision:
-    """The user's own command, without --max-attempts."""
+    """The user's own command, without --max-attempts: it is ended only if it has failed, or can never go on."""
     what, advice = now.what, _advice(now.root, ())
     if now.happened is Happened.EXITED:
         return Decision(action=Action.END, reason=f"{what}; {NOT_RESTARTED}", advice=advice)
+    if _differs(now.root) and now.root is not None and now.root.confidence is Confidence.ESTABLISHED:
+        return Decision(action=Action.END, reason=f"{what}: no rank can go on", advice=advice)
     return Decision(
         action=Action.WAIT,
         reason=f"{what}; it is left running: {NOT_RESTARTED}",
