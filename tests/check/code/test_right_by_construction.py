@@ -121,6 +121,65 @@ def train(step):
         if free < total / 10:
             {then}
 """
+ENDED = """\
+import time
+
+import torch.distributed as dist
+
+
+def now():
+    return (time.time() - 5) * 1000.0
+
+
+def train(step, done):
+    ended = False
+    for _ in range(100):
+        loss = step()
+        if done():
+            ended = {ended}
+        if {asked}:
+            break
+        dist.all_reduce(loss)
+"""
+ALWAYS_TRUE = """\
+import torch.distributed as dist
+
+
+def evaluate(args):
+    if args.rank == 0 {more}:
+        dist.barrier()
+"""
+SHARE = """\
+import torch.distributed as dist
+
+
+def train(rank, world_size, items, step):
+    mine = items.{share}[rank]
+    often = len(mine) // 10
+    for number in range(100):
+        step()
+        if number % often == 0:
+            dist.barrier()
+"""
+STAGES = """\
+import torch.distributed as dist
+
+
+def is_first_stage():
+    return dist.get_rank() == 0
+
+
+def is_last_stage():
+    return dist.get_rank() == dist.get_world_size() - 1
+
+
+def send(tensor):
+    is_last = is_last_stage()
+    if is_first_stage() {joined} is_last:
+        return tensor
+    dist.broadcast(tensor, src=0)
+    return tensor
+"""
 
 
 @pytest.mark.parametrize(
@@ -134,6 +193,13 @@ def train(step):
         GROUPS,
         CLOCK.format(agree="dist.all_reduce(late)"),
         MEMORY.format(then="torch.cuda.empty_cache()"),
+        ENDED.format(ended="now()", asked="ended"),
+        ENDED.format(ended="time.time()", asked="ended"),
+        ALWAYS_TRUE.format(more="or True"),
+        ALWAYS_TRUE.format(more="and False"),
+        SHARE.format(share="split(items.size(0) // world_size)"),
+        SHARE.format(share="chunk(world_size)"),
+        STAGES.format(joined="and"),
     ],
 )
 def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
@@ -150,6 +216,13 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (SHARES.format(number="len(items) // size"), [("COD003", 7)]),
         (CLOCK.format(agree="print(late)"), [("COD002", 14)]),
         (MEMORY.format(then="dist.barrier()"), [("COD001", 10)]),
+        (ENDED.format(ended="now()", asked="ended > 3"), [("COD002", 17)]),
+        (ENDED.format(ended="time.time()", asked="ended - 5 > 3"), [("COD002", 17)]),
+        (ENDED.format(ended="time.time()", asked="ended % 2"), [("COD002", 17)]),
+        (ALWAYS_TRUE.format(more="or False"), [("COD001", 6)]),
+        (ALWAYS_TRUE.format(more="and True"), [("COD001", 6)]),
+        (SHARE.format(share="split(',')"), [("COD001", 10)]),
+        (STAGES.format(joined="or"), [("COD002", 15)]),
     ],
 )
 def test_its_wrong_twin_is(tmp_path: Path, text: str, found: list[tuple[str, int]]) -> None:

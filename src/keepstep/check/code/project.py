@@ -12,7 +12,7 @@ from keepstep.check.code.sources import Sources
 from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
-from keepstep.parse.code.unit import UNKNOWN, FunctionSeen, Skeleton, Test, Unit
+from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, FunctionSeen, Skeleton, Test, Unit
 from keepstep.parse.code.vocabulary import COMPILERS, SHARDING
 
 MOST_HOPS = 6
@@ -200,7 +200,7 @@ class Project:
             for caller, test in self.arguments(function, parameter)
         ]
         ranked = [test for test in tests if test is not None and (test[0] == "rank" or is_ranked(test))]
-        return ranked[0] if ranked and len(ranked) == len(tests) and ranked[0][0] != "some" else None
+        return ranked[0] if ranked and len(ranked) == len(tests) and ranked[0] not in (SOME, CLOCK) else None
 
     def arguments(self, function: str, parameter: int) -> list[tuple[FunctionSeen, Test | None]]:
         """What each caller of a function gives for a parameter, as far as that says something."""
@@ -307,6 +307,8 @@ def compared(value: Test, comparison: str, number: int | str | tuple[int, ...]) 
         return number_compared(comparison, value[1], number)
     if isinstance(number, str):
         return UNKNOWN
+    if value == CLOCK:
+        return ("some",) if comparison else UNKNOWN
     if value[0] != "rank":
         return value if not comparison else ("some",)
     if isinstance(number, tuple):

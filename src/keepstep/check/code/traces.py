@@ -29,7 +29,7 @@ from keepstep.check.code.differences import (
 from keepstep.check.code.project import Project, calls_in, compared, of_its_name
 from keepstep.parse.code.conditions import functions_in, is_ranked, is_word, parts_of
 from keepstep.parse.code.ranks import MAIN_DECORATORS
-from keepstep.parse.code.unit import UNKNOWN, FunctionSeen, Skeleton, Test
+from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, FunctionSeen, Skeleton, Test
 from keepstep.parse.code.values import is_told
 from keepstep.parse.code.vocabulary import COLLECTIVES, WRAPPERS
 
@@ -369,7 +369,7 @@ def last_line(skeleton: Skeleton) -> int:
 
 def _decides(test: Test) -> bool:
     """Whether an argument is a rank, or a condition on which ranks differ."""
-    return test[0] == "rank" or (test[0] != "some" and is_ranked(test))
+    return test[0] == "rank" or (test not in (SOME, CLOCK) and is_ranked(test))
 
 
 def _name(at: int | str, names: tuple[str, ...]) -> str:

@@ -12,8 +12,15 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.own_values import joined
 from keepstep.parse.code.ranks import ALONE_NAMES, WORLD_NAMES
 from keepstep.parse.code.scope import FileState, KnownValue, Scope
-from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, Skeleton, Test
-from keepstep.parse.code.values import is_for_the_caller_to_say, last_name, number_of, rank_among_these, word_of
+from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, BlockSeen, Skeleton, Test
+from keepstep.parse.code.values import (
+    is_for_the_caller_to_say,
+    is_of_one_stage,
+    last_name,
+    number_of,
+    rank_among_these,
+    word_of,
+)
 
 Read = TypeVar("Read")
 _HOLD_NO_CALLS = (ast.Constant, ast.Name)
@@ -33,13 +40,15 @@ class Deciding:
         """On which ranks a condition holds."""
         if isinstance(node, ast.BoolOp):
             tests = self._tests_in_turn(node)
-            if is_for_the_caller_to_say(node):
+            if is_for_the_caller_to_say(node) or is_of_one_stage(node):
                 return UNKNOWN
             return conditions.both(tests) if isinstance(node.op, ast.And) else conditions.either(tests)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return conditions.negated(self.test(node.operand))
         if isinstance(node, ast.Compare):
             return self._compared(node)
+        if isinstance(node, ast.Constant):
+            return conditions.ALWAYS if node.value else conditions.NEVER
         return self._truth(self.value(node), last_name(node))
 
     def _tests_in_turn(self, node: ast.BoolOp) -> list[Test]:
@@ -70,7 +79,7 @@ class Deciding:
 
     def _truth(self, known: KnownValue, name: str) -> Test:
         if known.test is not None:
-            return known.test
+            return UNKNOWN if known.test == CLOCK else known.test
         if known.rank and known.parameter is None:
             return ("=", False, True)
         if known.ranked and known.parameter is None:

@@ -89,6 +89,9 @@ def either(tests: list[Test]) -> Test:
 def _joined(how: str, tests: list[Test]) -> Test:
     if all(test == UNKNOWN for test in tests):
         return UNKNOWN
+    decides = ALWAYS if how == "or" else NEVER
+    if decides in tests:
+        return decides
     return tests[0] if len(tests) == 1 else (how, tuple(tests))
 
 
@@ -98,7 +101,7 @@ def is_ranked(test: Test) -> bool:
         return bool(test[1] != test[2])
     if test[0] in ("and", "or"):
         return any(is_ranked(each) for each in test[1])
-    return test[0] == "some" or (test[0] == "not" and is_ranked(test[1]))
+    return test[0] in ("some", "clock") or (test[0] == "not" and is_ranked(test[1]))
 
 
 def functions_in(test: Test) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
 from keepstep.parse.code.own_values import about_own_disk, joined, own_attribute, own_result
-from keepstep.parse.code.ranks import OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
+from keepstep.parse.code.ranks import CLOCKS, OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
 from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
 from keepstep.parse.code.text import LONGEST_TEXT
-from keepstep.parse.code.unit import UNKNOWN
+from keepstep.parse.code.unit import CLOCK, UNKNOWN
 from keepstep.parse.code.values import (
     FULLY_SHARD,
     NOTHING,
@@ -26,6 +26,7 @@ from keepstep.parse.code.values import (
     bound,
     is_kept,
     is_object,
+    is_share_of_all,
     kept_at,
     made_by,
     of_that_name,
@@ -50,6 +51,8 @@ from keepstep.parse.code.vocabulary import (
 )
 
 _LITERALS = (str, int, float, bool, type(None))
+_KEEP_TIME = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+"""What of a time makes another one, or how long something took."""
 _SELF = ("self", "cls")
 _BY = {False: NOTHING, True: KnownValue(ranked=True)}
 """By whether it differs by rank: what is known of a thing that has no other properties."""
@@ -118,14 +121,17 @@ class Expressions(Deciding):
             return KnownValue(made=made, ranked=True, rank=True)
         part = node.slice
         is_even = isinstance(part, ast.Slice) and part.lower and part.upper and not part.step
-        if is_even and not base.ranked:  # from ... to ...: as many on each rank, as a rule
+        if (is_even or is_share_of_all(node.value)) and not base.ranked:
+            # from ... to ..., or a share: as many on each rank, as a rule
             return KnownValue(made=made, functions=base.functions)
         return KnownValue(made=made, ranked=base.ranked or index.ranked, functions=base.functions, own=base.own)
 
     def _operation(self, node: ast.BinOp) -> KnownValue:
         left, right = self.value(node.left), self.value(node.right)
+        is_time = CLOCK in (left.test, right.test) and isinstance(node.op, _KEEP_TIME)
         return KnownValue(
             ranked=left.ranked or right.ranked,
+            test=CLOCK if is_time else None,
             functions=(*left.functions, *right.functions),
             parts=parts_of(left, right),
             own=joined(left, right) if left.own or right.own else (),
@@ -241,7 +247,7 @@ class Expressions(Deciding):
 
     def _returned(self, name: str, callee: KnownValue, arguments: list[tuple[str, ast.expr, KnownValue]]) -> KnownValue:
         if name in OWN_CALLS:
-            return KnownValue(made=name, ranked=True)
+            return KnownValue(made=name, ranked=True, test=CLOCK if name.startswith(CLOCKS) else None)
         if callee.test is None and not callee.ranked and not returns_more(name):
             return made_by(name)
         return self._result(name, callee, arguments)

@@ -22,6 +22,8 @@ OWN_CALLS = frozenset(
     """.split()
 )
 """Calls whose result is this process's own: clocks differ, and so do memory and hosts."""
+CLOCKS = ("time.", "timeit.", "datetime.")
+"""How those of them begin that tell the time."""
 RANK_NAMES = frozenset(
     """
     rank local_rank global_rank world_rank node_rank process_index process_id proc_id host_id task_index task_id

@@ -5,6 +5,7 @@ A *test* says on which ranks a condition holds, as far as the file itself shows 
 
 - ``("=", on_the_first_rank, on_another)``
 - ``("some",)`` it differs by rank, nobody knows how
+- ``("clock",)`` it is a time: it differs by rank if it is compared, but is true on all of them
 - ``("call", function, operator, number)`` the result of a function of the project, or what is kept at a source, compared
 - ``("param", index, operator, number)`` an argument, compared
 - ``("own", makers)`` it is made of this rank's own data, see :attr:`keepstep.parse.code.scope.KnownValue.own`
@@ -42,6 +43,7 @@ Skeleton = list[tuple[Any, ...]]
 
 UNKNOWN: Test = ("?",)
 SOME: Test = ("some",)
+CLOCK: Test = ("clock",)
 
 
 Span = tuple[int, int, int, int]

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import lru_cache
 
 from keepstep.parse.code import conditions
 from keepstep.parse.code.collective_calls import KINDS_BY_PLACE
-from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, is_rank_name
+from keepstep.parse.code.ranks import MAIN_NAMES, RANK_CALLS, WORLD_NAMES, is_rank_name
 from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours
 from keepstep.parse.code.unit import SOME, Placed, Test
 from keepstep.parse.code.vocabulary import (
@@ -25,6 +26,7 @@ from keepstep.parse.code.vocabulary import (
 )
 
 LONGEST_PATH, LONGEST_WORD = 300, 40
+_END_OF_PIPELINE = re.compile(r"(?:^|_)(first|last)(?:_(?:pipeline_|pp_)?(?:stage|rank))?$")
 NOTHING = KnownValue()
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 VARIABLE_CALLS = frozenset({"os.getenv", "os.environ.get", "os.environ.setdefault", "os.environ.pop"})
@@ -33,6 +35,8 @@ _RETURN_MORE = frozenset(
     | {FULLY_SHARD}
 )
 _METHODS_RETURN_MORE = frozenset({*SAME_OBJECT, "get"})
+_DIVIDES = frozenset("split chunk tensor_split array_split".split())
+_NAMED = (ast.Name, ast.Attribute)
 _TOLD = WRAPPERS | CHECKPOINTERS
 
 
@@ -115,6 +119,14 @@ def last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return str(node.slice.value)
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_share_of_all(node: ast.expr) -> bool:
+    """``x.split(n // world_size)``, ``x.chunk(world_size)``: one part for each rank, equally long as a rule."""
+    if not isinstance(node, ast.Call) or last_name(node) not in _DIVIDES:
+        return False
+    given = [inner for each in (*node.args, *(keyword.value for keyword in node.keywords)) for inner in ast.walk(each)]
+    return any(isinstance(each, _NAMED) and last_name(each) in WORLD_NAMES for each in given)
 
 
 def is_plain(literal: str | None) -> bool:
@@ -208,6 +220,15 @@ def is_for_the_caller_to_say(node: ast.BoolOp) -> bool:
     }
     plain = [(left, right) for left, right in sides if not isinstance(right, ast.Constant)]
     return any(isinstance(each, ast.Name) and each.id in optional for pair in plain for each in pair)
+
+
+def is_of_one_stage(node: ast.BoolOp) -> bool:
+    """``is_first_stage() and is_last_stage()``: that holds on all ranks, where the pipeline has one stage, or on none."""
+    names = [last_name(each).lower() for each in node.values]
+    if not isinstance(node.op, ast.And) or len(names) != 2:
+        return False
+    ends = sorted(found[1] for name in names if (found := _END_OF_PIPELINE.search(name)))
+    return ends == ["first", "last"]
 
 
 def _is_none(node: ast.expr) -> bool:
