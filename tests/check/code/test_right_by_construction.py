@@ -180,6 +180,36 @@ def send(tensor):
     dist.broadcast(tensor, src=0)
     return tensor
 """
+PROBE = """\
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    dist.init_process_group("gloo")
+    uneven = False
+    try:
+        parts = [torch.empty(number) for number in range(dist.get_world_size())]
+        dist.all_gather(parts, torch.ones(dist.get_rank()))
+        {then}
+    except RuntimeError:
+        pass
+    return uneven
+"""
+OWN_NO_SYNC = """\
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Trainer:
+    def train(self, net, loader, optimizer):
+        self.model = DistributedDataParallel(net)
+        for number, batch in enumerate(loader):
+            last = number % 4 == 3
+            with self.{no_sync}:
+                self.model(batch).sum().backward()
+            if last:
+                optimizer.step()
+"""
 
 
 @pytest.mark.parametrize(
@@ -200,6 +230,8 @@ def send(tensor):
         SHARE.format(share="split(items.size(0) // world_size)"),
         SHARE.format(share="chunk(world_size)"),
         STAGES.format(joined="and"),
+        PROBE.format(then="uneven = True"),
+        OWN_NO_SYNC.format(no_sync="no_sync(not last)"),
     ],
 )
 def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
@@ -223,6 +255,8 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (ALWAYS_TRUE.format(more="and True"), [("COD001", 6)]),
         (SHARE.format(share="split(',')"), [("COD001", 10)]),
         (STAGES.format(joined="or"), [("COD002", 15)]),
+        (PROBE.format(then="print(parts)"), [("COD010", 12)]),
+        (OWN_NO_SYNC.format(no_sync="model.no_sync()"), [("COD116", 9)]),
     ],
 )
 def test_its_wrong_twin_is(tmp_path: Path, text: str, found: list[tuple[str, int]]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from keepstep.model.facts import CodeCall, CodeHandler
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code._steps import is_tried_again
 from keepstep.rules.code.torch._torch import DDP, FSDP
 
@@ -19,9 +19,10 @@ def _catches_failures(caught: str) -> bool:
     return not caught or any(name in caught for name in _BROAD)
 
 
+_COLLECTIVES = ("torch.distributed.all_reduce", "torch.distributed.all_gather", "horovod.allreduce")
 _STEPS = frozenset(
     {
-        *("torch.distributed.all_reduce", "torch.distributed.all_gather", "horovod.allreduce"),
+        *_COLLECTIVES,
         *(f"{DDP}.__call__", f"{FSDP}.__call__", "horovod.DistributedOptimizer.step"),
         *("deepspeed.initialize[0].backward", "deepspeed.initialize[0].step", "accelerate.Accelerator.backward"),
     }
@@ -51,6 +52,18 @@ def _ends(known: ProjectFacts, handler: Evidence[CodeHandler]) -> bool:
     return any(
         each.fact.name.startswith(("sys.exit", "os._exit", "os.kill", "torch.distributed.")) or each.fact.name == "exit"
         for each in inside
+    )
+
+
+def _is_a_probe(known: ProjectFacts, handler: Evidence[CodeHandler], step: Call) -> bool:
+    """Whether it asks once, in no loop, what the backend can do, and notes a constant: all ranks get the same."""
+    callers = known.callers(handler.fact.function)
+    if any(blocks(each, "for", "while") for each in (step, *callers)) or step.fact.name not in _COLLECTIVES:
+        return False
+    lines = {("try", handler.fact.tried), ("except", handler.origin.line)}
+    return any(
+        each.fact.value.literal in ("True", "False") and any((at.kind, at.line) in lines for at in each.fact.within)
+        for each in known.assigned_in.get(handler.fact.function, ())
     )
 
 
@@ -126,7 +139,7 @@ def failed_step_swallowed(seen: EvidenceSet) -> Findings:
         in_loop = any(block.kind in ("for", "while") for block in each.fact.within)
         tried = [call for call in known.tried(each) if not is_tried_again(call)]
         step = next((call for call in tried if _is_a_step(known, call, 2 if in_loop else 0)), None)
-        if step is None or _ends(known, each):
+        if step is None or _ends(known, each) or _is_a_probe(known, each, step):
             continue
         yield _found(each, step)
     for place, step in _suppressed(known):

@@ -37,9 +37,9 @@ def _exchanges(calls: Sequence[Call]) -> bool:
 
 
 def _is_always_entered(known: ProjectFacts, backward: Call, variable: str) -> bool:
-    """Whether a ``with`` that names a variable enters no_sync each time: it may hold something else now and then."""
+    """Whether a ``with`` enters no_sync each time: a variable, or one's own no_sync with an argument, may not."""
     if "(" in variable:
-        return True
+        return ".no_sync()" in variable
     values = [each for each in known.assigned_in.get(backward.fact.function, ()) if each.fact.target == variable]
     return len(values) == 1 and " if " not in values[0].fact.value.text and not values[0].fact.within
 
