@@ -210,6 +210,84 @@ class Trainer:
             if last:
                 optimizer.step()
 """
+SAMPLERS = """\
+from torch.utils.data import DataLoader, DistributedSampler
+
+
+def train(data, {held_out}, model, optimizer):
+    sampler = DistributedSampler(data)
+    loader = DataLoader(data, batch_size=8, sampler=sampler)
+    {name} = DistributedSampler({held_out})
+    for epoch in range(9):
+        sampler.set_epoch(epoch)
+        for batch in loader:
+            model(batch).backward()
+            optimizer.step()
+        check(model, DataLoader({held_out}, batch_size=8, sampler={name}))
+"""
+FILES = """\
+from torch.utils.data import DataLoader, DistributedSampler
+
+
+def train(files, model, optimizer):
+    data = read(files[0])
+    for name in files:
+        {make}
+        loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data))
+        for batch in loader:
+            model(batch).backward()
+            optimizer.step()
+"""
+SHARES_ONLY = """\
+import torch
+import torch.distributed as dist
+
+
+def convert(files):
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group("nccl")
+    {first}
+    for number in range(dist.get_rank(), len(files), dist.get_world_size()):
+        rewrite(files[number])
+"""
+OWN_GPU = """\
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(net, batches, optimizer):
+    dist.init_process_group("nccl")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(net.to(device), device_ids=[device.index])
+    for batch in batches:
+        model(batch.{move}).sum().backward()
+        optimizer.step()
+"""
+LOADS = """\
+import argparse
+import os
+import torch
+import torch.distributed as dist
+import torchvision
+
+
+def restore(net, scheduler, folder):
+    frozen = torchvision.models.resnet18()
+    {load}
+    return frozen
+
+
+def main(net, scheduler):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--backend", default="{backend}")
+    args = parser.parse_args()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group(backend=args.backend)
+    {call}(net, scheduler, "last")
+"""
 
 
 @pytest.mark.parametrize(
@@ -232,6 +310,15 @@ class Trainer:
         STAGES.format(joined="and"),
         PROBE.format(then="uneven = True"),
         OWN_NO_SYNC.format(no_sync="no_sync(not last)"),
+        SAMPLERS.format(name="other", held_out="data_test"),
+        SAMPLERS.format(name="val_sampler", held_out="rest"),
+        FILES.format(make="data = read(name)"),
+        SHARES_ONLY.format(first="print(backend)"),
+        OWN_GPU.format(move="to(device)"),
+        LOADS.format(load='scheduler.load_state_dict(torch.load(folder + "/s.pt"))', backend="nccl", call="restore"),
+        LOADS.format(load='frozen.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore"),
+        LOADS.format(load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="gloo", call="restore"),
+        LOADS.format(load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="begin"),
     ],
 )
 def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
@@ -257,6 +344,14 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (STAGES.format(joined="or"), [("COD002", 15)]),
         (PROBE.format(then="print(parts)"), [("COD010", 12)]),
         (OWN_NO_SYNC.format(no_sync="model.no_sync()"), [("COD116", 9)]),
+        (SAMPLERS.format(name="other", held_out="latest"), [("COD105", 8)]),
+        (FILES.format(make="print(name)"), [("COD105", 6)]),
+        (SHARES_ONLY.format(first="dist.barrier()"), [("COD106", 7)]),
+        (OWN_GPU.format(move="cuda()"), [("COD106", 8)]),
+        (
+            LOADS.format(load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore"),
+            [("COD108", 10)],
+        ),
     ],
 )
 def test_its_wrong_twin_is(tmp_path: Path, text: str, found: list[tuple[str, int]]) -> None:

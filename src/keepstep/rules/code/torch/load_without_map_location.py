@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
+
 from keepstep.rules.api import Cause, CodeCall, Confidence, Edit, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code._edits import replaced, with_argument
-from keepstep.rules.code.torch._torch import INIT, runs_several_processes, uses_cuda
+from keepstep.rules.code.torch._torch import INIT, backend_of, runs_several_processes, uses_cuda
 
 _WORDS = ("checkpoint", "ckpt", "snapshot", "resume", "weights", "pretrained", "state_dict", "teacher", "model")
 
@@ -21,6 +23,43 @@ def _is_a_checkpoint(known: ProjectFacts, load: Call) -> bool:
         return False
     is_used = any(load.fact.text in each.fact.text or (name and name in each.fact.text) for each in used)
     return is_used or any(word in words for word in _WORDS)
+
+
+def _holds_no_gpu_tensors(known: ProjectFacts, load: Call) -> bool:
+    """Whether it is the state of a scheduler, which is numbers, or weights that torchvision publishes, on the CPU."""
+    path = load.fact.argument("f", 0)
+    words = f"{path.text if path else ''} {load.fact.assigned}".lower()
+    if "sched" in words or "backbone" in words:
+        return True
+    takers = [
+        each.fact.on
+        for each in known.inside(load.fact.function)
+        if each.fact.method == "load_state_dict"
+        and any(given.value.text in (load.fact.text, load.fact.assigned) for given in each.fact.arguments)
+    ]
+    return bool(takers) and all(
+        taker is not None and ("sched" in taker.text.lower() or taker.made.startswith("torchvision."))
+        for taker in takers
+    )
+
+
+def _is_on_cpus(known: ProjectFacts, load: Call) -> bool:
+    """Whether the option for the backend names one of CPUs, or of other devices, unless the user says otherwise."""
+    given = [(each, each.fact.argument("backend", 0)) for each in known.among(load, INIT)]
+    return any(
+        value is not None and value.literal is None and backend_of(each, known) in ("gloo", "ccl", "mpi")
+        for each, value in given
+    )
+
+
+def _is_never_called(known: ProjectFacts, load: Call) -> bool:
+    """Whether no related file names its function a second time, and it forms no group by itself."""
+    name = load.fact.function.rpartition(".")[2]
+    if not name.isidentifier() or name.startswith("__") or load.fact.function not in known.functions:
+        return False
+    if known.callers(load.fact.function) or any(each.fact.name == INIT for each in known.inside(load.fact.function)):
+        return False
+    return sum(len(re.findall(rf"\b{name}\b", known.text(path))) for path in known.related(load)) < 2
 
 
 def _is_of_another_program(known: ProjectFacts, load: Call) -> bool:
@@ -71,7 +110,8 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
     runs out of memory.
 
     ## How we know
-    The program forms a process group and trains on GPUs, and the call says nothing about the device.
+    The program forms a process group and trains on GPUs, and the call says nothing about the device. The file is not
+    the state of a scheduler, nor one for a torchvision model, and the function is called.
 
     ## What to do
     ```python
@@ -102,6 +142,8 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
         ):
             continue
         if not runs_several_processes(known, each) or not uses_cuda(known, each):
+            continue
+        if _holds_no_gpu_tensors(known, each) or _is_on_cpus(known, each) or _is_never_called(known, each):
             continue
         yield Found(
             title="torch.load without map_location puts every rank's copy on the GPU that saved it",

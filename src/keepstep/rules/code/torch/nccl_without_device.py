@@ -3,9 +3,34 @@
 
 from __future__ import annotations
 
+import re
+
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, rule
-from keepstep.rules.code._asking import program
-from keepstep.rules.code.torch._torch import INIT, TRAINERS, backend_of, binds_a_device
+from keepstep.rules.code._asking import Call, ProjectFacts, program
+from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD, INIT, TRAINERS, backend_of, binds_a_device
+
+_CURRENT = re.compile(
+    r"""\.cuda\(\)|["']cuda["'](?!\s*,\s*[^)\s=]+\))|pin_memory=True|torch\.cuda\.(?!is_|device_count|manual_seed|nccl)"""
+)
+"""What goes to the current GPU, as it is written: ``cuda`` without a number, pinned memory, most of torch.cuda."""
+_GUESSING = (
+    *("torch.distributed.barrier", "torch.distributed.all_gather_object", "torch.distributed.broadcast_object_list"),
+    *("torch.distributed.gather_object", "torch.distributed.scatter_object_list", FSDP, FULLY_SHARD),
+)
+
+
+def _uses_the_current_gpu(known: ProjectFacts, init: Call) -> bool:
+    """Whether something asks for the GPU of this process without saying which."""
+    related = known.related(init)
+    if known.among(init, *_GUESSING):
+        return True
+    return any(
+        each.origin.source in related and _CURRENT.search(each.fact.text)
+        for each in known.calls_writing("cuda", "pin_memory")
+    ) or any(
+        each.origin.source in related and _CURRENT.search(each.fact.value.text)
+        for each in known.assigned_writing("cuda")
+    )
 
 
 @rule(
@@ -33,7 +58,7 @@ def nccl_without_device(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The backend is given as "nccl", without `device_id`, and no file of the program calls `torch.cuda.set_device` or
-    sets CUDA_VISIBLE_DEVICES.
+    sets CUDA_VISIBLE_DEVICES. Something asks for a GPU without saying which: a barrier, `.cuda()`, pinned memory, FSDP.
 
     ## What to do
     ```python
@@ -56,6 +81,8 @@ def nccl_without_device(seen: EvidenceSet) -> Findings:
         if backend_of(each, known) != "nccl" or each.fact.argument("device_id") is not None:
             continue
         if binds_a_device(known, each) or known.any_imports(each, *TRAINERS):
+            continue
+        if not _uses_the_current_gpu(known, each):
             continue
         yield Found(
             title="NCCL is used, but no process is bound to its own GPU",

@@ -25,6 +25,7 @@ from keepstep.rules.code._edits import first_in_loop
 from keepstep.rules.code.torch._torch import LOADER, SAMPLER, TRAINERS
 
 _DEEPEST = 3
+_EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val|valid|validation|test|eval|evaluation|dev)(?![a-z])")
 
 
 def _epochs(known: ProjectFacts, sampler: Call) -> Evidence[Fact] | None:
@@ -61,6 +62,33 @@ def _sets_epoch(known: ProjectFacts, sampler: Call) -> bool:
         if not is_constant and (each.fact.on is None or each.fact.on.text not in others):
             return True
     return False
+
+
+def _is_for_evaluation(known: ProjectFacts, sampler: Call) -> bool:
+    """Whether the sampler, its data or the only loaders that it is given to are named after an evaluation."""
+    data, name = sampler.fact.argument("dataset", 0), sampler.fact.assigned
+    if _says_evaluation(name) or (data is not None and "(" not in data.text and _says_evaluation(data.text)):
+        return True
+    given = name or sampler.fact.text
+    loaders = [
+        each.fact.assigned
+        for each in known.inside(sampler.fact.function)
+        if each.fact.name == LOADER and (using := each.fact.argument("sampler", 3)) is not None and using.text == given
+    ]
+    return bool(loaders) and all(_says_evaluation(each) for each in loaders)
+
+
+def _says_evaluation(name: str) -> bool:
+    return _EVALUATION.search(name) is not None and "train" not in name.lower()
+
+
+def _is_of_new_data(known: ProjectFacts, sampler: Call) -> bool:
+    """Whether it is made anew in a loop, of data that the same loop makes: then no order comes twice."""
+    data, around = sampler.fact.argument("dataset", 0), blocks(sampler, "for", "while")
+    return data is not None and any(
+        each.fact.target == data.text and any(at in each.fact.within for at in around)
+        for each in known.assigned_in.get(sampler.fact.function, ())
+    )
 
 
 def _same(each: Call, sampler: Call) -> Origin | None:
@@ -136,7 +164,8 @@ def no_set_epoch(seen: EvidenceSet) -> Findings:
 
     ## How we know
     A loop over epochs goes around the loop over the loader, and no file of the program calls `set_epoch` on this
-    sampler with anything but a constant.
+    sampler with anything but a constant. The order of an evaluation does not matter, and data that each turn makes
+    anew has no order to repeat.
 
     ## What to do
     ```python
@@ -162,6 +191,8 @@ def no_set_epoch(seen: EvidenceSet) -> Findings:
         if shuffle is not None and shuffle.literal != "True":
             continue
         if _sets_epoch(known, each) or known.any_imports(each, *TRAINERS):
+            continue
+        if _is_for_evaluation(known, each) or _is_of_new_data(known, each):
             continue
         loop = _epochs(known, each)
         if loop is not None and (loop.origin.source, loop.origin.line) not in told:
