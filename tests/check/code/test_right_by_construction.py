@@ -141,6 +141,40 @@ def train(step, done):
             break
         dist.all_reduce(loss)
 """
+HANDED_ON = """\
+import torch.distributed as dist
+
+
+def write(logger, *args, **kwargs):
+    if kwargs.pop("sync", False):
+        dist.barrier()
+    logger(*args, **kwargs)
+
+
+def event(*args, **kwargs):
+    write(print, *args, **kwargs)
+
+
+def named(text, sync=False):
+    event(text, sync=sync)
+
+
+def main(args, wanted, more):
+    if args.rank == 0:
+        {call}
+"""
+NOT_CALLED = """\
+import torch.distributed as dist
+
+
+def is_main_process():
+    return dist.get_rank() == 0
+
+
+def main():
+    if is_main_process{called}:
+        dist.barrier()
+"""
 ALWAYS_TRUE = """\
 import torch.distributed as dist
 
@@ -303,6 +337,11 @@ def main(net, scheduler):
         MEMORY.format(then="torch.cuda.empty_cache()"),
         ENDED.format(ended="now()", asked="ended"),
         ENDED.format(ended="time.time()", asked="ended"),
+        HANDED_ON.format(call="event('start')"),
+        HANDED_ON.format(call="event('start', sync=False)"),
+        HANDED_ON.format(call="named('start')"),
+        HANDED_ON.format(call="named('start', sync=False)"),
+        NOT_CALLED.format(called=""),
         ALWAYS_TRUE.format(more="or True"),
         ALWAYS_TRUE.format(more="and False"),
         SHARE.format(share="split(items.size(0) // world_size)"),
@@ -338,6 +377,12 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (ENDED.format(ended="now()", asked="ended > 3"), [("COD002", 17)]),
         (ENDED.format(ended="time.time()", asked="ended - 5 > 3"), [("COD002", 17)]),
         (ENDED.format(ended="time.time()", asked="ended % 2"), [("COD002", 17)]),
+        (HANDED_ON.format(call="event('start', sync=True)"), [("COD001", 20)]),
+        (HANDED_ON.format(call="event('start', sync=wanted)"), [("COD001", 20)]),
+        (HANDED_ON.format(call="event('start', **more)"), [("COD001", 20)]),
+        (HANDED_ON.format(call="named('start', sync=True)"), [("COD001", 20)]),
+        (HANDED_ON.format(call="named('start', True)"), [("COD001", 20)]),
+        (NOT_CALLED.format(called="()"), [("COD001", 10)]),
         (ALWAYS_TRUE.format(more="or False"), [("COD001", 6)]),
         (ALWAYS_TRUE.format(more="and True"), [("COD001", 6)]),
         (SHARE.format(share="split(',')"), [("COD001", 10)]),
@@ -357,3 +402,16 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
 def test_its_wrong_twin_is(tmp_path: Path, text: str, found: list[tuple[str, int]]) -> None:
     (tmp_path / "train.py").write_text(text)
     assert rules_in(tmp_path / "train.py") == found
+
+
+def test_an_imported_function_that_is_not_called(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch.distributed as dist\n\nfrom ranks import is_main_process\n\n\n"
+        "def main():\n    if is_main_process:\n        dist.barrier()\n"
+    )
+    (tmp_path / "ranks.py").write_text("import torch.distributed as dist\n\nis_main_process = dist.get_rank() == 0\n")
+    assert rules_in(tmp_path) == [("COD001", 8)]
+    (tmp_path / "ranks.py").write_text(
+        "import torch.distributed as dist\n\n\ndef is_main_process():\n    return dist.get_rank() == 0\n"
+    )
+    assert rules_in(tmp_path) == []

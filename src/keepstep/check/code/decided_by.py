@@ -37,7 +37,7 @@ def _parts(project: Project, function: FunctionSeen, test: Test, hops: int) -> I
             yield from _parts(project, function, each, hops)
     elif test[0] == "not":
         yield from _parts(project, function, test[1], hops)
-    elif test[0] == "param" and test[1] < len(function.parameters):
+    elif test[0] == "param" and isinstance(test[1], int) and test[1] < len(function.parameters):
         yield from _given(project, function.parameters[test[1]], (function.name, test[1]), hops)
     elif test[0] == "call":
         yield from _looked_up(project, test[1], project.module_of(function), hops)

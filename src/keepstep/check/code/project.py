@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from keepstep.check.code.sources import Sources
-from keepstep.parse.code.conditions import FIRST_ONLY, is_ranked, rank_among, rank_compared
+from keepstep.parse.code.conditions import ALWAYS, FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
 from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, FunctionSeen, Skeleton, Test, Unit
@@ -215,7 +215,7 @@ class Project:
         calls = self._calls_of.get(function, [])
         return (
             bool(calls)
-            and not any("**" in given for _, given in calls)
+            and not any("*" in given or "**" in given for _, given in calls)
             and not any(test is not None for _, test in self.arguments(function, parameter))
         )
 
@@ -262,16 +262,27 @@ class Project:
     ) -> Test:
         """The test with the calls in it answered, and parameters named like a rank taken for one."""
         if test[0] == "param":
-            given = of_its_name(test[1], parameters) or self.given_to(function, test[1], hops)
+            given = of_its_name(test[1], parameters)
+            if given is None and isinstance(test[1], int):
+                given = self.given_to(function, test[1], hops)
             return compared(given, test[2], test[3]) if given else ("?",)
         if test[0] == "call":
-            returned = self.returned(test[1], module, hops)
-            if returned is None:
-                return ("?",)
-            return compared(returned, test[2], test[3])
+            return self.answered(test, module, hops)
         if test[0] in ("and", "or"):
             return (test[0], tuple(self.known(each, module, hops, parameters, function) for each in test[1]))
         return ("not", self.known(test[1], module, hops, parameters, function)) if test[0] == "not" else test
+
+    def answered(self, test: Test, module: str, hops: int = MOST_HOPS) -> Test:
+        """What the result of a function, or what is kept at a source, says as a condition."""
+        _, name, comparison, number = test
+        if comparison == "named":
+            if self.function(name, module) is not None:
+                return ALWAYS
+            comparison = ""
+            if name.rpartition(".")[2] in MAIN_NAMES:
+                return FIRST_ONLY
+        returned = self.returned(name, module, hops)
+        return UNKNOWN if returned is None else compared(returned, comparison, number)
 
     def is_ranked(self, ranked: bool | tuple[str, ...], module: str) -> bool:
         """Whether a value differs by rank, if functions decide it."""

@@ -203,10 +203,14 @@ class Tracer:
         if callee is None:
             return ()
         names = callee.parameters
-        bound = dict(callee.defaults)
+        bound = _with_the_rest(dict(callee.defaults), dict(given).get("**"), place, names)
         for at, test in given:
-            test = self._passed_on(test, place)
-            if test is not None and test != UNKNOWN and (not is_word(test) or self._asks_for_words(callee)):
+            if at in ("*", "**"):
+                continue
+            test = self._passed_on(test, place) or UNKNOWN
+            if test == UNKNOWN and isinstance(at, str) and at not in names:  # for what is taken out of its **kwargs
+                bound[at] = UNKNOWN
+            elif test != UNKNOWN and (not is_word(test) or self._asks_for_words(callee)):
                 bound[names.index(at) if at in names else at] = test
         told = tuple(sorted(((at, test) for at, test in bound.items() if test[0] == "made"), key=str))
         self._given.setdefault(callee.name, set()).add(told)
@@ -326,8 +330,7 @@ class Tracer:
             inner = self.holds(test[1], place)
             return not inner if isinstance(inner, bool) else inner
         if what == "call":
-            returned = self.project.returned(test[1], self.project.module_of(place.function))
-            return None if returned is None else self.holds(compared(returned, test[2], test[3]), place)
+            return self.holds(self.project.answered(test, self.project.module_of(place.function)), place)
         if what == "param":
             value = place.bound.get(test[1]) or of_its_name(test[1], place.function.parameters)
             return None if value is None or value[0] == "made" else self.holds(compared(value, test[2], test[3]), place)
@@ -354,6 +357,18 @@ class TracePlace:
     bound: dict[int | str, Test]
     loop: tuple[int, int] | None = None
     """The first and last line of the innermost loop."""
+
+
+def _with_the_rest(
+    bound: dict[int | str, Test], rest: Test | None, place: TracePlace, names: tuple[str, ...]
+) -> dict[int | str, Test]:
+    """What a function is given by ``**kwargs``: what its caller was given itself, or nobody knows what."""
+    if rest is None:
+        return bound
+    handed = {at: test for at, test in place.bound.items() if isinstance(at, str)} if rest != UNKNOWN else {"**": rest}
+    if "**" in handed:
+        bound = {at: test for at, test in bound.items() if isinstance(at, int)}
+    return {**bound, **{names.index(at) if at in names else at: test for at, test in handed.items()}}
 
 
 def last_line(skeleton: Skeleton) -> int:

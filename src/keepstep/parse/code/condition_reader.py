@@ -11,7 +11,7 @@ from typing import TypeVar
 from keepstep.parse.code import conditions
 from keepstep.parse.code.own_values import joined
 from keepstep.parse.code.ranks import ALONE_NAMES, WORLD_NAMES
-from keepstep.parse.code.scope import FileState, KnownValue, Scope
+from keepstep.parse.code.scope import FileState, KnownValue, Scope, may_be_ours
 from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, BlockSeen, Skeleton, Test
 from keepstep.parse.code.values import (
     is_for_the_caller_to_say,
@@ -49,7 +49,18 @@ class Deciding:
             return self._compared(node)
         if isinstance(node, ast.Constant):
             return conditions.ALWAYS if node.value else conditions.NEVER
-        return self._truth(self.value(node), last_name(node))
+        if isinstance(node, ast.Name) and self.scope.is_function(node.id):  # it is not called
+            return conditions.ALWAYS
+        known = self.value(node)
+        if isinstance(node, ast.Name) and self._is_imported(node.id, known):
+            return ("call", known.made, "named", 0)
+        return self._truth(known, last_name(node))
+
+    def _is_imported(self, name: str, known: KnownValue) -> bool:
+        """Whether another file of the project may say whether it is a function or a variable."""
+        if name not in self.state.imports or self.scope.find(name) is not None:
+            return False
+        return may_be_ours(known.made) and name not in ALONE_NAMES and not known.rank
 
     def _tests_in_turn(self, node: ast.BoolOp) -> list[Test]:
         """The tests of ``and`` or ``or``: what is called in a later one depends on those before."""

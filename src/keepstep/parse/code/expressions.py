@@ -229,6 +229,8 @@ class Expressions(Deciding):
                     state.again.get((node.lineno, node.col_offset), ()) if state.again else (),
                 )
             )
+        if self.scope.rest and (taken := self._taken(node)) is not None:
+            return taken
         if is_kept(name):
             self._keep(name, node, arguments)
         given = [known for _, _, known in arguments]
@@ -239,6 +241,22 @@ class Expressions(Deciding):
                 self.scope.skeleton.append(("back", own, node.lineno))
             return replace(self._returned(name, callee, arguments), own=own)
         return self._returned(name, callee, arguments)
+
+    def _taken(self, node: ast.Call) -> KnownValue | None:
+        """``kwargs.pop("sync", False)``, if it is that: an argument like those that have a name."""
+        func, given, scope = node.func, node.args, self.scope
+        if not isinstance(func, ast.Attribute) or func.attr not in ("pop", "get") or not self._is_rest(func.value):
+            return None
+        values = [each.value if isinstance(each, ast.Constant) else ... for each in given]
+        name, default = (*values, None, None)[:2]
+        if not isinstance(name, str) or of_that_name("", name).ranked or not isinstance(default, bool | None):
+            return None
+        scope.taken.setdefault(name, conditions.ALWAYS if default else conditions.NEVER)
+        return KnownValue(test=("param", name, "", 0))
+
+    def _is_rest(self, node: ast.expr) -> bool:
+        """Whether it is the ``**kwargs`` of this function, as far as we see."""
+        return isinstance(node, ast.Name) and node.id == self.scope.rest and node.id not in self.scope.names
 
     def _is_kept_back(self) -> bool:
         """Whether gradients are only added up here, and exchanged later."""
@@ -312,10 +330,14 @@ class Expressions(Deciding):
             told = [
                 (label or position, bound(known) if says_something(known) else UNKNOWN)
                 for position, (label, _, known) in enumerate(arguments)
-                if says_something(known) or is_object(name)  # of these also which arguments are given counts
+                # of objects, and of what has a name, also which arguments are given counts
+                if label != "**" and (says_something(known) or label or is_object(name))
             ]
             if any(isinstance(each, ast.Starred) for each in node.args):
-                told.append(("**", UNKNOWN))
+                told.append(("*", UNKNOWN))
+            for each in node.keywords:
+                if each.arg is None:
+                    told.append(("**", ("given", "**") if self._is_rest(each.value) else UNKNOWN))
             self.scope.skeleton.append(("call", looked_up(name) or name, node.lineno, tuple(told)))
 
     def _now_equal(self, node: ast.Call) -> None:

@@ -99,6 +99,7 @@ def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, own
             parameter=index,
             source=f"{name}({index})",
         )
+    scope.rest = given.kwarg.arg if given.kwarg is not None else ""
     decorators: tuple[str, ...] = ()
     decorated: tuple[str, ...] = ()
     if isinstance(node, ast.Lambda):
@@ -115,7 +116,7 @@ def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, own
             node.lineno,
             node.end_lineno or node.lineno,
             tuple(each.arg for each in named),
-            _defaults(given, [each.arg for each in named]),
+            (*_defaults(given, [each.arg for each in named]), *scope.taken.items()),
             decorators,
             owner,
             scope.skeleton,

@@ -101,6 +101,10 @@ class Scope:
         self.returns: list[ReturnedValue] = []
         self.shared: set[str] = set()
         """Names of the file itself that it changes."""
+        self.rest = ""
+        """The name of its ``**kwargs``."""
+        self.taken: dict[str, Test] = {}
+        """By name: the truth values that are taken out of these, if nothing else is given."""
         self._functions: set[str] = set()
 
     def find(self, name: str) -> KnownValue | None:
@@ -120,6 +124,13 @@ class Scope:
         """A function or class of that name, not an object."""
         self.names[name] = known
         self._functions.add(name)
+
+    def is_function(self, name: str) -> bool:
+        """Whether the name stands for a function or class that is defined here or around."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.names:
+            scope = scope.outer
+        return scope is not None and name in scope._functions
 
     def holds_object(self, name: str) -> bool:
         """Whether the name stands for something that was made: then calling it calls the object."""

@@ -6,8 +6,9 @@ A *test* says on which ranks a condition holds, as far as the file itself shows 
 - ``("=", on_the_first_rank, on_another)``
 - ``("some",)`` it differs by rank, nobody knows how
 - ``("clock",)`` it is a time: it differs by rank if it is compared, but is true on all of them
-- ``("call", function, operator, number)`` the result of a function of the project, or what is kept at a source, compared
-- ``("param", index, operator, number)`` an argument, compared
+- ``("call", function, operator, number)`` the result of a function of the project, or what is kept at a source, compared; with
+  the operator ``named``, it is not called: a function is true on all ranks
+- ``("param", index, operator, number)`` an argument, compared; by its name, if it is one of ``**kwargs``
 - ``("own", makers)`` it is made of this rank's own data, see :attr:`keepstep.parse.code.scope.KnownValue.own`
 - ``("and", tests)``, ``("or", tests)``, ``("not", test)``
 - ``("?",)`` it has nothing to do with ranks
@@ -16,7 +17,7 @@ A *skeleton* is what is left of a function if only that is kept which decides ab
 
 - ``("c", name, kind, line, over_a_group)`` a collective
 - ``("call", function, line, arguments)`` a call of another function; ``arguments``: those that say something: they
-  differ by rank, are constant, ``("made", path)``, ``("given", parameter)``, or ``("of", source)``
+  differ by rank, are constant, ``("made", path)``, ``("given", parameter)``, ``("given", "**")``, or ``("of", source)``
 - ``("on", parameter, method, line)`` a method of an argument, or the argument itself, is called
 - ``("back", makers, line)`` the backward pass of a loss that is made of this rank's own data
 - ``("if", line, text, test, then, otherwise)``
@@ -97,8 +98,8 @@ class FunctionSeen(NamedTuple):
     line: int
     end: int
     parameters: tuple[str, ...]
-    defaults: tuple[tuple[int, Test], ...]
-    """The parameters that are True or False if nothing else is given."""
+    defaults: tuple[tuple[int | str, Test], ...]
+    """The parameters that are True or False if nothing else is given; by name, what is taken out of ``**kwargs``."""
     decorators: tuple[str, ...]
     owner: str
     """The class of a method."""
