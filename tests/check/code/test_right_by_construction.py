@@ -175,6 +175,14 @@ def main():
     if is_main_process{called}:
         dist.barrier()
 """
+BY_PLACE = """\
+import torch.distributed as dist
+
+
+def send(tensor, source, ends_group):
+    if dist.get_rank() in (0, 3):
+        dist.broadcast(tensor, source{group})
+"""
 ALWAYS_TRUE = """\
 import torch.distributed as dist
 
@@ -342,6 +350,7 @@ def main(net, scheduler):
         HANDED_ON.format(call="named('start')"),
         HANDED_ON.format(call="named('start', sync=False)"),
         NOT_CALLED.format(called=""),
+        BY_PLACE.format(group=", ends_group"),
         ALWAYS_TRUE.format(more="or True"),
         ALWAYS_TRUE.format(more="and False"),
         SHARE.format(share="split(items.size(0) // world_size)"),
@@ -383,6 +392,7 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (HANDED_ON.format(call="named('start', sync=True)"), [("COD001", 20)]),
         (HANDED_ON.format(call="named('start', True)"), [("COD001", 20)]),
         (NOT_CALLED.format(called="()"), [("COD001", 10)]),
+        (BY_PLACE.format(group=""), [("COD001", 6)]),
         (ALWAYS_TRUE.format(more="or False"), [("COD001", 6)]),
         (ALWAYS_TRUE.format(more="and True"), [("COD001", 6)]),
         (SHARE.format(share="split(',')"), [("COD001", 10)]),

@@ -28,6 +28,7 @@ from keepstep.parse.code.values import (
     is_object,
     is_share_of_all,
     kept_at,
+    last_name,
     made_by,
     of_that_name,
     parts_of,
@@ -317,7 +318,10 @@ class Expressions(Deciding):
         if kind:
             if method in EQUALISED:
                 self._now_equal(node)
-            over = any(label in OVER_A_GROUP and known.literal != "None" for label, _, known in arguments)
+            over = any(
+                (label in OVER_A_GROUP and known.literal != "None") or (not label and last_name(each).endswith("group"))
+                for label, each, known in arguments
+            )
             self.scope.skeleton.append(("c", name, kind, node.lineno, over))
         elif method == "__call__" and (compiler := name.removesuffix(".__call__")) in COMPILERS:
             called = f"{compiler}:{self.state.text(node.func)}"
