@@ -42,7 +42,9 @@ def test_every_rule_reads_well_at_80_columns(capsys: pytest.CaptureFixture[str])
     assert run(["rules", "show", *(rule.id for rule in RULES)]) == 0
     shown = capsys.readouterr().out
     assert all(rule.id in shown for rule in RULES)
-    assert not [line for line in shown.splitlines() if len(line) > 80 and " " in line.strip()]
+    samples = {line.strip() for rule in RULES for code in rule.doc.split("```")[1::2] for line in code.splitlines()}
+    prose = [line for line in shown.splitlines() if line.strip() not in samples]
+    assert not [line for line in prose if len(line) > 80 and " " in line.strip()]
 
 
 def test_an_unknown_name_is_a_usage_error_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from keepstep.sources.host.ports import free_ports
 
 HERE = Path(__file__).parent
 LIMIT_S = 240.0
-STATEMENTS = {"BatchFed", "WorldFormed", "ContractStated", "PlanNamed", "RankEnded", "PeerSilent"}
+STATEMENTS = {"BatchFed", "WorldFormed", "ContractStated", "PlanNamed", "RankEnded", "PeerSilent", "CheckpointSaved"}
 """What a guard writes in a healthy run. On a busy machine a peer may answer late."""
 
 

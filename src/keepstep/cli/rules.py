@@ -69,9 +69,7 @@ def search_rules(known: Sequence[Rule], words: Sequence[str], *, as_json: bool =
     asked = [word.casefold() for text in words for word in text.split()]
     scored = [(_score(rule, asked), rule) for rule in known]
     most = max((hits for (hits, _), _ in scored), default=0)
-    found = [
-        rule for (hits, weight), rule in sorted(scored, key=lambda s: (-s[0][1], s[1].id)) if hits == most and hits
-    ]
+    found = [rule for (hits, weight), rule in sorted(scored, key=_best_first) if hits == most and hits]
     if as_json:
         return _print_json(found, docs=False)
     if not found:
@@ -82,6 +80,12 @@ def search_rules(known: Sequence[Rule], words: Sequence[str], *, as_json: bool =
     for rule in found:
         _print_row(rule, with_family=True)
     return 0
+
+
+def _best_first(scored: tuple[tuple[int, int], Rule]) -> tuple[int, bool, str]:
+    """Of equals, what befalls a run comes before what is read in a program."""
+    (_, weight), rule = scored
+    return -weight, rule.id.startswith("COD"), rule.id
 
 
 def _score(rule: Rule, words: Sequence[str]) -> tuple[int, int]:

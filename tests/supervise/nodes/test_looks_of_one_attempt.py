@@ -130,10 +130,10 @@ def test_all_that_is_kept_of_an_attempt_describes_that_attempt(world: World, wor
 
 
 def test_a_host_that_did_not_answer_once_is_not_waited_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes_preflight, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(nodes_preflight, "PATIENCE_S", 4.0)
     world.mute.add(1)
     world.attempt(0, 0, 1)
-    assert "check: no answer from host-1 within 0 s; the run starts without it" in world.said
+    assert "check: no answer from host-1 within 4 s; the run starts without it" in world.said
     monkeypatch.setattr(nodes_preflight, "PATIENCE_S", 60.0)
     began = time.monotonic()
     world.attempt(1, 0, 1)

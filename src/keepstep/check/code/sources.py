@@ -6,15 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 from keepstep.parse.code.conditions import ALWAYS, is_ranked
 from keepstep.parse.code.scope import may_be_ours
 from keepstep.parse.code.unit import HeldSeen, Test, Unit
 from keepstep.parse.code.values import OPTIONS
-
-if TYPE_CHECKING:
-    from keepstep.check.code.project import Project
 
 _PARAMETER = re.compile(r"^(?P<function>.+)\((?P<number>\d+)\)$")
 MOST_HOPS = 6
@@ -26,7 +23,7 @@ Held = tuple[HeldSeen, Unit]
 class Sources:
     """Answers what is kept at a source. All that is put there must agree, or nothing is known."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Any) -> None:  # the project itself, which asks here
         self._project = project
         self._places: dict[tuple[str, str], list[Held]] = {}
         self._objects: dict[tuple[str, str], str] = {}
@@ -52,7 +49,8 @@ class Sources:
         made = self.object_at(owner, module, hops - 1) if owner else ""
         method = f"{made}.{name}" if made and made != owner else ""
         if method and self._project.function(method, module) is not None:
-            return self._project.returned(method, module, hops - 1)
+            returned: Test | None = self._project.returned(method, module, hops - 1)
+            return returned
         entries = self.held_at(source, module, hops)
         answers = [self._answer(entry, unit, hops - 1, len(entries) > 1) for entry, unit in entries]
         known = [each for each in answers if each is not None]

@@ -156,7 +156,7 @@ def _filled(line: str, variables: dict[str, ScriptOption]) -> str:
 
 def _substituted(line: str) -> str:
     """``$(...)`` and backticks as one unknown word; redirections whose ``&`` sends nothing to the background gone."""
-    line = re.sub(r"\d*[<>]&[\d-]*|&>{1,2}|(?<=\|)&", " ", line)
+    line = re.sub(r"\d{0,2}[<>]&[\d-]*|&>{1,2}|(?<=\|)&", " ", line)
     line = re.sub(r"`[^`]*`", "$UNKNOWN", line)
     while (start := line.find("$(")) >= 0:
         depth, end = 0, len(line)

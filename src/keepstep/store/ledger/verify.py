@@ -183,13 +183,13 @@ def _lacks(path: Path, known: list[Manifest]) -> str | None:
     def kinds(of: list[Manifest]) -> dict[str, str]:
         return {re.sub(r"\d+", "#", name): name for each in of for name in each.files}
 
-    number = re.fullmatch(r"(.*?)(\d+)", path.name)
+    number = re.fullmatch(r"(.*?)(\d{1,18})", path.name)
     if number is None or not all(len(each.files) == 1 for each in known):
         return None  # it was saved as a whole, and its names may be drawn by lot
     older = {
         int(found[2]): each
         for each in path.parent.iterdir()
-        if (found := re.fullmatch(r"(.*?)(\d+)", each.name))
+        if (found := re.fullmatch(r"(.*?)(\d{1,18})", each.name))
         and found[1] == number[1]
         and int(found[2]) < int(number[2])
         and each.is_dir()

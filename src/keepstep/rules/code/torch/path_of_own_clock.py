@@ -21,7 +21,7 @@ _SHARED = {
 }
 """Calls by which all ranks write into one folder."""
 _CLOCK = lazy_pattern(r"\b(?:now|utcnow|today|localtime)\(|\btime\.time(?:_ns)?\(|\bstrftime\(", most=600)
-_FORMAT = re.compile(r"strftime\(\s*[rf]*['\"]([^'\"]*)['\"]|:(%[^}'\"]*)\}")
+_FORMAT = re.compile(r"strftime\(\s{0,8}[rf]{0,2}['\"]([^'\"]{0,80})['\"]|:(%[^}'\"]{0,80})\}")
 _SECONDS = ("%S", "%s", "%f", "%c", "%X", "%T")
 
 
