@@ -29,7 +29,10 @@ WHERE = "the project's issue page (where you got keepstep)"
 PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
-VERBS = ("why", "check", "check code", "check data", "run", "runs", "rules", "lab", "completion", "manual", "help")
+VERBS = (
+    *("why", "check", "check code", "check data", "check checkpoint"),
+    *("run", "runs", "rules", "lab", "completion", "manual", "help"),
+)
 
 _QUOTED = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*\"""")
 _TYPES = frozenset(

@@ -17,7 +17,7 @@ from keepstep.parse.settings.recognise import SUFFIXES
 
 _COMMENT = re.compile(rb"#\s*keepstep:\s*ignore")
 _ENDING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})(?![\w(])")
-_END_OF_NAME = re.compile(r"[\w.-]+\Z")
+_END_OF_NAME = re.compile(r"(?<![\w.-])[\w.-]+\Z")
 
 
 class Summary(NamedTuple):
