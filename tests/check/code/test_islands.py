@@ -49,6 +49,15 @@ def test_files_of_the_same_module_are_together() -> None:
     ]
 
 
+def test_any_file_of_the_project_may_show_that_it_is_of_the_first_tensorflow(tmp_path: Path) -> None:
+    of_tpu = "import tensorflow as tf\n\n\ndef mean(x):\n    return tf.tpu.cross_replica_sum(x) / 8\n"
+    (tmp_path / "mean.py").write_text(of_tpu)
+    (tmp_path / "numbers.py").write_text("import tensorflow as tf\n\nprint(tf.constant(1))\n")
+    assert [each.rule for each in check_code(CodeRequest(paths=(tmp_path,))).report.findings] == ["COD018"]
+    (tmp_path / "main.py").write_text("import tensorflow as tf\n\nsession = tf.Session()\n")
+    assert check_code(CodeRequest(paths=(tmp_path,))).report.findings == ()
+
+
 def test_apart_they_say_what_they_say_together(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = CodeRequest(paths=(PROGRAMS / "shown", PROGRAMS / "added"), preview=True, cache=False)
     apart = check_code(asked).report

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from keepstep.check.code.files import SETTINGS, ProgramFile
@@ -37,6 +37,8 @@ class Summary(NamedTuple):
     """The cells of a notebook that are not read."""
     files: tuple[str, ...]
     """The names of files in its text that may be settings."""
+    of_tpu: bool
+    """It uses TensorFlow on TPUs: whether that is TensorFlow 1, any file of the project may show (COD018)."""
 
 
 def summary_of(unit: Unit, file: ProgramFile, digest: str) -> Summary:
@@ -49,22 +51,29 @@ def summary_of(unit: Unit, file: ProgramFile, digest: str) -> Summary:
         unit.functions[0].end,
         left_out_cells(unit.source) if file.path.suffix == ".ipynb" else "",
         tuple(sorted(_files_in(unit.source.decode("utf-8", "replace")))),
+        b".tpu." in unit.source and _is_tensorflow(unit.imports.values()),
     )
 
 
 def summary_of_settings(source: bytes, digest: str) -> Summary:
     ignored = switched_off(source.decode("utf-8", "replace"))
-    return Summary(digest, SETTINGS, (), ignored, _own_comments(source, ignored), source.count(b"\n"), "", ())
+    return Summary(digest, SETTINGS, (), ignored, _own_comments(source, ignored), source.count(b"\n"), "", (), False)
 
 
 def imports_of(files: Mapping[str, Summary]) -> dict[str, Imports]:
     """By file: its module and what it imports. Whoever names a file of settings imports all of them, and so does a
     program of TensorFlow: lists of packages and launch scripts say which Keras it gets."""
     names = {word for path, file in files.items() if file.module == SETTINGS for word in _files_in(path)}
-    return {
-        path: Imports(file.module, (*file.names, SETTINGS) if _needs_settings(file, names) else file.names)
-        for path, file in files.items()
-    }
+    tensorflow = tuple(file.module for file in files.values() if _is_tensorflow(file.names))
+    found = {}
+    for path, file in files.items():
+        more = (SETTINGS,) if _needs_settings(file, names) else ()
+        found[path] = Imports(file.module, (*file.names, *more, *(tensorflow if file.of_tpu else ())))
+    return found
+
+
+def _is_tensorflow(names: Iterable[str]) -> bool:
+    return any(name.partition(".")[0] == "tensorflow" for name in names)
 
 
 def _needs_settings(file: Summary, names: set[str]) -> bool:
