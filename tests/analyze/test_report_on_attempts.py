@@ -42,6 +42,16 @@ def test_a_run_that_came_back_is_healthy_and_says_why_it_had_to() -> None:
     assert text.index("attempt 0 ended") < text.index("attempt 1 finished") < text.index("healthy")
 
 
+def test_what_a_step_cost_with_a_remedy_is_said_beside_one_without() -> None:
+    attempts = [
+        AttemptSaid(number=0, began=1.0, ended=2.0, status=1, steps=30, step_s=0.1),
+        AttemptSaid(number=1, began=2.0, ended=3.0, status=0, steps=90, step_s=0.25, remedies=["NCCL_IB_DISABLE"]),
+    ]
+    report = of_all_attempts({0: failed("rank 1 was lost"), 1: Report(verdict=Verdict.HEALTHY)}, attempts)
+    times = "2.5 times the 0.1 s of attempt 0, with: NCCL_IB_DISABLE"
+    assert report.story[1] == f"attempt 1 finished with status 0 after 90 steps of 0.25 s ({times})"
+
+
 def test_the_first_finding_is_of_the_last_attempt_that_failed() -> None:
     attempts = [AttemptSaid(number=n, began=n, ended=n + 1.0, status=1) for n in range(3)]
     reports = {n: failed(f"failure {n}") for n in range(3)}

@@ -74,9 +74,10 @@ def test_the_interface_that_routes_is_pinned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cause", [Cause.NETWORK_RDMA_IB, Cause.HARDWARE_NVLINK_PCIE_P2P])
-def test_transports_are_advice_whatever_is_asked_for(cause: Cause, tmp_path: Path) -> None:
+def test_nccl_takes_a_slower_way_only_if_asked_for_and_only_once(cause: Cause, tmp_path: Path) -> None:
     (found,) = remedy.offered(report(cause, InterfaceMissing()), {}, tmp_path)
-    assert found.advice_only and found.command and "NCCL_" in found.command
+    assert found.safety is Safety.NEEDS_OWNER and "slower" in found.does
+    assert remedy.offered(report(cause, InterfaceMissing()), dict(found.variables), tmp_path) == ()
 
 
 def test_the_allocator_is_not_changed_unless_asked_for(tmp_path: Path) -> None:

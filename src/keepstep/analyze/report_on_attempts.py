@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from keepstep.base.wording import count
+from keepstep.base.wording import count, listing
 from keepstep.model.finding import Finding, Role
 from keepstep.model.report import Report
 from keepstep.store.run_folders import AttemptSaid
@@ -45,7 +45,7 @@ def of_all_attempts(reports: Mapping[int, Report], attempts: Sequence[AttemptSai
 
 def _told(each: AttemptSaid, attempts: Sequence[AttemptSaid], reports: Mapping[int, Report]) -> str:
     number, root = each.number, _root(reports.get(each.number))
-    after = f" after {count(each.steps, 'step')}" if each.steps else ""
+    after = f" after {count(each.steps, 'step')}{_slower(each, attempts)}" if each.steps else ""
     title = root.title if root is not None else each.title
     if each.status == 0:
         return f"attempt {number} finished with status 0{after}"
@@ -60,6 +60,15 @@ def _told(each: AttemptSaid, attempts: Sequence[AttemptSaid], reports: Mapping[i
         return how
     report = reports.get(number)
     return f"attempt {number} {'still runs' if report is not None and report.alive else 'was not seen to end'}"
+
+
+def _slower(each: AttemptSaid, attempts: Sequence[AttemptSaid]) -> str:
+    """What a step took with remedies, beside one without them."""
+    without = next((one for one in attempts if one.step_s and not one.remedies), None)
+    if without is None or without.step_s is None or not each.step_s or not each.remedies:
+        return ""
+    times = f"{each.step_s / without.step_s:.2g} times the {without.step_s:.3g} s of attempt {without.number}"
+    return f" of {each.step_s:.3g} s ({times}, with: {listing(each.remedies)})"
 
 
 def _root(report: Report | None) -> Finding | None:

@@ -71,6 +71,10 @@ class AttemptSaid:
     """When the cause was first reported."""
     decision: str | None = None
     steps: int | None = None
+    step_s: float | None = None
+    """How long a step usually took."""
+    remedies: list[str] = field(default_factory=list)
+    """Those that were in force."""
 
 
 @dataclass

@@ -81,7 +81,7 @@ class Attempt:
         found = offered(report, self.env, job.cwd, restored_from=progress.restored_from, saved_in=progress.saved_in)
         if any(not each.advice_only for each in found):
             return found
-        return (*found, *other_transport(report, progress.frameworks, self.env, job.world))
+        return (*found, *other_transport(report, progress.frameworks, self.env))
 
     # --- watching
 
@@ -225,6 +225,11 @@ class Attempt:
     def steps(self) -> int | None:
         """How many the rank that got furthest has done; None without a guard."""
         return self._watching.steps or None
+
+    @property
+    def step_s(self) -> float | None:
+        """How long a step usually takes."""
+        return self._watching.usual_s
 
     @property
     def quiet_s(self) -> float | None:

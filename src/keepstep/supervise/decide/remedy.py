@@ -2,8 +2,7 @@
 """Remedies: what may be changed before the next attempt, and how much each of them may change.
 
 A safe one changes no results: it raises a limit, names the interface that routes, or steps back to the checkpoint
-before a damaged one. What changes results or needs the script's help is advice unless asked for. Changes of transport
-that cannot be tried here (InfiniBand, peer-to-peer) are always advice.
+before a damaged one. What changes results, costs speed or needs the script's help is advice unless asked for.
 """
 
 from __future__ import annotations
@@ -211,15 +210,11 @@ def _less_fragments(root: Finding, environment: Mapping[str, str], cwd: Path) ->
     )
 
 
-def _advise(name: str, does: str) -> Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, ...]]:
+def _without(name: str, does: str) -> Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, ...]]:
+    """NCCL by a slower way. JAX and TensorFlow read the same variable."""
     variable, _, value = name.partition("=")
     remedy = Remedy(
-        name=variable,
-        does=does,
-        safety=Safety.NEEDS_OWNER,
-        variables=((variable, value),),
-        advice_only=True,
-        command=f"export {name}",
+        name=variable, does=does, safety=Safety.NEEDS_OWNER, variables=((variable, value),), command=f"export {name}"
     )
     return lambda root, environment, cwd: () if variable in environment else (remedy,)
 
@@ -228,6 +223,8 @@ _KNOWN: dict[Cause, Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, .
     Cause.RESOURCE_FD_OR_PROCESS_LIMIT: _raise_limits,
     Cause.NETWORK_WRONG_INTERFACE: _pin_interface,
     Cause.RESOURCE_GPU_OOM: _less_fragments,
-    Cause.NETWORK_RDMA_IB: _advise("NCCL_IB_DISABLE=1", "try TCP instead of InfiniBand (slower)"),
-    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise("NCCL_P2P_DISABLE=1", "try it without peer-to-peer transfers (slower)"),
+    Cause.NETWORK_RDMA_IB: _without("NCCL_IB_DISABLE=1", "let NCCL use TCP instead of InfiniBand (slower)"),
+    Cause.HARDWARE_NVLINK_PCIE_P2P: _without(
+        "NCCL_P2P_DISABLE=1", "let NCCL go through host memory instead of from GPU to GPU (slower)"
+    ),
 }

@@ -11,8 +11,6 @@ from keepstep.model.finding import Confidence, Safety
 from keepstep.model.report import Report
 from keepstep.supervise.decide.remedy import Remedy
 
-SMALL_WORLD = 8
-"""Up to so many ranks, gloo through host memory is bearable."""
 OF_TRANSPORT = (
     Cause.NETWORK_RDMA_IB,
     Cause.NETWORK_WRONG_INTERFACE,
@@ -26,10 +24,11 @@ RING = f"let TensorFlow use its ring over gRPC instead of NCCL; {COST}"
 GLOO = f"let torch use gloo instead of NCCL; {COST} (about 0.1 s for 100 MB between two ranks of one machine)"
 
 
-def other_transport(
-    report: Report, frameworks: frozenset[str], environment: Mapping[str, str], ranks: int
-) -> tuple[Remedy, ...]:
-    """If NCCL failed because of the network or a link: what could do its work. The guard must be on."""
+def other_transport(report: Report, frameworks: frozenset[str], environment: Mapping[str, str]) -> tuple[Remedy, ...]:
+    """If NCCL failed because of the network or a link: what could do its work. The guard must be on.
+
+    JAX has nothing in its place. What makes NCCL itself go another way is tried before (``remedy.offered``).
+    """
     root = report.root
     if root is None or root.cause not in OF_TRANSPORT or root.confidence is Confidence.HYPOTHESIS:
         return ()
@@ -37,7 +36,7 @@ def other_transport(
         return ()
     if frameworks == {"tensorflow"}:
         return (_instead("ring", RING),)
-    return (_instead("gloo", GLOO),) if frameworks == {"torch"} and ranks <= SMALL_WORLD else ()
+    return (_instead("gloo", GLOO),) if frameworks == {"torch"} else ()
 
 
 def _instead(name: str, does: str) -> Remedy:

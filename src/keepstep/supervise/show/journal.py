@@ -156,6 +156,7 @@ class Account:
         """Write down how the attempt ended."""
         said = self._said
         said.ended, said.status, said.happened, said.steps = time.time(), status, happened.value, attempt.steps
+        said.step_s, said.remedies = attempt.step_s, self.folder.manifest.remedies
         self.folder.save()
 
     def break_off(self, why: str) -> None:

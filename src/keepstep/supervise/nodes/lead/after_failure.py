@@ -86,7 +86,7 @@ class Further:
             found = (*other_paths(report, self._hosts, self._applied, ports, progress.frameworks), *found)
         if any(not each.advice_only for each in found):
             return found
-        return (*found, *other_transport(report, progress.frameworks, env, sum(seats.values())))
+        return (*found, *other_transport(report, progress.frameworks, env))
 
     def _address(self, node: int) -> str:
         """Where the job reaches a node."""

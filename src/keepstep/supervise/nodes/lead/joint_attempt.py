@@ -413,6 +413,11 @@ class JointAttempt:
         return max((self._leader.steps(node) for node in self._nodes), default=0) or None
 
     @property
+    def step_s(self) -> float | None:
+        """How long a step usually takes, by what the nodes have reported."""
+        return max((each.usual_s for each in self._known.values() if each.usual_s is not None), default=None)
+
+    @property
     def has_gaps(self) -> bool:
         return False
 

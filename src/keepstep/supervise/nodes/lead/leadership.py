@@ -128,6 +128,7 @@ class _Past:
     number: int
     folder: Path
     steps: int | None = None
+    step_s: float | None = None
     has_gaps: bool = False
     unwritten: Sequence[Evidence[Fact]] = ()
     parts: Sequence[Path] = ()
