@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from keepstep.check.collectives import children as collectives
+from keepstep.check.collectives.plan import Plan
 from keepstep.check.meeting.attend import attend, lead
 from keepstep.check.meeting.meeting_point import arrange
 from keepstep.check.meeting.over_ssh import cluster_of
@@ -45,6 +47,8 @@ class CheckRequest:
     """Seconds that rank 0 waits for the others. None: the usual time if a launcher started them, else not at all."""
     sample: int | None = None
     """This many rounds between the hosts instead of all."""
+    collectives: Plan | None = None
+    """Those to try, together with the others."""
     member: tuple[int, tuple[str, ...]] | None = None
     """Which of these hosts this one is, if no launcher says so (``--hosts``)."""
 
@@ -66,7 +70,15 @@ def place_of(asked: CheckRequest, env: Mapping[str, str] = os.environ) -> Place:
     host = socket.gethostname()
     own = cluster.own if cluster else None
     rank = Rank(index=own.rank, node=host, local=own.local, role=own.role) if own else None
-    return Place(env=env, host=host, rank=rank, cluster=cluster, script=asked.script, paths=asked.paths)
+    return Place(
+        env=env,
+        host=host,
+        rank=rank,
+        cluster=cluster,
+        script=asked.script,
+        paths=asked.paths,
+        collectives=asked.collectives,
+    )
 
 
 def check(
@@ -94,7 +106,9 @@ def check(
         looked = look(place, asked.parts)
         if "network" in asked.parts:
             looked.take(host_part.look(place))
-        if place.cluster is not None and place.cluster.size > 1:
+        if place.collectives is not None:
+            looked.take(collectives.look_alone(place, place.collectives))
+        elif place.cluster is not None and place.cluster.size > 1:
             looked.unavailable("the other processes", NO_MEETING if expects else NOT_ASKED)
         status = conclude(looked)
     elif appointment.leads:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.check.collectives.plan import Plan
 from keepstep.cluster.cluster_type import Cluster
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.model.facts.base import Fact
@@ -25,6 +26,8 @@ class Place:
     """The training script, if given."""
     paths: tuple[Path, ...] = ()
     """Where the run will write: checkpoints, logs, temporary files."""
+    collectives: Plan | None = None
+    """Those to try, if asked for."""
 
     def saw(self, fact: Fact, where: str, quote: str = "") -> Evidence[Fact]:
         """Evidence of ``fact``, seen at ``where`` (``TF_CONFIG``, ``/proc/meminfo``, ...) by this process."""

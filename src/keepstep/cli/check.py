@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keepstep.base.did_you_mean import did_you_mean
 from keepstep.check.checkup import Checked, CheckRequest, check, judged
+from keepstep.check.collectives.choose import plan_for
 from keepstep.check.meeting.over_ssh import end_with_standard_input, over_ssh
 from keepstep.check.meeting.packing import packed
 from keepstep.check.parts import PARTS, TAKES_PATHS
@@ -59,6 +60,10 @@ def _tell(asked: argparse.Namespace, checked: Checked) -> None:
     assert checked.report is not None
     report = redacted(checked.report)
     print_report(report, as_json=asked.json)
+    if not asked.json:
+        from keepstep.render.collective_table import render_collective_table
+
+        print(render_collective_table(checked.seen), end="")
     links = [each for each in checked.seen.items if isinstance(each.fact, LinkProbed)]
     if links and not asked.json:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -88,6 +93,7 @@ def _asked(asked: argparse.Namespace) -> CheckRequest:
         wait=asked.wait,
         sample=asked.sample,
         member=member,
+        collectives=plan_for(None) if asked.more else None,
     )
 
 
@@ -97,6 +103,7 @@ def _over_ssh(asked: argparse.Namespace) -> Checked:
     for path in asked.path:
         words += ["--path", path]
     words += ["--script", asked.script] if asked.script else []
+    words += ["--with", asked.more] if asked.more else []
     words += ["--sample", str(asked.sample)] if asked.sample is not None else []
     return judged(over_ssh(hosts_of(asked.hosts), words, asked.remote))
 

@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
 VERBS = (
-    *("why", "check", "check code", "check data", "check checkpoint"),
+    *("why", "check", "check code", "check data", "check checkpoint", "check collectives"),
     *("run", "runs", "rules", "lab", "completion", "manual", "help"),
 )
 

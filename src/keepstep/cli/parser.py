@@ -18,6 +18,7 @@ from keepstep.cli.arguments import (
     check,
     check_checkpoint,
     check_code,
+    check_collectives,
     check_data,
     completion,
     help_verb,
@@ -44,6 +45,7 @@ examples:
   keepstep why last                      the last run of `keepstep run`
   keepstep check data train/             corrupt, truncated and odd data files
   keepstep check checkpoint ckpt/        damaged and incomplete checkpoints
+  keepstep check collectives             wrong and slow collectives
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
@@ -57,6 +59,7 @@ VERBS = {
     "check code": "keepstep.cli.check_code:check_code_verb",
     "check data": "keepstep.cli.check_data:check_data_verb",
     "check checkpoint": "keepstep.cli.check_checkpoint:check_checkpoint_verb",
+    "check collectives": "keepstep.cli.check_collectives:check_collectives_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
     "rules": "keepstep.cli.rules:rules",
@@ -78,7 +81,7 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    checks = (check, check_code, check_data, check_checkpoint)
+    checks = (check, check_code, check_data, check_checkpoint, check_collectives)
     for each in (why, *checks, run_options, runs, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser

@@ -61,6 +61,7 @@ class Cause(Enum):
 
     NUMERIC_NAN_OR_DIVERGENCE = "numeric.nan_or_divergence"
     NUMERIC_PLATEAU = "numeric.plateau"
+    NUMERIC_WRONG_RESULT = "numeric.wrong_result"
 
     SLOW_STRAGGLER = "slow.straggler"
     SLOW_INPUT_BOUND = "slow.input_bound"

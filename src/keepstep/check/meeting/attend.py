@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keepstep.base.wording import duration
+from keepstep.check.collectives import children as collectives
 from keepstep.check.meeting.connection import ProvenConnection
 from keepstep.check.meeting.meeting_point import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.meeting.packing import packed, unpacked
@@ -64,6 +65,7 @@ def lead(
         looked.take(_told(desk))
         if "network" in parts:
             looked.take(_links(place, appointment, desk, duty, sample))
+        looked.take(_collectives(place, desk))
         looked.take(lost)
         if desk.guests:
             looked.checked(f"{len(desk.guests) + 1} processes of the job together")
@@ -84,6 +86,21 @@ def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sampl
         looked = Collected()
         looked.unavailable("links between hosts", f"the check itself failed: {type(error).__name__}: {error}")
         return looked
+
+
+def _collectives(place: Place, desk: Desk) -> Collected:
+    """Every process tries them at the same time."""
+    plan = place.collectives
+    if plan is None:
+        return Collected()
+    with ThreadPoolExecutor(1) as pool:
+        own = pool.submit(collectives.look, place, plan)
+        asked = {guest: {"do": "collectives"} for guest in desk.guests}
+        told = desk.ask(asked, plan.limit_s + TELL_S, "the collectives")
+        looked = own.result()
+    for guest, each in told.items():
+        looked.take(unpacked(each, guest.host))
+    return looked
 
 
 def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Collected, int | None]:
@@ -120,6 +137,8 @@ def _attend(place: Place, connection: ProvenConnection, duty: Duty, looking: _Lo
             asked = connection.receive(IDLE_S)
             if asked.get("do") == "tell":
                 connection.send(packed(looking.result()))
+            elif asked.get("do") == "collectives" and place.collectives is not None:
+                connection.send(packed(collectives.look(place, place.collectives)))
             elif asked.get("do") == "end":
                 connection.send({})
                 return Collected(), int(asked["status"])

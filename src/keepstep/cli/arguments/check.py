@@ -56,6 +56,12 @@ def add(verbs: Verbs) -> None:
         metavar="ROUNDS",
         help="test each host against this many others instead of all (for thousands of hosts)",
     )
+    check.add_argument(
+        "--with",
+        dest="more",
+        choices=("collectives",),
+        help="also try the framework's collectives (see `keepstep check collectives --help`)",
+    )
     add_report_options(check)
     check.add_argument("--force", action="store_true", help="overwrite the FILE of --html")
     check.add_argument(

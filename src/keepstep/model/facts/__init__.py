@@ -12,6 +12,7 @@ from keepstep.model.facts.arrivals import *  # noqa: F403
 from keepstep.model.facts.base import *  # noqa: F403
 from keepstep.model.facts.cluster import *  # noqa: F403
 from keepstep.model.facts.code import *  # noqa: F403
+from keepstep.model.facts.collectives import *  # noqa: F403
 from keepstep.model.facts.compared import *  # noqa: F403
 from keepstep.model.facts.config import *  # noqa: F403
 from keepstep.model.facts.config_files import *  # noqa: F403

@@ -53,6 +53,7 @@ _SURELY = {
     Cause.SYNC_COLLECTIVE_MISMATCH: "the ranks would do different things again",
     Cause.SYNC_UNUSED_PARAMETERS: "the program would do the same again",
     Cause.SYNC_REPLICA_DESYNC: "the ranks would build different models again",
+    Cause.NUMERIC_WRONG_RESULT: "the same devices and libraries would compute the same",
     Cause.NUMERIC_NAN_OR_DIVERGENCE: "the same weights and data would diverge again",
     Cause.CHECKPOINT_CORRUPT_OR_MISSING: "the script would read the same checkpoint, and there is no older one",
     Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES: "the same model reads the same checkpoint",

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What collectives took: a table of the slowest rank's times, and the pairs that are slower than the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from keepstep.base.wording import size as say_size
+from keepstep.model.evidence import EvidenceSet
+from keepstep.model.facts.collectives import CollectiveTried
+
+SLOW_PAIR = 2.0
+LEAST_PAIRS = 3
+
+
+def render_collective_table(seen: EvidenceSet) -> str:
+    """A line for each collective between all ranks: the smallest and the largest; nothing where none ended."""
+    facts = [each.fact for each in seen.all(CollectiveTried)]
+    lines = []
+    for operation in dict.fromkeys(fact.operation for fact in facts):
+        tried = [fact for fact in facts if fact.operation == operation]
+        small, large = _slowest(tried, smallest=True), _slowest(tried, smallest=False)
+        rate = large.size / large.median_s / 1e9 if large.median_s else 0.0
+        times = f"{_time(small):>18}{_time(large):>22}  {rate:6.2f} GB/s"
+        lines.append(f"{operation:15}{times}  {'WRONG' if any(fact.wrong for fact in tried) else 'right'}")
+    if not lines:
+        return ""
+    return "\n".join([f"{'':15}{'smallest':>18}{'largest':>22}", *lines, *_slow_pairs(facts), "", ""])
+
+
+def _slowest(tried: Sequence[CollectiveTried], *, smallest: bool) -> CollectiveTried:
+    """Between all ranks, the rank that it took longest."""
+    of_all = [fact for fact in tried if fact.groups == 1] or list(tried)
+    size = (min if smallest else max)(fact.size for fact in of_all)
+    return max((fact for fact in of_all if fact.size == size), key=lambda fact: fact.median_s)
+
+
+def _time(fact: CollectiveTried) -> str:
+    return f"{say_size(fact.size)} {fact.median_s * 1e3:.3g} ms"
+
+
+def _slow_pairs(facts: Sequence[CollectiveTried]) -> list[str]:
+    """The pairs that take much longer than the others."""
+    times: dict[tuple[int, ...], float] = {}
+    for fact in facts:
+        if fact.pair:
+            times[fact.pair] = max(times.get(fact.pair, 0.0), fact.median_s)
+    if len(times) < LEAST_PAIRS:
+        return []
+    usual = median(times.values())
+    slow = sorted((took, pair) for pair, took in times.items() if took > SLOW_PAIR * usual)
+    return [
+        f"slow: ranks {pair[0]} and {pair[1]}, {took / usual:.1f} times as long as the usual pair"
+        for took, pair in reversed(slow)
+    ]
