@@ -41,7 +41,7 @@ class ForkedCalls(WorkerPool[Task, Result]):
         return self._lost(task, status)
 
     def _serve(self, requests: Messages, send: Send) -> None:
-        _end_with_parent()
+        end_with_parent()
         for request in requests:
             for task in pickle.loads(request):
                 try:
@@ -50,7 +50,7 @@ class ForkedCalls(WorkerPool[Task, Result]):
                     send(pickle.dumps((None, error)))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """When a signal ends the parent, its forks end too."""
     if sys.platform == "linux":
         import ctypes

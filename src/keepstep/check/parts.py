@@ -18,6 +18,9 @@ PARTS = {
 TAKES_PATHS = {"code": "training programs", "data": "files of training data", "checkpoint": "checkpoints"}
 """Parts that look at what the user names, alone and on request only. Each is a verb of two words (`cli/parser.py`)."""
 
+ON_ITS_OWN = ("gpu",)
+"""Parts that take minutes: alone and on request only. Verbs of two words as well."""
+
 _MODULES = {"config": "config", "env": "environment", "resources": "resources"}
 """The network part needs all processes at once, so the meeting does it."""
 

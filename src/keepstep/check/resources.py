@@ -12,7 +12,7 @@ from keepstep.base.wording import size
 from keepstep.check.place import Collected, Place
 from keepstep.model.facts.host import TroubleBefore
 from keepstep.parse.tools.cuda import xid
-from keepstep.sources.host import capacity
+from keepstep.sources.host import capacity, nvidia
 from keepstep.sources.host.failure_trace import trace_settings
 from keepstep.sources.host.kernel_log import read_kernel_log
 from keepstep.store import failed_hosts
@@ -35,7 +35,7 @@ def look(place: Place) -> Collected:
         looked.add(place.saw(limit, "limits", f"{limit.name}: {limit.soft if limit.soft is not None else 'no limit'}"))
     cores = capacity.cores(place.env, _ranks_here(place))
     looked.add(place.saw(cores, "cores", f"{cores.cores} cores for {cores.ranks_here} ranks"))
-    gpus, why_not = capacity.gpus()
+    gpus, why_not = nvidia.gpus()
     for gpu in gpus:
         looked.add(place.saw(gpu, f"GPU {gpu.index}", f"{gpu.name}: {size(gpu.used)} of {size(gpu.total)} used"))
     if why_not:

@@ -15,7 +15,7 @@ from keepstep.check.checkup import Checked, CheckRequest, check, judged
 from keepstep.check.collectives.choose import plan_for
 from keepstep.check.meeting.over_ssh import end_with_standard_input, over_ssh
 from keepstep.check.meeting.packing import packed
-from keepstep.check.parts import PARTS, TAKES_PATHS
+from keepstep.check.parts import ON_ITS_OWN, PARTS, TAKES_PATHS
 from keepstep.check.place import Collected
 from keepstep.errors import UserError
 from keepstep.model.facts.links import LinkProbed
@@ -28,8 +28,10 @@ def check_verb(asked: argparse.Namespace) -> int:
     if unknown and unknown[0] in TAKES_PATHS:
         part = unknown[0]
         raise UserError(f"`{part}` takes paths and options of its own", hint=f"write `keepstep check {part} PATH`")
+    if unknown and unknown[0] in ON_ITS_OWN:
+        raise UserError(f"`{unknown[0]}` is checked on its own", hint=f"write `keepstep check {unknown[0]}`")
     if unknown:
-        parts = (*PARTS, *TAKES_PATHS)
+        parts = (*PARTS, *TAKES_PATHS, *ON_ITS_OWN)
         hint = did_you_mean(unknown[0], parts, f"the parts are {', '.join(parts)}")
         raise UserError(f"no such part: {unknown[0]}", hint=hint)
     if asked.write:

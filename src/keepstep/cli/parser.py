@@ -20,6 +20,7 @@ from keepstep.cli.arguments import (
     check_code,
     check_collectives,
     check_data,
+    check_gpu,
     completion,
     help_verb,
     lab,
@@ -46,6 +47,7 @@ examples:
   keepstep check data train/             corrupt, truncated and odd data files
   keepstep check checkpoint ckpt/        damaged and incomplete checkpoints
   keepstep check collectives             wrong and slow collectives
+  keepstep check gpu                     GPUs and memory that give wrong results
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
@@ -60,6 +62,7 @@ VERBS = {
     "check data": "keepstep.cli.check_data:check_data_verb",
     "check checkpoint": "keepstep.cli.check_checkpoint:check_checkpoint_verb",
     "check collectives": "keepstep.cli.check_collectives:check_collectives_verb",
+    "check gpu": "keepstep.cli.check_gpu:check_gpu_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
     "rules": "keepstep.cli.rules:rules",
@@ -68,7 +71,7 @@ VERBS = {
     "manual": "keepstep.cli.completion:manual_verb",
     "help": "keepstep.cli.help:help_verb",
 }
-"""What does each verb; imported only when it is called. A part of the check that takes paths is a verb of two words."""
+"""What does each verb; imported only when it is called. Some parts of the check are verbs of two words."""
 
 
 def build() -> argparse.ArgumentParser:
@@ -81,7 +84,7 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    checks = (check, check_code, check_data, check_checkpoint, check_collectives)
+    checks = (check, check_code, check_data, check_checkpoint, check_collectives, check_gpu)
     for each in (why, *checks, run_options, runs, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser

@@ -91,6 +91,8 @@ class GpuSeen(Fact):
     uncorrected_errors: int = 0
     pending_repair: bool = False
     throttled: str | None = None
+    corrected_in_test: int = 0
+    """Memory errors that it corrected while it was tested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,3 +111,42 @@ class TroubleBefore(Fact):
     began: int
     of: int
     last_cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceWrong(Fact):
+    """A device, or the host's memory, did not compute or keep what it was given; the right answer was known."""
+
+    device: str
+    """``GPU 0 (NVIDIA H200)``, ``host memory``."""
+    what: str
+    """``product``, ``memory``, or ``repeat``: the same computation gave other bits the second time."""
+    dtype: str | None = None
+    count: int
+    """Numbers that were wrong."""
+    of: int
+    place: str | None = None
+    seen: str
+    wanted: str
+    index: int | None = None
+    """Of a GPU, for the driver's tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesUnlike(Fact):
+    """Devices of one kind that give different bits for the same computation. ``odd``: fewer than the others."""
+
+    kind: str
+    odd: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostErrors(Fact):
+    """Errors that the host counted itself: of one memory module or controller, or machine checks."""
+
+    where: str
+    corrected: int = 0
+    uncorrected: int = 0
+    during_test: bool = False
+    """Whether these came while keepstep tested; otherwise they may be old."""

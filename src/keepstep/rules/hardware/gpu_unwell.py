@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, GpuSeen, Severity, rule
+from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, GpuSeen, Severity, count, rule
 from keepstep.rules.asking.process_endings import host_of
 
 
@@ -12,7 +12,8 @@ def gpu_unwell(seen: EvidenceSet) -> Findings:
     """A GPU reports uncorrected memory errors or slows itself down.
 
     ## What it looks like
-    The driver counts uncorrected ECC errors, or says that the hardware lowers its clocks because of power or heat.
+    The driver counts uncorrected ECC errors, or corrected ones during `keepstep check gpu`, or says that the hardware
+    lowers its clocks because of power or heat.
 
     ## Why it happens
     A failing device, fan or power supply.
@@ -28,8 +29,10 @@ def gpu_unwell(seen: EvidenceSet) -> Findings:
     """
     for each in seen.all(GpuSeen):
         fact, where = each.fact, host_of(each)
-        if fact.uncorrected_errors or fact.throttled:
-            what = f"{fact.uncorrected_errors} uncorrected memory errors" if fact.uncorrected_errors else fact.throttled
+        if fact.uncorrected_errors or fact.throttled or fact.corrected_in_test:
+            what = fact.throttled or f"{count(fact.corrected_in_test, 'memory error')} corrected during the test"
+            if fact.uncorrected_errors:
+                what = count(fact.uncorrected_errors, "uncorrected memory error")
             yield Found(
                 title=f"GPU {fact.index} on {where} reports {what}",
                 because="ranks on this GPU fail, or make all other ranks wait",

@@ -1,33 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host offers: memory, shared memory, disks, limits, cores, GPUs, TPU locks."""
+"""What this host offers: memory, shared memory, disks, limits, cores, TPU locks."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import resource
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 
-from keepstep.model.facts.host import (
-    CoresSeen,
-    DiskSeen,
-    GpuSeen,
-    LimitSeen,
-    LockFileSeen,
-    MemorySeen,
-    SharedMemorySeen,
-)
+from keepstep.model.facts.host import CoresSeen, DiskSeen, LimitSeen, LockFileSeen, MemorySeen, SharedMemorySeen
 
 CGROUPS = Path("/sys/fs/cgroup")
 ENOUGH_FOR_ALL = 1 << 60
 """Control groups write a number near 2**63 for no limit."""
-NVIDIA_SMI_LIMIT_S = 10.0
 DEVICES, PCI = Path("/dev"), Path("/sys/bus/pci/devices")
 TPU_VARIABLES = tuple(
     """
@@ -162,52 +151,6 @@ def cores(env: Mapping[str, str], ranks_here: int) -> CoresSeen:
         ranks_here=ranks_here,
         threads_each=int(threads) if threads.isdecimal() and len(threads) < 6 else None,
     )
-
-
-def gpus() -> tuple[list[GpuSeen], str | None]:
-    """The NVIDIA GPUs, by their driver's own tool, and why they could not be asked."""
-    if not Path("/dev/nvidiactl").exists():
-        return [], None
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return [], "nvidia-smi is not installed"
-    asked = "index,uuid,name,memory.total,memory.used,ecc.errors.uncorrected.volatile.total"
-    asked += ",clocks_throttle_reasons.hw_slowdown"
-    rows = _ask(tool, f"--query-gpu={asked}")
-    if rows is None:
-        return [], "nvidia-smi does not answer"
-    held: dict[str, list[str]] = {}
-    for row in _ask(tool, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory") or []:
-        if len(row) == 4 and row[1] != str(os.getpid()):
-            held.setdefault(row[0], []).append(f"{Path(row[2]).name} (pid {row[1]}, {row[3]} MiB)")
-    found = []
-    for row in rows:
-        with contextlib.suppress(ValueError, IndexError):
-            found.append(
-                GpuSeen(
-                    index=int(row[0]),
-                    name=row[2],
-                    total=int(row[3]) << 20,
-                    used=int(row[4]) << 20,
-                    others=tuple(held.get(row[1], ())),
-                    uncorrected_errors=int(row[5]) if row[5].isdecimal() else 0,
-                    throttled="a hardware slowdown (power or heat)" if row[6].strip() == "Active" else None,
-                )
-            )
-    return found, None
-
-
-def _ask(tool: str, question: str) -> list[list[str]] | None:
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(
-            [tool, question, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=NVIDIA_SMI_LIMIT_S,
-        )
-        if done.returncode == 0:
-            return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
-    return None
 
 
 def tpu_locks(env: Mapping[str, str], devices: Path = DEVICES, pci: Path = PCI) -> list[LockFileSeen]:

@@ -12,8 +12,6 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 LOOKUP_LIMIT_S = 5.0
 
 
@@ -47,6 +45,8 @@ def identity() -> str:
 
 def interfaces() -> list[Interface]:
     """The network interfaces with their IP addresses."""
+    import psutil
+
     states = psutil.net_if_stats()
     found = []
     for name, entries in psutil.net_if_addrs().items():
@@ -97,6 +97,8 @@ def port_is_free(port: int) -> bool | None:
 
 def holder_of(port: int) -> tuple[int, str] | None:
     """The process that listens on ``port``, if visible."""
+    import psutil
+
     with contextlib.suppress(psutil.Error, OSError, RuntimeError):
         for connection in psutil.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
@@ -108,6 +110,8 @@ def holder_of(port: int) -> tuple[int, str] | None:
 
 def is_ancestor(pid: int) -> bool:
     """Whether ``pid`` started this process, perhaps through others."""
+    import psutil
+
     with contextlib.suppress(psutil.Error):
         return any(parent.pid == pid for parent in psutil.Process().parents())
     return False

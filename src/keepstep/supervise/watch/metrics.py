@@ -20,7 +20,7 @@ from keepstep.base.safe_files import append
 from keepstep.model.evidence import EvidenceSet
 from keepstep.signals.blackbox import Doing
 from keepstep.signals.memory_growth import MemoryReading
-from keepstep.sources.host import capacity
+from keepstep.sources.host import capacity, nvidia
 from keepstep.sources.recorded.memory_series import SCHEMA, readings_of, rose
 from keepstep.supervise.watch.hang_detector import Sign
 
@@ -148,7 +148,7 @@ class Metrics:
 
         def ask() -> None:
             with contextlib.suppress(Exception):
-                found, _ = capacity.gpus()
+                found, _ = nvidia.gpus()
                 self._gpus = [{"index": gpu.index, "used": gpu.used, "total": gpu.total} for gpu in found]
 
         self._asking = threading.Thread(target=ask, daemon=True)
