@@ -175,6 +175,6 @@ def test_wrong_products_and_memory_are_named() -> None:
 
 @pytest.mark.frameworks
 def test_without_a_gpu_it_says_so() -> None:
-    status, report = check_gpu("--with", "torch", "--host-memory", "0")
-    assert status == 3
+    status, report = check_gpu("--with", "torch")
+    assert status == 3 and report["verdict"] == "unknown"  # though the host's memory is well
     assert any("torch sees no CUDA device" in str(each.get("why")) for each in report["coverage"])

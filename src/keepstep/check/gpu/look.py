@@ -96,7 +96,7 @@ class GpuCheck:
         framework = asked.framework or next(iter(found), None)
         if framework is None or framework not in found:
             what = framework or "neither torch nor jax"
-            self.looked.unavailable(where, f"{what} is{' not' if framework else ''} installed for this Python")
+            self.looked.partly(where, f"{what} is{' not' if framework else ''} installed for this Python")
             return []
         self.show(f"{framework} counts the devices")
         counting = Child(framework, {"with": framework, "device": asked.device, "count": True}, JAX_MEMORY)
@@ -104,7 +104,7 @@ class GpuCheck:
         many = counting.said.get("devices", {}).get("count", 0)
         if not many:
             failed = counting.said.get("failed", {}).get("why") or counting.ended_because
-            self.looked.unavailable(where, failed or f"{framework} sees no CUDA device")
+            self.looked.partly(where, failed or f"{framework} sees no CUDA device")
             return []
         named = [word for word in self.env.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
         visible = named if len(named) >= many else [str(number) for number in range(many)]
