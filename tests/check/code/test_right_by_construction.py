@@ -329,6 +329,8 @@ def main(net, scheduler):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(backend=args.backend)
     {call}(net, scheduler, "last")
+    if dist.get_rank() == 0:
+        torch.save(net.{saved}state_dict(), "last/model.pt")
 """
 
 
@@ -363,10 +365,23 @@ def main(net, scheduler):
         FILES.format(make="data = read(name)"),
         SHARES_ONLY.format(first="print(backend)"),
         OWN_GPU.format(move="to(device)"),
-        LOADS.format(load='scheduler.load_state_dict(torch.load(folder + "/s.pt"))', backend="nccl", call="restore"),
-        LOADS.format(load='frozen.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore"),
-        LOADS.format(load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="gloo", call="restore"),
-        LOADS.format(load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="begin"),
+        LOADS.format(
+            load='scheduler.load_state_dict(torch.load(folder + "/s.pt"))', backend="nccl", call="restore", saved=""
+        ),
+        LOADS.format(
+            load='frozen.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore", saved=""
+        ),
+        LOADS.format(
+            load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="gloo", call="restore", saved=""
+        ),
+        LOADS.format(
+            load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="begin", saved=""
+        ),
+        LOADS.format(
+            load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore", saved="cpu()."
+        ),
+        LOADS.format(load="net.scaler.load_state_dict(torch.load(folder))", backend="nccl", call="restore", saved=""),
+        LOADS.format(load="args = torch.load(folder + '/model_args.pt')", backend="nccl", call="restore", saved=""),
     ],
 )
 def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
@@ -404,7 +419,9 @@ def test_it_is_not_accused(tmp_path: Path, text: str) -> None:
         (SHARES_ONLY.format(first="dist.barrier()"), [("COD106", 7)]),
         (OWN_GPU.format(move="cuda()"), [("COD106", 8)]),
         (
-            LOADS.format(load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore"),
+            LOADS.format(
+                load='net.load_state_dict(torch.load(folder + "/model.pt"))', backend="nccl", call="restore", saved=""
+            ),
             [("COD108", 10)],
         ),
     ],

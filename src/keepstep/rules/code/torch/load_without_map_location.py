@@ -5,42 +5,63 @@ from __future__ import annotations
 
 import re
 
+from keepstep.model.facts import Value
 from keepstep.rules.api import Cause, CodeCall, Confidence, Edit, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code._edits import replaced, with_argument
-from keepstep.rules.code.torch._torch import INIT, backend_of, runs_several_processes, uses_cuda
+from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD, INIT, backend_of, runs_several_processes, uses_cuda
 
-_WORDS = ("checkpoint", "ckpt", "snapshot", "resume", "weights", "pretrained", "state_dict", "teacher", "model")
-
-
-def _is_a_checkpoint(known: ProjectFacts, load: Call) -> bool:
-    """Whether it holds a model, by its name or by what is done with it: data was mostly on the CPU."""
-    path = load.fact.argument("f", 0)
-    words = f"{path.text if path else ''} {load.fact.assigned}".lower()
-    used = [each for each in known.inside(load.fact.function) if each.fact.method == "load_state_dict"]
-    name = load.fact.assigned
-    if path is not None and "meta" in path.text.lower() and not used:
-        return False
-    is_used = any(load.fact.text in each.fact.text or (name and name in each.fact.text) for each in used)
-    return is_used or any(word in words for word in _WORDS)
+_NOT_ON_GPUS = re.compile(r"(?i)sched|scaler|sampler|data|loader|rng|stopp|tokeniz")
+"""Who gets numbers, or keeps what it has on the CPU."""
+_FROM_ELSEWHERE = re.compile(r"(?i)pre_?train|backbone|teacher|imagenet|\bmeta")
+"""Files that somebody else published: mostly from the CPU."""
 
 
-def _holds_no_gpu_tensors(known: ProjectFacts, load: Call) -> bool:
-    """Whether it is the state of a scheduler, which is numbers, or weights that torchvision publishes, on the CPU."""
-    path = load.fact.argument("f", 0)
-    words = f"{path.text if path else ''} {load.fact.assigned}".lower()
-    if "sched" in words or "backbone" in words:
-        return True
-    takers = [
-        each.fact.on
+def _takers(known: ProjectFacts, load: Call) -> list[Call]:
+    """The calls of ``load_state_dict`` that get what is loaded, itself or under another name."""
+    names = {load.fact.assigned} if load.fact.assigned.isidentifier() else set()
+    for each in known.assigned_in.get(load.fact.function, ()) if names else ():
+        if each.fact.order > load.fact.order and each.fact.target.isidentifier() and _mentions(each.fact.value, names):
+            names.add(each.fact.target)
+    return [
+        each
         for each in known.inside(load.fact.function)
         if each.fact.method == "load_state_dict"
-        and any(given.value.text in (load.fact.text, load.fact.assigned) for given in each.fact.arguments)
+        and any(load.fact.text in given.value.text or _mentions(given.value, names) for given in each.fact.arguments)
     ]
-    return bool(takers) and all(
-        taker is not None and ("sched" in taker.text.lower() or taker.made.startswith("torchvision."))
-        for taker in takers
-    )
+
+
+def _mentions(value: Value, names: set[str]) -> bool:
+    return not names.isdisjoint(re.findall(r"\w+", value.text))
+
+
+def _restores_what_was_on_a_gpu(known: ProjectFacts, load: Call) -> bool:
+    """Whether a model or an optimizer gets it, and the program saves such files itself, not from the CPU."""
+    path = load.fact.argument("f", 0)
+    function = load.fact.function.rpartition(".")[2]
+    if _FROM_ELSEWHERE.search(f"{path.text if path else ''} {load.fact.assigned} {function}"):
+        return False
+    takers = [each.fact.on for each in _takers(known, load)]
+    if not any(on and not _NOT_ON_GPUS.search(on.text) and not on.made.startswith("torchvision.") for on in takers):
+        return False
+    if known.among(load, FSDP, FULLY_SHARD):  # whole states of sharded models are gathered on the CPU
+        return False
+    saves = known.among(load, "torch.save")
+    return bool(saves) and not any(".cpu()" in known.text(each.origin.source) for each in saves)
+
+
+def _is_in_the_group(known: ProjectFacts, load: Call) -> bool:
+    """Whether one function leads to it and to the forming of the group: so they are in one process."""
+    leading = known.functions_that_lead_to(INIT)
+    found, pending = {load.fact.function}, [load.fact.function]
+    while pending:
+        function = pending.pop()
+        if function in leading:
+            return True
+        new = {each.fact.function for each in known.callers(function)} - found
+        found |= new
+        pending += new
+    return False
 
 
 def _is_on_cpus(known: ProjectFacts, load: Call) -> bool:
@@ -50,22 +71,6 @@ def _is_on_cpus(known: ProjectFacts, load: Call) -> bool:
         value is not None and value.literal is None and backend_of(each, known) in ("gloo", "ccl", "mpi")
         for each, value in given
     )
-
-
-def _is_never_called(known: ProjectFacts, load: Call) -> bool:
-    """Whether no related file names its function a second time, and it forms no group by itself."""
-    name = load.fact.function.rpartition(".")[2]
-    if not name.isidentifier() or name.startswith("__") or load.fact.function not in known.functions:
-        return False
-    if known.callers(load.fact.function) or any(each.fact.name == INIT for each in known.inside(load.fact.function)):
-        return False
-    return sum(len(re.findall(rf"\b{name}\b", known.text(path))) for path in known.related(load)) < 2
-
-
-def _is_of_another_program(known: ProjectFacts, load: Call) -> bool:
-    """Whether it stands in the ``main`` of a script that forms no group, though one that does imports from it."""
-    is_main = load.fact.function.rpartition(".")[2] == "main"
-    return is_main and load.origin.source not in known.files_that_lead_to(INIT)
 
 
 def _maps(call: Call) -> bool:
@@ -103,6 +108,9 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
         torch.cuda.set_device(local_rank)
         dist.init_process_group("nccl")
         model.load_state_dict(torch.load(path))
+
+    def save(model, path):
+        torch.save(model.state_dict(), path)
     ```
 
     ## Why it happens
@@ -110,8 +118,9 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
     runs out of memory.
 
     ## How we know
-    The program forms a process group and trains on GPUs, and the call says nothing about the device. The file is not
-    the state of a scheduler, nor one for a torchvision model, and the function is called.
+    One function of the program leads to the call and to the forming of the process group. A model or an optimizer gets
+    what is loaded, the program saves such files itself, never from the CPU, and the call says nothing about the device,
+    or names the first GPU.
 
     ## What to do
     ```python
@@ -122,6 +131,9 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
         torch.cuda.set_device(local_rank)
         dist.init_process_group("nccl")
         model.load_state_dict(torch.load(path, map_location="cpu"))
+
+    def save(model, path):
+        torch.save(model.state_dict(), path)
     ```
 
     ## When this is wrong
@@ -134,16 +146,11 @@ def load_without_map_location(seen: EvidenceSet) -> Findings:
         is_first = where is not None and (where.literal == "'cuda:0'" or where.made == "torch.device[cuda:0]")
         if (where is not None and not is_first) or "**" in names or is_on_some_ranks(each):
             continue
-        if not _is_a_checkpoint(known, each) or _is_of_another_program(known, each):
+        if any(_maps(other) and other is not each for other in known.inside(each.fact.function)):
             continue
-        if (
-            any(_maps(other) and other is not each for other in known.inside(each.fact.function))
-            or "BytesIO" in each.fact.text
-        ):
+        if not runs_several_processes(known, each) or not uses_cuda(known, each) or _is_on_cpus(known, each):
             continue
-        if not runs_several_processes(known, each) or not uses_cuda(known, each):
-            continue
-        if _holds_no_gpu_tensors(known, each) or _is_on_cpus(known, each) or _is_never_called(known, each):
+        if not _is_in_the_group(known, each) or not (is_first or _restores_what_was_on_a_gpu(known, each)):
             continue
         yield Found(
             title="torch.load without map_location puts every rank's copy on the GPU that saved it",
