@@ -670,6 +670,113 @@ def rows(across):
             groups.append(dist.new_group([other * across + step for step in range(across)]))
     return groups[line]
 """,
+    "the first rank serves, and the others answer it for ever": """\
+import torch.distributed as dist
+
+
+def asked(model, words):
+    dist.broadcast_object_list([words])
+    return model(words)
+
+
+def answer(model):
+    while True:
+        words = [None]
+        dist.broadcast_object_list(words)
+        model(words[0])
+
+
+def main(model, page):
+    if dist.get_rank() == 0:
+        page.click(asked)
+        page.launch()
+    else:
+        answer(model)
+""",
+    "an object prepares itself when it is first used": """\
+from accelerate import Accelerator
+
+
+class Trainer:
+    def __init__(self, model):
+        self.accelerator = Accelerator()
+        self.model = model
+        self.prepared = False
+
+    def prepare(self):
+        self.wrap()
+        self.prepared = True
+
+    def wrap(self):
+        if hasattr(self, "wrapped"):
+            return
+        self.wrapped = self.accelerator.prepare(self.model)
+
+    def step(self, batch):
+        if not self.prepared:
+            self.prepare()
+        self.wrap()
+        return self.model(batch)
+
+
+def main(model, batches):
+    trainer = Trainer(model)
+    for batch in batches:
+        trainer.step(batch)
+    if trainer.accelerator.is_main_process:
+        trainer.step(batches[0])
+""",
+    "a handler reports what failed": """\
+import torch.distributed as dist
+
+
+def report(what):
+    dist.broadcast_object_list([what])
+
+
+def serve(tasks):
+    for task in tasks:
+        try:
+            report(("done", task()))
+        except ValueError as problem:
+            report(("failed", problem))
+            raise
+""",
+    "a clock decides only where all have that of the first": """\
+import time
+
+import torch.distributed as dist
+
+
+class Watch:
+    def spent(self):
+        return time.time()
+
+
+class Loop:
+    def __init__(self, most):
+        self.watch = Watch()
+        self.most = most
+
+    def spent(self):
+        if self.most:
+            spent = sync_object(self.watch.spent())
+        else:
+            spent = self.watch.spent()
+        return spent
+
+    def run(self, batches):
+        for batch in batches:
+            if self.spent() > self.most:
+                break
+            dist.all_reduce(batch)
+
+
+def sync_object(thing):
+    things = [thing]
+    dist.broadcast_object_list(things)
+    return things[0]
+""",
 }
 
 
@@ -826,6 +933,45 @@ def folder_for(name):
     return folder
 """,
         [("COD132", 11)],
+    ),
+    "whatever prepares the object each time": (
+        """\
+from accelerate import Accelerator
+
+
+class Trainer:
+    def __init__(self, model):
+        self.accelerator = Accelerator()
+        self.model = model
+
+    def step(self, batch):
+        return self.accelerator.gather(self.model(batch))
+
+
+def main(model, batches):
+    trainer = Trainer(model)
+    if trainer.accelerator.is_main_process:
+        trainer.step(batches[0])
+""",
+        [("COD001", 16)],
+    ),
+    "a handler issues the same once more": (
+        """\
+import torch.distributed as dist
+
+
+def gather(what):
+    dist.broadcast_object_list([what])
+
+
+def serve(task):
+    try:
+        gather(task)
+    except RuntimeError:
+        gather(task)
+        raise
+""",
+        [("COD008", 12)],
     ),
 }
 

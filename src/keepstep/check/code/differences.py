@@ -43,6 +43,8 @@ class Optional:
 
     sides: tuple[Trace, Trace]
     is_loop: bool = False
+    is_private: bool = False
+    """Callers do not count on it: it is done once at most for each object, or in a loop that never ends."""
 
     _signature: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
@@ -244,8 +246,8 @@ def _parts(trace: Trace) -> list[tuple[Any, Item]]:
     return [(key, each) for each in trace if (key := signature((each,)))]
 
 
-def optional(first: Trace, second: Trace, is_loop: bool = False) -> Trace:
+def optional(first: Trace, second: Trace, is_loop: bool = False, is_private: bool = False) -> Trace:
     sides = (first, second)
     if signature(sides[0]) == signature(sides[1]) and not any(lefts(sides[0])) and not any(lefts(sides[1])):
         return sides[0]
-    return (Optional(sides, is_loop),)
+    return (Optional(sides, is_loop, is_private),)

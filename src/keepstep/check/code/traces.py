@@ -7,6 +7,7 @@ ranks that issue the same sequence are in step, however the program is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +28,7 @@ from keepstep.check.code.differences import (
     signature,
 )
 from keepstep.check.code.project import Project, calls_in, compared, of_its_name
-from keepstep.parse.code.conditions import functions_in, is_ranked, is_word, parts_of
+from keepstep.parse.code.conditions import ALWAYS, functions_in, is_ranked, is_word, parts_of
 from keepstep.parse.code.ranks import MAIN_DECORATORS
 from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, FunctionSeen, Skeleton, Test
 from keepstep.parse.code.values import is_told
@@ -38,6 +39,11 @@ MOST_CALLERS = 4
 DEEPEST = 12
 """Calls within calls."""
 LONGEST = 400
+_ONCE = re.compile(r"not self\.\w+|self\.\w+ is None|not hasattr\(self, .*\)")
+"""The conditions under which an object prepares itself when it is first used."""
+_DONE = re.compile(r"hasattr\(self, .*\)|self\.\w+ is not None|self\.\w*(?:prepared|initiali[sz]ed|wrapped|ready)")
+"""Those under which it has done so."""
+_ENDS = frozenset({"break", "return", "exit"})
 Bound = tuple[tuple[int | str, Test], ...]
 
 
@@ -160,7 +166,9 @@ class Tracer:
 
     def _follow(self, skeleton: Skeleton, place: TracePlace, under: Condition | None) -> Trace:
         found: list[Item] = []
-        for item in skeleton:
+        for number, item in enumerate(skeleton):
+            if item[0] == "if" and _DONE.fullmatch(item[2]) and item[4] and item[4][-1][:2] == ("exit", "return"):
+                return (*found, *optional(self._follow(skeleton[number + 1 :], place, under), (), is_private=True))
             found += self._item(item, place, under)
             if found and isinstance(found[-1], Left):
                 break
@@ -225,7 +233,7 @@ class Tracer:
         key = (callee.name, world, given, line, under)
         if key not in self._seen or callee.name in self._open:
             trace = self.trace(callee, world, given)
-            seen = tuple(_seen_from(each, callee.name, line, under) for each in trace if not isinstance(each, Left))
+            seen = tuple(_seen_from(each, callee.name, line, under) for each in trace if not _is_private(each))
             if (callee.name, world, given) not in self._memory:  # it calls itself, so this is not all of it
                 return seen
             self._seen[key] = seen
@@ -288,7 +296,8 @@ class Tracer:
         if holds is None:
             elsewhere = self.holds(test, replace(place, world=1 - place.world))
             inner = under if elsewhere is None else condition
-            return optional(self._follow(then, place, inner), self._follow(otherwise, place, under))
+            is_once = _ONCE.fullmatch(text) is not None
+            return optional(self._follow(then, place, inner), self._follow(otherwise, place, under), is_private=is_once)
         differs = self.holds(test, replace(place, world=1 - place.world)) is not holds
         return self._follow(then if holds else otherwise, place, condition if differs else under)
 
@@ -302,7 +311,8 @@ class Tracer:
             if inside is not None and place.function.name in self._local and place.world == FIRST:
                 self._local[place.function.name].append(Divergence(inside, "loop", condition))
             return ()
-        return optional(self._follow(body, place, under), (), is_loop=True)
+        is_endless = test == ALWAYS and not any(each[0] == "exit" and each[1] in _ENDS for each in items(body))
+        return optional(self._follow(body, place, under), (), is_loop=True, is_private=is_endless)
 
     def _own(self, makers: tuple[str, ...], place: TracePlace) -> str:
         """The wrapper around the model that made a value of this rank's own data; empty: all may have the same."""
@@ -415,13 +425,18 @@ def _raises(skeleton: Skeleton) -> bool:
     return bool(skeleton) and skeleton[-1][:2] == ("exit", "raise")
 
 
+def _is_private(item: Item) -> bool:
+    """Whether a caller does not see it."""
+    return item.__class__ is Left or (isinstance(item, Optional) and item.is_private)
+
+
 def _seen_from(item: Item, callee: str, line: int, under: Condition | None) -> Item:
     """What a callee issues, as its caller sees it."""
     if isinstance(item, Issued):
         return Issued(item.name, item.kind, line, ((callee, item.line), *item.path), under)
     if isinstance(item, Optional):
         one, other = (
-            tuple([_seen_from(each, callee, line, under) for each in side if each.__class__ is not Left])
+            tuple([_seen_from(each, callee, line, under) for each in side if not _is_private(each)])
             for side in item.sides
         )
         return Optional((one, other), item.is_loop)

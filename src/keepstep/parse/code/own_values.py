@@ -58,6 +58,12 @@ def _asks_others(name: str, method: str) -> bool:
     )
 
 
+def may_be_agreed(known: KnownValue) -> bool:
+    """Whether it comes from what may ask the other ranks."""
+    names = [each.partition("[")[0] for each in (known.made, *known.functions)]
+    return not known.ranked and any(_asks_others(name, name.rpartition(".")[2]) for name in names)
+
+
 def own_attribute(base: KnownValue, attribute: str) -> tuple[str, ...]:
     return () if attribute in _NOT_THE_DATA else base.own
 

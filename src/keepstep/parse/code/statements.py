@@ -10,6 +10,7 @@ from typing import Any
 
 from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import Expressions
+from keepstep.parse.code.own_values import may_be_agreed
 from keepstep.parse.code.ranks import MAIN_NAMES, OWN_CALLS, is_rank_name
 from keepstep.parse.code.scope import KnownValue, Scope, placed, span
 from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
@@ -405,6 +406,8 @@ def _either(
         is_either = known.test is not None and not known.ranked and first is not before.get(name) and first != known
         if first is not None and known.own and not first.own:  # one side may have reduced it
             known = replace(known, own=())
+        if first is not None and known.functions and not known.rank and may_be_agreed(first):
+            known = NOTHING
         then[name] = NOTHING if is_either else known  # a flag that each side sets under a condition of its own
     return then
 

@@ -34,19 +34,19 @@ def _issuing(known: ProjectFacts) -> Iterator[Call]:
 
 
 def _is_repeated(known: ProjectFacts, call: Call) -> bool:
-    """Whether a handler calls what was tried."""
+    """Whether a handler calls what was tried: the same collective, or a function of the program in the same way."""
     handlers = blocks(call, "except")
     if not handlers:
         return False
-    if call.fact.name in COLLECTIVES:
-        return True
     tried = [
         each
         for handler in known.handlers
         if handler.fact.function == call.fact.function and handler.origin.line == handlers[-1].line
         for each in known.tried(handler)
     ]
-    return any(each.fact.target == call.fact.target for each in tried)
+    if call.fact.name in COLLECTIVES:
+        return any(each.fact.name == call.fact.name for each in tried)
+    return any(each.fact.target == call.fact.target and each.fact.text == call.fact.text for each in tried)
 
 
 @rule(id="COD008", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -71,7 +71,7 @@ def collective_retried(seen: EvidenceSet) -> Findings:
     wrong numbers, or a hang. After a failure the group cannot be used any more.
 
     ## How we know
-    The collective stands in a `try` inside a loop that counts attempts, or in the `except` itself.
+    The collective stands in a `try` inside a loop that counts attempts, or once more in the `except`.
 
     ## What to do
     ```python
