@@ -201,6 +201,17 @@ def test_a_fixed_program_runs_on_two_ranks(fixed: Fixed) -> None:
     assert {path: row["end"] for path, row in happened.items()} == dict.fromkeys(programs, "ok")
 
 
+@pytest.mark.parametrize(("told", "left"), [("", 0), (", shuffle=True", 0), (", shuffle=False", 1)])
+def test_a_loader_keeps_its_order_where_the_sampler_has_none(tmp_path: Path, told: str, left: int) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from torch.utils.data import DataLoader, DistributedSampler\n\n\ndef load(data):\n"
+        f"    sampler = DistributedSampler(data{told})\n"
+        "    return DataLoader(data, sampler=sampler, shuffle=True)\n"
+    )
+    assert fix(script, "--fix", "--select", "COD104")[0] == left
+
+
 @pytest.mark.parametrize("rule", ["COD104", "COD105", "COD108", "COD115", "COD208", "COD214", "COD305", "COD306"])
 def test_the_example_of_a_rule_is_fixed(tmp_path: Path, rule: str) -> None:
     doc = next(each.doc for each in code_rules() if each.id == rule)

@@ -31,9 +31,10 @@ def _shuffles(known: ProjectFacts, loader: Call) -> bool:
 
 
 def _edit(known: ProjectFacts, loader: Call, sampler: str) -> Edit | None:
-    """A DistributedSampler shuffles by default; the loader's own ``True`` becomes its default."""
+    """A DistributedSampler shuffles, unless it is told otherwise; the loader's own ``True`` becomes its default."""
     shuffle = loader.fact.argument("shuffle", 2)
-    if shuffle is None or sampler != SAMPLER:
+    told = [each.fact.argument("shuffle", 3) for each in known.among(loader, SAMPLER)]
+    if shuffle is None or sampler != SAMPLER or any(each is not None and each.literal != "True" for each in told):
         return None
     return replaced(known, loader.origin.source, shuffle, "False")
 
