@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, Value, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
-from keepstep.rules.code.torch._torch import INIT
+from keepstep.rules.code.torch._torch import DDP, FSDP, INIT
 
 _GLOBAL = {
     "torch.distributed.get_rank": "the rank among all processes",
@@ -34,6 +34,11 @@ def _is_one_host(known: ProjectFacts, place: Call) -> bool:
     return bool(known.paths_near(*_ONE_HOST) & known.near(place))
 
 
+def _trains(known: ProjectFacts, place: Call) -> bool:
+    """Whether the program trains: what only answers runs on one host, unless it says otherwise."""
+    return bool(known.among(place, DDP, FSDP) or known.methods_among(place, "backward"))
+
+
 @rule(
     id="COD122",
     cause=Cause.CONFIG_WORLD_SIZE_MISMATCH,
@@ -48,10 +53,12 @@ def global_rank_as_device(seen: EvidenceSet) -> Findings:
     ```python
     import torch
     import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
 
-    def main():
+    def main(model):
         dist.init_process_group("nccl", init_method="env://")
         torch.cuda.set_device(dist.get_rank())
+        return DistributedDataParallel(model.cuda())
     ```
 
     ## Why it happens
@@ -59,18 +66,20 @@ def global_rank_as_device(seen: EvidenceSet) -> Findings:
     and there is no GPU 8: `invalid device ordinal`.
 
     ## How we know
-    The number of the device is `get_rank()` or `RANK` itself, and nothing in the program says that there is one
-    host only: it spawns no ranks, meets at no address of this host, and counts no GPUs.
+    The number of the device is `get_rank()` or `RANK` itself, the program trains, and nothing in it says that there is
+    one host only: it spawns no ranks, meets at no address of this host, and counts no GPUs.
 
     ## What to do
     ```python
     import os
     import torch
     import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
 
-    def main():
+    def main(model):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("nccl", init_method="env://")
+        return DistributedDataParallel(model.cuda())
     ```
 
     ## When this is wrong
@@ -85,7 +94,7 @@ def global_rank_as_device(seen: EvidenceSet) -> Findings:
         if any(word in around for word in _LOCAL) or not known.among(each, INIT, "horovod.init"):
             continue
         ranks = [call for call in known.inside(each.fact.function) if call.fact.method == "get_rank"]
-        if any(call.fact.arguments for call in ranks) or _is_one_host(known, each):
+        if any(call.fact.arguments for call in ranks) or _is_one_host(known, each) or not _trains(known, each):
             continue
         yield Found(
             title="the rank among all hosts is used as the number of a GPU",
