@@ -66,6 +66,7 @@ def _found(place: Evidence[Any], *measured: str) -> Found:
     needs=(CodeCall, CodeAssigned),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def host_memory_as_gpu_memory(seen: EvidenceSet) -> Findings:
     """A figure of the host's memory is reported as that of the GPU.

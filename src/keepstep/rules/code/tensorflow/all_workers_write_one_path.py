@@ -79,6 +79,7 @@ def _is_one_path(tf: Distributed, save: Call, path: Value) -> bool:
     needs=(CodeCall,),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def all_workers_write_one_path(seen: EvidenceSet) -> Findings:
     """Under `MultiWorkerMirroredStrategy`, every worker saves to the same path.

@@ -37,6 +37,7 @@ def _is_wide(call: Call, argument: Argument) -> bool:
     needs=(CodeCall,),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def tpu_float64(seen: EvidenceSet) -> Findings:
     """A program for a TPU computes in double precision.

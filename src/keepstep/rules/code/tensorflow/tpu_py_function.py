@@ -16,6 +16,7 @@ _PYTHON = ("tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.py
     needs=(CodeCall,),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
+    preview=True,
 )
 def tpu_py_function(seen: EvidenceSet) -> Findings:
     """A program for a TPU calls Python from the graph, with `tf.py_function` or `tf.numpy_function`.

@@ -82,7 +82,7 @@ def _timeouts(known: ProjectFacts) -> Iterator[tuple[Call, float]]:
             yield each, float(given.literal)
 
 
-@rule(id="COD119", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(CodeCall,), severity=Severity.NOTE)
+@rule(id="COD119", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(CodeCall,), severity=Severity.NOTE, preview=True)
 def raised_timeout(seen: EvidenceSet) -> Findings:
     """The process group's time-out is raised to hours.
 
