@@ -167,7 +167,7 @@ class Tracer:
     def _follow(self, skeleton: Skeleton, place: TracePlace, under: Condition | None) -> Trace:
         found: list[Item] = []
         for number, item in enumerate(skeleton):
-            if item[0] == "if" and _DONE.fullmatch(item[2]) and item[4] and item[4][-1][:2] == ("exit", "return"):
+            if item[0] == "if" and _is_return(item[4]) and not item[5] and self._is_done(item, place):
                 return (*found, *optional(self._follow(skeleton[number + 1 :], place, under), (), is_private=True))
             found += self._item(item, place, under)
             if found and isinstance(found[-1], Left):
@@ -175,6 +175,10 @@ class Tracer:
             if len(found) > LONGEST:
                 break
         return tuple(found)
+
+    def _is_done(self, item: tuple[Any, ...], place: TracePlace) -> bool:
+        """Whether an object has prepared itself, on all ranks alike."""
+        return _DONE.fullmatch(item[2]) is not None and self.holds(item[3], place) is None
 
     def _item(self, item: tuple[Any, ...], place: TracePlace, under: Condition | None) -> Trace:
         what = item[0]
@@ -419,6 +423,10 @@ def _as_raised(skeleton: Skeleton) -> Skeleton:
     if skeleton and skeleton[-1][:2] == ("exit", "exit"):
         return [*skeleton[:-1], ("exit", "raise", skeleton[-1][2])]
     return skeleton
+
+
+def _is_return(skeleton: Skeleton) -> bool:
+    return len(skeleton) == 1 and skeleton[0][:2] == ("exit", "return")
 
 
 def _raises(skeleton: Skeleton) -> bool:

@@ -47,7 +47,8 @@ def _restores_what_was_on_a_gpu(known: ProjectFacts, load: Call) -> bool:
     if known.among(load, FSDP, FULLY_SHARD):  # whole states of sharded models are gathered on the CPU
         return False
     saves = known.among(load, "torch.save")
-    return bool(saves) and not any(".cpu()" in known.text(each.origin.source) for each in saves)
+    beside = [each for save in saves for each in known.inside(save.fact.function)]
+    return bool(saves) and not any(".cpu()" in each.fact.text for each in beside)
 
 
 def _is_in_the_group(known: ProjectFacts, load: Call) -> bool:
