@@ -26,8 +26,10 @@ from keepstep.model.facts.code import (
 )
 from keepstep.model.lazy_evidence import Columns, MadeLater, MadeTogether
 from keepstep.parse.code.conditions import is_ranked
+from keepstep.parse.code.scope import may_be_ours
 from keepstep.parse.code.text import cut
 from keepstep.parse.code.unit import AssignedSeen, CallSeen, Span, Unit, ValueSeen, Within
+from keepstep.parse.code.values import is_followed
 
 _set = object.__setattr__
 
@@ -125,6 +127,7 @@ class _File:
         self._withins: dict[Within, tuple[CodeBlock, ...]] = {}
         self._values: dict[int, tuple[str, bool, str, str | None]] = {}
         self._names: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
 
     @cached_property
     def _lines(self) -> list[bytes]:
@@ -175,7 +178,7 @@ class _File:
             "function": lambda: [row[2] for row in rows],
             "target": lambda: [self.text(row[0]) for row in rows],
             "lines": lambda: [(min(row[0][0], row[1][1]), max(row[0][2], row[1][3])) for row in rows],
-            "on": lambda: [self.full_name(row[3][0][0]) if row[3] is not None else "" for row in rows],
+            "on": lambda: [self._made(row[3][0][0]) if row[3] is not None else "" for row in rows],
             "operator": lambda: [row[4] for row in rows],
         }
         return MadeLater(self.path, self.unit.source, len(rows), self._assigned, columns)
@@ -223,9 +226,9 @@ class _File:
 
     def _value(self, kept: ValueSeen, line: int, column: int, last: int, end: int) -> Value:
         if id(kept) not in self._values:
-            made = self.full_name(kept[0])
+            made, target = self._made(kept[0]), self._target(self.full_name(kept[0]))
             differs = self.project.is_ranked(kept[1], self.unit.module)
-            self._values[id(kept)] = (made, differs, self._target(made), self._literal(kept))
+            self._values[id(kept)] = (made, differs, target, self._literal(kept))
         made, differs, target, literal = self._values[id(kept)]
         span = (line, column, last, end)
         return Value(
@@ -233,25 +236,42 @@ class _File:
             made=made,
             ranked=differs,
             literal=literal,
-            parts=kept[3],
+            parts=tuple([self._made(each) for each in kept[3]]),
             line=line,
             target=target,
             span=span,
         )
 
     def full_name(self, name: str) -> str:
-        """The name of a method, or of a value, with what is kept at its source in its place."""
-        if not name.startswith("?") or name[1:2] in ("", "."):
-            return name
+        """The name of a method, with what its object is in its place, wherever that was made or is kept."""
         if name not in self._names:
-            source, _, rest = name[1:].partition("?")
-            # what a parameter is, is for the caller to say: a function may be meant for others, too
-            made = "" if source.endswith(")") else self.project.sources.object_at(source, self.unit.module)
-            unknown = "?" + rest if rest else ""
-            if rest == ".__call__":
-                unknown = "?" if source.endswith(")") else f"?.{source.rpartition('.')[2]}"
-            self._names[name] = f"{made}{rest}" if made else unknown
+            self._names[name] = self._of_source(name) if name.startswith("?") else self._of_result(name)
         return self._names[name]
+
+    def _of_source(self, name: str) -> str:
+        if name[1:2] in ("", "."):
+            return name
+        source, _, rest = name[1:].partition("?")
+        made = self.project.sources.object_at(source, self.unit.module)
+        if source.endswith(")") and not is_followed(made):
+            made = ""  # what a parameter is, is for the caller to say: a function may be meant for others, too
+        unknown = "?" + rest if rest else ""
+        if rest == ".__call__":
+            unknown = "?" if source.endswith(")") else f"?.{source.rpartition('.')[2]}"
+        return f"{made}{rest}" if made else unknown
+
+    def _of_result(self, name: str) -> str:
+        owner, _, method = name.rpartition(".")
+        made = self.project.sources.object_at(owner, self.unit.module) if "." in owner and may_be_ours(owner) else ""
+        return f"{made}.{method}" if is_followed(made) else name
+
+    def _made(self, name: str) -> str:
+        """Where a value comes from, through the functions of the project that hand it on."""
+        full = self.full_name(name)
+        if full not in self._origins:
+            made = self.project.sources.object_at(full, self.unit.module) if "." in full and may_be_ours(full) else ""
+            self._origins[full] = made if is_followed(made) else full
+        return self._origins[full]
 
     def _literal(self, kept: ValueSeen) -> str | None:
         """The constant that a value is, also where it is kept somewhere else."""
@@ -278,7 +298,8 @@ class _File:
             kind, line, text, made, test = self.unit.blocks[number]
             parameters = self._parameters.get(function, ())
             known = self.project.known(test, self.unit.module, parameters=parameters, function=function)
-            self._blocks[number] = CodeBlock(kind=kind, line=line, text=text, made=made, ranked=is_ranked(known))
+            ranked = is_ranked(known)
+            self._blocks[number] = CodeBlock(kind=kind, line=line, text=text, made=self._made(made), ranked=ranked)
         return self._blocks[number]
 
 

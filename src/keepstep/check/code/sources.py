@@ -74,7 +74,10 @@ class Sources:
             return known if is_ranked(known) else _UNSURE
         if differs:
             return ("some",)
-        return (self._project.returned(functions[0], unit.module, hops) if len(functions) == 1 else None) or _UNSURE
+        returned = [self._project.returned(name, unit.module, hops) for name in functions]
+        if len(returned) > 1:  # it is computed of several
+            return ("some",) if any(each is not None for each in returned) else _UNSURE
+        return (returned[0] if returned else None) or _UNSURE
 
     def held_at(self, source: str, module: str, hops: int = MOST_HOPS) -> list[Held]:
         """All that is put at a source."""
@@ -93,15 +96,16 @@ class Sources:
         for entry, _ in self.held_at(source, module):
             literal, given = entry[5], entry[6]
             if given is not None and literal is None:
-                literal = None if self._project.is_never_given(*given) else self._literal_given(*given) or ""
-                if literal is None:
+                literal = self._literal_given(*given)
+                if literal is None and self._project.is_never_given(*given):
                     continue
             found.add(literal or "")
         return (found.pop() or None) if len(found) == 1 else None
 
     def _literal_given(self, function: str, parameter: int) -> str | None:
-        """The constant that all callers give for a parameter."""
-        found = {_literal(test) for _, test in self._project.arguments(function, parameter)}
+        """The constant that all callers give for a parameter, or leave to its default."""
+        default = dict(self._project.functions[function].defaults).get(parameter)
+        found = {_literal(test or default) for _, test in self._project.arguments(function, parameter)}
         return found.pop() if len(found) == 1 else None
 
     def _look(self, source: str, module: str, hops: int) -> list[Held]:
@@ -177,6 +181,8 @@ class Sources:
         parameter = _PARAMETER.match(path)
         if parameter is not None:
             return self._given(parameter["function"], int(parameter["number"]), hops)
+        if path.endswith("]"):
+            return self._element(path, module, hops)
         name = self._full_name(path, module, self._project.classes, hops)
         if name or "." not in path:
             return name
@@ -185,6 +191,15 @@ class Sources:
             inside = self._project.module_of(function)
             return _the_only(self.object_at(each.made, inside, hops) for each in function.returns if not each.elements)
         return _the_only(self._object_of(entry, unit, hops) for entry, unit in self.held_at(path, module, hops))
+
+    def _element(self, path: str, module: str, hops: int) -> str:
+        """What a function gives back at one place of a tuple: ``build.engine[0]``."""
+        whole, _, index = path[:-1].rpartition("[")
+        function = self._project.function(whole, module) if index.isdecimal() else None
+        if function is None:
+            return ""
+        elements = [each.elements[int(index)].made for each in function.returns if int(index) < len(each.elements)]
+        return _the_only(self.object_at(made, self._project.module_of(function), hops) for made in elements)
 
     def _object_of(self, entry: HeldSeen, unit: Unit, hops: int) -> str | None:
         _, _, functions, _, made, literal, given, _ = entry
@@ -204,7 +219,7 @@ class Sources:
         module = self._project.module_of(self._project.functions[caller])
         if test is None or hops <= 0:
             return ""
-        if test[0] in ("made", "of"):
+        if test[0] in ("made", "of") or (test[0] == "rank" and len(test) > 1):
             return self.object_at(test[1], module, hops)
         return self._given(caller, test[1], hops - 1) if test[0] == "given" else ""
 

@@ -220,6 +220,8 @@ class Tracer:
             if at in ("*", "**"):
                 continue
             test = self._passed_on(test, place) or UNKNOWN
+            if test == UNKNOWN:  # it is not the default
+                bound.pop(names.index(at) if at in names else at, None)
             if test == UNKNOWN and isinstance(at, str) and at not in names:  # for what is taken out of its **kwargs
                 bound[at] = UNKNOWN
             elif test != UNKNOWN and (not is_word(test) or self._asks_for_words(callee)):

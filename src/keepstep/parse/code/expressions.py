@@ -13,7 +13,7 @@ from keepstep.parse.code.collective_calls import kind_of
 from keepstep.parse.code.condition_reader import Deciding
 from keepstep.parse.code.own_values import about_own_disk, joined, own_attribute, own_result
 from keepstep.parse.code.ranks import CLOCKS, OWN_CALLS, RANK_CALLS, RANK_NAMES, RANK_VARIABLES
-from keepstep.parse.code.scope import KnownValue, looked_up, may_be_ours, placed, span
+from keepstep.parse.code.scope import EACH, KnownValue, looked_up, may_be_ours, placed, span
 from keepstep.parse.code.syntax import expressions_in
 from keepstep.parse.code.text import LONGEST_TEXT
 from keepstep.parse.code.unit import CLOCK, UNKNOWN
@@ -120,6 +120,9 @@ class Expressions(Deciding):
         made = path(base.made, f"[{key}]")
         if key in RANK_VARIABLES or key in RANK_NAMES or made.endswith("[task][index]"):
             return KnownValue(made=made, ranked=True, rank=True)
+        if key and base.entries:
+            entry = base.entries.get(key) or base.entries.get(EACH)
+            return entry if entry is not None and entry.literal is None else KnownValue(made=made)
         part = node.slice
         is_even = isinstance(part, ast.Slice) and part.lower and part.upper and not part.step
         if (is_even or is_share_of_all(node.value)) and not base.ranked:
@@ -177,20 +180,18 @@ class Expressions(Deciding):
 
     def _others(self, node: ast.expr) -> KnownValue:
         """Lists, formats and the rest: what is in them."""
-        inner = [self.value(child) for child in expressions_in(node)]
-        functions = [name for each in inner for name in each.functions]
-        parts = parts_of(*inner)
-        ranked = any([each.ranked for each in inner])
-        own = joined(*inner) if any([each.own for each in inner]) else ()
-        return (
-            KnownValue(ranked=ranked, functions=tuple(functions[:8]), parts=parts, own=own)
-            if functions or parts or own
-            else _BY[ranked]
-        )
+        return _made_of([self.value(child) for child in expressions_in(node)])
 
     def _dictionary(self, node: ast.Dict) -> KnownValue:
         self.state.tables.add(span(node))
-        return self._others(node)
+        inner: list[KnownValue] = []
+        entries: dict[str, KnownValue] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            inner += [] if isinstance(key, ast.Constant) else [self.value(key)]
+            inner.append(self.value(value))
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                entries[key.value] = inner[-1]
+        return replace(_made_of(inner), entries=entries) if entries else _made_of(inner)
 
     def _comprehension(self, node: Any) -> KnownValue:
         iterated = [self.value(each.iter) for each in node.generators]
@@ -204,10 +205,13 @@ class Expressions(Deciding):
                 test = self.test(condition)
                 ranked = conditions.is_ranked(test) or ranked
                 functions += conditions.functions_in(test)
-        for part in ("elt", "key", "value"):
-            if hasattr(node, part):
-                self.value(getattr(node, part))
-        return KnownValue(ranked=ranked, functions=tuple(functions)) if functions else _BY[ranked]
+        inner = [self.value(getattr(node, part)) for part in ("elt", "key", "value") if hasattr(node, part)]
+        entries = {EACH: inner[-1]} if isinstance(node, ast.DictComp) else None
+        return (
+            KnownValue(ranked=ranked, functions=tuple(functions), entries=entries)
+            if functions or entries
+            else _BY[ranked]
+        )
 
     def _call(self, node: ast.Call) -> KnownValue:
         func, state = node.func, self.state
@@ -334,8 +338,7 @@ class Expressions(Deciding):
             told = [
                 (label or position, bound(known) if says_something(known) else UNKNOWN)
                 for position, (label, _, known) in enumerate(arguments)
-                # of objects, and of what has a name, also which arguments are given counts
-                if label != "**" and (says_something(known) or label or is_object(name))
+                if label != "**"
             ]
             if any(isinstance(each, ast.Starred) for each in node.args):
                 told.append(("*", UNKNOWN))
@@ -380,7 +383,8 @@ class Expressions(Deciding):
             return found
         if name in COUNTED or (callee.ranked and not callee.made.startswith("?")) or name.startswith("os.path."):
             made = given[0].made if name in ("enumerate", "zip", "reversed", "sorted") and given else name
-            made = "list" if name == "sorted" and made.partition(".")[0] == "set" else made
+            is_set = name == "sorted" and (made.partition(".")[0] == "set" or bool(given and given[0].source))
+            made = "list" if is_set else made
             functions = tuple(name for known in given for name in known.functions)
             return KnownValue(
                 made=made, ranked=callee.ranked or any(known.ranked for known in given), functions=functions
@@ -400,6 +404,19 @@ class Expressions(Deciding):
             self.scope.set(node.id, KnownValue(made=SHARDED))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             self.scope.set(f"self.{node.attr}", KnownValue(made=SHARDED))
+
+
+def _made_of(inner: list[KnownValue]) -> KnownValue:
+    """What holds all of these."""
+    functions = [name for each in inner for name in each.functions]
+    parts = parts_of(*inner)
+    ranked = any([each.ranked for each in inner])
+    own = joined(*inner) if any([each.own for each in inner]) else ()
+    return (
+        KnownValue(ranked=ranked, functions=tuple(functions[:8]), parts=parts, own=own)
+        if functions or parts or own
+        else _BY[ranked]
+    )
 
 
 def _is_super(node: ast.expr) -> bool:

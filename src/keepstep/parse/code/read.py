@@ -13,7 +13,7 @@ from keepstep.parse.code.scope import FileState, KnownValue, Scope
 from keepstep.parse.code.statements import Statements, returned
 from keepstep.parse.code.syntax import statements
 from keepstep.parse.code.unit import FunctionSeen, Test, Unit
-from keepstep.parse.code.values import bound_literal
+from keepstep.parse.code.values import bound_literal, is_plain
 
 _IGNORED = re.compile(r"#\s*keepstep:\s*(ignore|off)(?:\[([A-Z0-9, ]*)\])?")
 _ON_AGAIN = re.compile(r"#\s*keepstep:\s*on\b")
@@ -89,6 +89,10 @@ def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, own
     given = node.args
     named = [*given.posonlyargs, *given.args, *given.kwonlyargs]
     if owner and named and named[0].arg in ("self", "cls"):
+        if named[0].arg == "cls":
+            scope.define("cls", KnownValue(made=owner, functions=(owner,)))
+        else:
+            scope.names["self"] = KnownValue(made=owner)
         named = named[1:]
     for index, each in enumerate(named):
         scope.names[each.arg] = KnownValue(
@@ -116,7 +120,7 @@ def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, own
             node.lineno,
             node.end_lineno or node.lineno,
             tuple(each.arg for each in named),
-            (*_defaults(given, [each.arg for each in named]), *scope.taken.items()),
+            (*_defaults(given, [each.arg for each in named], outer), *scope.taken.items()),
             decorators,
             owner,
             scope.skeleton,
@@ -126,7 +130,7 @@ def _read_function(node: ast.AST, state: FileState, outer: Scope, name: str, own
     )
 
 
-def _defaults(given: ast.arguments, names: list[str]) -> tuple[tuple[int, Test], ...]:
+def _defaults(given: ast.arguments, names: list[str], outer: Scope) -> tuple[tuple[int, Test], ...]:
     positional = [each.arg for each in (*given.posonlyargs, *given.args)]
     pairs = [
         *zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True),
@@ -134,17 +138,21 @@ def _defaults(given: ast.arguments, names: list[str]) -> tuple[tuple[int, Test],
     ]
     found = []
     for name, value in pairs:
-        literal = _plain(value)
+        literal = _plain(value, outer)
         if literal is not None and name in names:
             found.append((names.index(name), bound_literal(literal)))
     return tuple(found)
 
 
-def _plain(node: ast.expr | None) -> str | None:
-    """The literal of a truth value or a number, also a negative one."""
+def _plain(node: ast.expr | None, outer: Scope) -> str | None:
+    """The literal of a truth value, a number, also a negative one, or a word; or of the name of such a constant."""
+    if isinstance(node, ast.Name):
+        known = outer.find(node.id)
+        return known.literal if known is not None and known.literal != "None" and is_plain(known.literal) else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return f"-{node.operand.value!r}" if isinstance(node.operand.value, int) else None
-    return repr(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, bool | int) else None
+    literal = repr(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | str) else None
+    return literal if is_plain(literal) else None
 
 
 def _decorator(node: ast.expr, reader: Statements) -> str:

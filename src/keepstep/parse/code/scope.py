@@ -56,6 +56,9 @@ def span(node: ast.expr) -> Span:
     return at["lineno"], at["col_offset"], at["end_lineno"], at["end_col_offset"]
 
 
+EACH = "*"
+
+
 @dataclass(slots=True)
 class KnownValue:
     """What is known about a value. It is never changed; a frozen class would take three times as long to make."""
@@ -76,6 +79,8 @@ class KnownValue:
     own: tuple[str, ...] = ()
     """The calls that make it of this rank's own data, if what is called is a wrapped model; after a ``>``, the functions
     of the project that it went through: one that meets the other ranks may have made it the same on all."""
+    entries: dict[str, KnownValue] | None = None
+    """Of a dictionary that is written out: what is under each word; under :data:`EACH`, what is under all of them."""
     row: ValueSeen | None = field(default=None, compare=False)
     """What is kept of it, see :func:`placed`."""
 

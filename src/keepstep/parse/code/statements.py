@@ -12,7 +12,7 @@ from keepstep.parse.code import conditions
 from keepstep.parse.code.expressions import Expressions
 from keepstep.parse.code.own_values import may_be_agreed
 from keepstep.parse.code.ranks import MAIN_NAMES, OWN_CALLS, is_rank_name
-from keepstep.parse.code.scope import KnownValue, Scope, placed, span
+from keepstep.parse.code.scope import EACH, KnownValue, Scope, placed, span
 from keepstep.parse.code.syntax import definitions, expressions_in, fits, is_of_self, statements
 from keepstep.parse.code.unit import SOME, UNKNOWN, BlockSeen, FunctionSeen, ReturnedValue, Skeleton, Test
 from keepstep.parse.code.values import NOTHING, OPTIONS, kept_at, last_name, number_of, path
@@ -226,9 +226,17 @@ class Statements(Expressions):
                 self.state.hold(f"{self.state.module}.{target.id}", known, value, self.scope.function)
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             self.scope.set(f"{target.value.id}.{target.attr}", known)
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            self._set_entry(target.value.id, target.slice, known)
         if isinstance(target, ast.Attribute) and last_name(target.value) in OPTIONS:
             self.state.hold(f"(options).{target.attr}", known, value, self.scope.function)
         self._assigned(target, known, value, operator)
+
+    def _set_entry(self, name: str, key: ast.expr, known: KnownValue) -> None:
+        before = self.scope.find(name)
+        if before is not None and before.entries:
+            word = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else EACH
+            self.scope.set(name, replace(before, entries={**before.entries, word: known}, row=None))
 
     def _as_flag(self, before: KnownValue | None, known: KnownValue) -> KnownValue:
         """A flag that only some ranks change: on the others it is what it was."""
@@ -313,7 +321,7 @@ class Statements(Expressions):
         handlers = []
         for handler in node.handlers:
             caught = self.state.text(handler.type) if handler.type is not None else ""
-            raises = any(isinstance(each, ast.Raise) for each in statements(handler.body))
+            raises = self._raises(handler.body)
             self.state.handlers.append(
                 (caught, self.scope.function, node.lineno, raises, self.scope.within, handler.lineno)
             )
@@ -322,6 +330,14 @@ class Statements(Expressions):
             self.scope.skeleton.append(("try", body, handlers, []))
         self.block(node.orelse)
         self.block(node.finalbody)
+
+    def _raises(self, body: Sequence[ast.stmt]) -> bool:
+        """Whether a handler lets an exception out: not one that does so unless memory ran out."""
+        asked = [each for each in body if isinstance(each, ast.If) and "memory" in self.state.text(each.test)]
+        others = [each for each in body if each not in asked]
+        if any(isinstance(each, ast.Raise) for each in statements(others)):
+            return True
+        return any(self._raises(each.body) and self._raises(each.orelse) for each in asked)
 
     def _Match(self, node: ast.Match) -> None:
         subject, text = self.value(node.subject), f"match {self.state.text(node.subject)}"
@@ -459,7 +475,14 @@ def _note_attributes(method: ast.FunctionDef | ast.AsyncFunctionDef, reader: Sta
             continue
         known: KnownValue | None = None
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, ast.Name):
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) and fits(target, node.value):
+                values = [reader.value(each) for each in node.value.elts]
+                for part, value, given in zip(target.elts, values, node.value.elts, strict=True):
+                    if isinstance(part, ast.Name):
+                        reader.scope.set(part.id, value)
+                    elif is_of_self(part):
+                        put(part.attr, value, given)
+            elif isinstance(target, ast.Name):
                 known = known or reader.value(node.value)
                 reader.scope.set(target.id, known)
             elif is_of_self(target):

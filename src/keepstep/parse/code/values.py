@@ -38,6 +38,10 @@ _METHODS_RETURN_MORE = frozenset({*SAME_OBJECT, "get"})
 _DIVIDES = frozenset("split chunk tensor_split array_split".split())
 _NAMED = (ast.Name, ast.Attribute)
 _TOLD = WRAPPERS | CHECKPOINTERS
+_FOLLOWED = frozenset(
+    {*_TOLD, *RANK_CALLS, "set", "jax.sharding.NamedSharding"}
+    | {"torch.utils.data.DistributedSampler", "torch.utils.data.DataLoader"}
+)
 
 
 OPTIONS = frozenset("args opt opts options FLAGS config cfg conf flags hparams hps params settings".split())
@@ -153,7 +157,7 @@ def bound(known: KnownValue) -> Test:
     if known.parameter is not None:
         return ("given", known.parameter)
     if known.ranked:
-        return known.test if known.test is not None else ("rank",) if known.rank else SOME
+        return known.test if known.test is not None else ("rank", known.made) if known.rank else SOME
     if known.test is not None:
         return known.test
     if is_told(known.made) or not (known.source or known.functions):
@@ -173,7 +177,13 @@ def says_something(known: KnownValue) -> bool:
 @lru_cache(maxsize=1 << 14)
 def is_told(made: str) -> bool:
     """Whether a function should know what it is given: a wrapped model, or an object of the project."""
-    return made in _TOLD or (may_be_ours(made) and is_object(made))
+    return is_followed(made) or (may_be_ours(made) and is_object(made))
+
+
+@lru_cache(maxsize=1 << 14)
+def is_followed(made: str) -> bool:
+    """Whether rules ask for it wherever it goes: a wrapped model, a rank, a device, a set, a sharding, a loader."""
+    return made in _FOLLOWED or made.startswith(("os.environ[", "torch.device["))
 
 
 def is_object(made: str) -> bool:
