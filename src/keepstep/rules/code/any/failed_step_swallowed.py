@@ -136,7 +136,9 @@ def failed_step_swallowed(seen: EvidenceSet) -> Findings:
     for each in known.handlers:
         if each.fact.raises or not _catches_failures(each.fact.caught):
             continue
-        in_loop = any(block.kind in ("for", "while") for block in each.fact.within)
+        in_loop = any(block.kind in ("for", "while") for block in each.fact.within) or any(
+            blocks(caller, "for", "while") for caller in known.callers(each.fact.function)
+        )
         tried = [call for call in known.tried(each) if not is_tried_again(call)]
         step = next((call for call in tried if _is_a_step(known, call, 2 if in_loop else 0)), None)
         if step is None or _ends(known, each) or _is_a_probe(known, each, step):
