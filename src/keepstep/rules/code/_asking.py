@@ -258,6 +258,24 @@ class ProjectFacts(Assignments):
         files = self._by_target.get(function, ()) if function else ()
         return [file[number] for file in files for number in file.where("target", function)]
 
+    def origins(self, place: Call, value: Value, hops: int = 3) -> list[tuple[Call, Value]]:
+        """Where a value was handed in: as a parameter, or as one that an object keeps. None is: the value itself."""
+        name, function = value.text, self.functions.get(place.fact.function)
+        if name.startswith("self.") and function is not None:
+            owner = place.fact.function.rpartition(".")[0]
+            kept = [each for each in self.assigned_to(name) if each.fact.target == name]
+            kept = [each for each in kept if each.fact.function.rpartition(".")[0] == owner]
+            if not kept:  # a field
+                function, name = self.functions.get(f"{owner}.__init__"), name.removeprefix("self.")
+            elif len(kept) == 1:
+                function, name = self.functions.get(kept[0].fact.function), kept[0].fact.value.text
+        if not hops or function is None or name not in function.fact.parameters:
+            return [(place, value)]
+        at = function.fact.parameters.index(name)
+        given = [(each, each.fact.argument(name, at)) for each in self.callers(function.fact.name)]
+        found = [each for caller, more in given if more is not None for each in self.origins(caller, more, hops - 1)]
+        return found if found and all(more is not None for _, more in given) else [(place, value)]
+
     @cached_property
     def _by_target(self) -> dict[str, Files]:
         return by_column(self._calls, "target")

@@ -19,14 +19,16 @@ def sharding_of(known: ProjectFacts, place: Call, given: Value | None) -> Call |
     """The call that made a sharding which divides rows among the devices of all processes, as far as the file tells."""
     if given is None or given.made != NAMED:
         return None
+    origins = known.origins(place, given)
     made = [
         each
-        for each in known.in_file(place)
-        if each.fact.name == NAMED and given.text in (each.fact.assigned, each.fact.text)
+        for at, value in origins
+        for each in known.in_file(at)
+        if each.fact.name == NAMED and value.text in (each.fact.assigned, each.fact.text)
     ]
-    if len(made) != 1 or not is_divided(known, made[0]) or not meshes_are_global(known, place):
+    if len(made) != len(origins) or not all(is_divided(known, each) for each in made):
         return None
-    return made[0]
+    return made[0] if made and all(meshes_are_global(known, each) for each in made) else None
 
 
 def is_divided(known: ProjectFacts, sharding: Call) -> bool:

@@ -31,8 +31,18 @@ def _mapped(known: ProjectFacts) -> Iterator[tuple[Evidence[CodeFunction], str]]
         given = call.fact.argument("fun", 0)
         function = known.functions.get(given.target) if given is not None else None
         axis = call.fact.argument("axis_name", 1)
-        if function is not None and axis is not None and axis.literal != "None" and "partial" not in call.fact.text:
-            yield function, call.fact.text
+        if function is None or axis is None or axis.literal == "None" or _is_given_more(known, call):
+            continue
+        yield function, call.fact.text
+
+
+def _is_given_more(known: ProjectFacts, mapped: Call) -> bool:
+    """Whether ``partial`` gives it a function, which may average the gradients."""
+    if "partial" not in mapped.fact.text:
+        return False
+    partials = [each for each in known.inside(mapped.fact.function) if each.fact.method == "partial"]
+    given = [more.value for each in partials if each.fact.text in mapped.fact.text for more in each.fact.arguments[1:]]
+    return not partials or any(value.target or "lambda" in value.text or _REDUCED.search(value.text) for value in given)
 
 
 def _around(known: ProjectFacts, function: str, hops: int = 4) -> set[str]:
