@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from keepstep.rules.api import CodeCall, EvidenceSet
+from keepstep.rules.api import CodeCall, EvidenceSet, Value
 from keepstep.rules.code._asking import Call
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -97,6 +97,12 @@ class Flow:
             if (node.func.end_lineno, node.func.end_col_offset) == (line, call.fact.order - line * 1000):
                 return node
         return None
+
+    def argument_at(self, call: Call, given: Value) -> ast.expr | None:
+        """The expression of an argument of a call."""
+        node = self.call_at(call)
+        arguments = [*node.args, *(each.value for each in node.keywords)] if node is not None else []
+        return next((each for each in arguments if ast.unparse(each) == given.text), None)
 
 
 def _walk(body: Block, around: tuple[Block, ...]) -> Iterator[tuple[ast.stmt, tuple[Block, ...]]]:

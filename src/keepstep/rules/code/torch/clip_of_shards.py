@@ -18,7 +18,7 @@ def _wraps(known: ProjectFacts, clip: Call) -> list[Call]:
     function = known.functions.get(clip.fact.function)
     model = given.text.removesuffix(".parameters()")
     if given.made == f"{FSDP}.parameters":
-        return [each for each in known.calls(FSDP) if each.origin.source == clip.origin.source]
+        return known.among(clip, FSDP)
     if function is None or model not in function.fact.parameters or model == given.text:
         return []
     place = function.fact.parameters.index(model)

@@ -54,9 +54,12 @@ def _own_count(seen: EvidenceSet, call: Call) -> str:
 
 def _why(seen: EvidenceSet, known: ProjectFacts, call: Call) -> tuple[str, CodeBlock] | None:
     for block in _inner(call):
-        if block.kind != "if":
-            continue
-        is_every = call.fact.method == "step" and _EVERY.search(block.text) and _passes_more_often(known, call)
+        is_every = (
+            block.kind == "if"
+            and call.fact.method == "step"
+            and _EVERY.search(block.text)
+            and _passes_more_often(known, call)
+        )
         if is_every and (own := _own_count(seen, call)):
             return (
                 f"DeepSpeed has gradient_accumulation_steps = {own}, too, and counts the calls of step(): the two"

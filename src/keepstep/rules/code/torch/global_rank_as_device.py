@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Severity, Value, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
 from keepstep.rules.code.torch._torch import DDP, FSDP, INIT
@@ -12,21 +15,25 @@ _GLOBAL = {
     "horovod.rank": "the rank among all processes",
     "os.environ[RANK]": "the rank among all processes",
     "os.environ[SLURM_PROCID]": "the number of the task among all",
+    "os.environ[OMPI_COMM_WORLD_RANK]": "the rank among all processes",
 }
 _ONE_HOST = (
     *("localhost", "127.0.0.1", "standalone", "CUDA_VISIBLE_DEVICES", "device_count"),
     *("spawn(", "Process(", "start_processes("),
 )
+_NUMBERED = re.compile(r"f[\"']cuda:\{[^{}]+\}[\"']$")
 _LOCAL = ("local", "device_count", "nproc", "node")
 
 
 def _index(call: Call) -> Value | None:
     """The number that a call takes for a GPU."""
     fact = call.fact
+    device = fact.argument("type" if fact.name == "torch.device" else "device", 0)
+    if device is not None and _NUMBERED.match(device.text) and len(device.parts) == 1:
+        return replace(device, made=device.parts[0])
     if fact.name == "torch.device":
-        kind = fact.argument("type", 0)
-        return fact.argument("index", 1) if kind is not None and kind.literal == "'cuda'" else None
-    return fact.argument("device", 0)
+        return fact.argument("index", 1) if device is not None and device.literal == "'cuda'" else None
+    return device
 
 
 def _is_one_host(known: ProjectFacts, place: Call) -> bool:

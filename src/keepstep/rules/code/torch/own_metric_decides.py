@@ -37,7 +37,12 @@ def _monitors(known: ProjectFacts, place: Call, key: str) -> Call | None:
 
 def _is_own(known: ProjectFacts, logged: Call, value: Value) -> bool:
     """Whether it is a plain value of this rank: metrics of torchmetrics meet all ranks by themselves."""
-    if any(word in f"{value.text} {value.made}".lower() for word in _SYNCED) or value.text.startswith("self."):
+    if any(word in f"{value.text} {value.made}".lower() for word in _SYNCED):
+        return False
+    if value.target and value.text.endswith(")"):  # of a method that computes it
+        inside = known.inside(value.target)
+        return bool(inside) and not any(word in each.fact.text.lower() for each in inside for word in _SYNCED)
+    if value.text.startswith("self."):
         return False
     steps = [each for each in known.inside(logged.fact.function) if each.fact.assigned == value.text.partition(".")[0]]
     return bool(steps) and not any(

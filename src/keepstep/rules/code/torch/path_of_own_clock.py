@@ -6,7 +6,20 @@ from __future__ import annotations
 import ast
 import re
 
-from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, Value, lazy_pattern, rule
+from keepstep.rules.api import (
+    Cause,
+    CodeCall,
+    CodeFunction,
+    Confidence,
+    Evidence,
+    EvidenceSet,
+    Findings,
+    Fix,
+    Found,
+    Value,
+    lazy_pattern,
+    rule,
+)
 from keepstep.rules.code._asking import Call, ProjectFacts, is_on_some_ranks, program
 from keepstep.rules.code.torch._sources import sources
 
@@ -22,6 +35,7 @@ _SHARED = {
 """Calls by which all ranks write into one folder."""
 _CLOCK = lazy_pattern(r"\b(?:now|utcnow|today|localtime)\(|\btime\.time(?:_ns)?\(|\bstrftime\(", most=600)
 _FORMAT = re.compile(r"strftime\(\s{0,8}[rf]{0,2}['\"]([^'\"]{0,80})['\"]|:(%[^}'\"]{0,80})\}")
+_ATTRIBUTE = re.compile(r"\w\.(\w+)\b(?!\()")
 _SECONDS = ("%S", "%s", "%f", "%c", "%X", "%T")
 
 
@@ -67,23 +81,47 @@ def _agree(known: ProjectFacts, function: str) -> bool:
     return any("broadcast" in name or "gather" in name for name in known.names_inside(function))
 
 
-def _clock_of(seen: EvidenceSet, place: Call, path: Value) -> int | None:
-    """The line on which the clock is read that a path holds the time of; None: none that is plain to see."""
+def _clock_of(seen: EvidenceSet, place: Call, path: Value) -> str:
+    """Where the clock is read that a path holds the time of; empty: nowhere that is plain to see."""
     known, function = program(seen), place.fact.function
     if _agree(known, function):
-        return None
+        return ""
     if _reads_clock(path.text):
-        return place.origin.line
+        return f"line {place.origin.line}"
     found = _mentions(path.text, _of_clock(seen, place))
     callers = known.callers(function)
+    if found is None and path.ranked and (kept := _kept(known, place, path)):
+        return kept
     if found is not None or len(callers) != 1 or _agree(known, callers[0].fact.function):
-        return found
+        return f"line {found}" if found is not None else ""
     parameters = [each for each in known.functions[function].fact.parameters if each not in ("self", "cls")]
     for position, name in enumerate(parameters):
         given = callers[0].fact.argument(name, position)
         if given is not None and re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", path.text):
-            return _mentions(given.text, _of_clock(seen, callers[0]))
-    return None
+            found = _mentions(given.text, _of_clock(seen, callers[0]))
+            return f"line {found}" if found is not None else ""
+    return ""
+
+
+def _kept(known: ProjectFacts, place: Call, path: Value) -> str:
+    """Where an attribute that a path holds is made of the clock, in whichever file."""
+    for name in _ATTRIBUTE.findall(path.text):
+        for each in known.assigned_to(f".{name}"):
+            if each.origin.source not in known.related(place) or not each.fact.target.endswith(f".{name}"):
+                continue
+            if any(block.ranked for block in each.fact.within) or _agree(known, each.fact.function):
+                return ""
+            value = each.fact.value
+            made = [known.functions[part] for part in (value.made, *value.parts) if part in known.functions]
+            texts = [value.text, *(_text_of(known, function) for function in made)]
+            if value.ranked and any(_reads_clock(text) for text in texts):
+                return f"{each.origin.source.rpartition('/')[2]}:{each.origin.line}"
+    return ""
+
+
+def _text_of(known: ProjectFacts, function: Evidence[CodeFunction]) -> str:
+    lines = known.text(function.origin.source).split("\n")
+    return " ".join(lines[(function.origin.line or 1) - 1 : function.fact.end])
 
 
 @rule(id="COD129", cause=Cause.CHECKPOINT_CORRUPT_OR_MISSING, needs=(CodeCall,), confidence=Confidence.SUPPORTED)
@@ -131,11 +169,11 @@ def path_of_own_clock(seen: EvidenceSet) -> Findings:
         if path is None or is_on_some_ranks(each) or _saves_whole(each):
             continue
         clock = _clock_of(seen, each, path)
-        if clock is None:
+        if not clock:
             continue
         yield Found(
             title="each rank saves into a folder named by its own clock",
-            because=f"`{path.text}` holds the time that each rank reads for itself in line {clock};"
+            because=f"`{path.text}` holds the time that each rank reads for itself ({clock});"
             f" {each.fact.method} needs one folder for all ranks",
             evidence=(each,),
             fixes=(

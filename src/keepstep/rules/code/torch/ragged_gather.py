@@ -7,7 +7,7 @@ import ast
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 from keepstep.rules.code._asking import Call, ProjectFacts, program
-from keepstep.rules.code.torch._sources import Flow, sources
+from keepstep.rules.code.torch._sources import Flow, Sources, sources
 
 _GATHERS = {
     "torch.distributed.all_gather": ("tensor", 1),
@@ -24,26 +24,38 @@ _KEEPS = frozenset(
 _LEVELS = ("pad", "all_reduce", "all_gather_object", "gather_object", "max_len", "topk", "truncat")
 
 
-def _selects(flow: Flow, node: ast.expr, line: int, hops: int = 4) -> tuple[str, int] | None:
-    """What makes its length depend on the data, and the line; None: nothing that is plain to see."""
+def _selects(flow: Flow, node: ast.expr, line: int, hops: int = 4) -> tuple[str, str] | None:
+    """What makes its length depend on the data, and where; None: nothing that is plain to see."""
     node = flow.origin(node, line)
     line = node.lineno
     if not hops:
         return None
     if isinstance(node, ast.Subscript):
         if _is_mask(flow, node.slice, line):
-            return f"{_shown(node)} keeps as many as the mask holds", line
+            return f"{_shown(node)} keeps as many as the mask holds", f"line {line}"
         inner = node.value
         one = isinstance(inner, ast.Call) and _name(inner) == "where" and len(inner.args) == 1
-        return (f"{_shown(node)} has one entry for each hit", line) if one else None
+        return (f"{_shown(node)} has one entry for each hit", f"line {line}") if one else None
     if isinstance(node, ast.Call):
         name = _name(node)
         if name in _SELECTS and not (name == "unique" and _is_foreign(node)):
-            return f"{_shown(node)} has as many entries as the data has", line
+            return f"{_shown(node)} has as many entries as the data has", f"line {line}"
         if name == "generate":
-            return "generate() stops where this rank's sequences end", line
+            return "generate() stops where this rank's sequences end", f"line {line}"
         if name in _KEEPS and isinstance(node.func, ast.Attribute):
             return _selects(flow, node.func.value, line, hops - 1)
+    return None
+
+
+def _handed_in(known: ProjectFacts, trees: Sources, gather: Call) -> tuple[str, str] | None:
+    """The same for what a function that gathers was given, by any of its callers."""
+    value = gather.fact.argument(*_GATHERS[gather.fact.name])
+    for place, given in known.origins(gather, value) if value is not None else ():
+        flow = trees.flow(place) if place is not gather else None
+        node = flow.argument_at(place, given) if flow is not None else None
+        why = _selects(flow, node, place.origin.line or 0) if flow is not None and node is not None else None
+        if why is not None and not _levels(known, place):
+            return why[0], f"{place.origin.source.rpartition('/')[2]}, {why[1]}"
     return None
 
 
@@ -143,14 +155,16 @@ def ragged_gather(seen: EvidenceSet) -> Findings:
         given = next((word.value for word in call.keywords if word.arg == name), None)
         if given is None and len(call.args) > position:
             given = call.args[position]
-        why = _selects(flow, given, each.origin.line or 0) if given is not None else None
-        if why is None or given is None:
+        if given is None:
+            continue
+        why = _selects(flow, given, each.origin.line or 0) or _handed_in(known, trees, each)
+        if why is None:
             continue
         if each.fact.name == "torch.distributed.all_gather" and not _receives_alike(flow, call, given):
             continue
         yield Found(
             title=f"{each.fact.method} is given a tensor whose length differs by rank",
-            because=f"`{ast.unparse(given)}` comes from line {why[1]}: {why[0]}; what is received must be as long on"
+            because=f"`{ast.unparse(given)}` comes from {why[1]}: {why[0]}; what is received must be as long on"
             " all ranks",
             evidence=(each,),
             fixes=(Fix(do="gather the lengths first and pad to the largest, or use all_gather_object"),),
