@@ -17,7 +17,7 @@ def main() -> None:
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def say(what: str, **fields: Any) -> None:
+    def say(what: str, /, **fields: Any) -> None:
         print(json.dumps({"say": what, **fields}), file=stream, flush=True)
 
     asked = json.loads(sys.argv[1])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SILENT_S = 600.0
-"""A child that says nothing for so long is ended: its device hangs."""
+"""A child that says nothing for this long is ended: its device hangs."""
 LOOK_EVERY_S = 0.5
 MOST_TOLD = 100
 LONGEST_LINE = 1 << 20

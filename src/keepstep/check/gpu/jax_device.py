@@ -43,7 +43,7 @@ class JaxDevice:
         self._differ_address = jax.jit(lambda chunk, value: ((chunk ^ value) != jnp.arange(chunk.size)).sum())
 
     def products(self, dtype: str, rows: Known, seconds: float) -> Iterator[Wrong | None]:
-        """One after the other, for so long: None for each that is right."""
+        """One after the other, for this long: None for each that is right."""
         jax, jnp, size = self._jax, self._jnp, len(rows.left)
         kind = jnp.float32 if dtype == "tf32" else getattr(jnp, dtype)
         result = jnp.int32 if dtype == "int8" else jnp.float32

@@ -45,7 +45,7 @@ class TorchDevice:
                 setattr(torch.backends.cuda.matmul, name, False)
 
     def products(self, dtype: str, rows: Known, seconds: float) -> Iterator[Wrong | None]:
-        """One after the other, for so long: None for each that is right."""
+        """One after the other, for this long: None for each that is right."""
         torch, size = self._torch, len(rows.left)
         torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
         kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)

@@ -40,5 +40,5 @@ def host_memory_errors(seen: EvidenceSet) -> Findings:
             because="some of them came during the test" if fact.during_test else "such errors tend to come again",
             evidence=(each,),
             confidence=Confidence.ESTABLISHED if fact.uncorrected or fact.during_test else Confidence.SUPPORTED,
-            fixes=(Fix(do="see which module it is", command="ras-mc-ctl --error-count || edac-util -v"),),
+            fixes=(Fix(do="see which module it is", command="grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_*"),),
         )
