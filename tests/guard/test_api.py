@@ -111,6 +111,8 @@ def test_a_phase_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         (Array(4, 8), Array(4, 8, dtype="float64"), "dtype"),
         (Array(4, 8), Array(0, 8), "empty"),
         (Array(4, 8), Array(4, 8, finite=False), "not finite"),
+        ({"image": Array(4, 8)}, {"image": Array(4, 9)}, "shape"),
+        ({"image": Array(4, 8)}, {"image": Array(4, 8, 1)}, "shape"),
         (
             {"x": Array(4, 8), "label": Array(4, dtype="int64", largest=9)},
             {"x": Array(4, 8), "label": Array(4, dtype="int64", largest=10)},
@@ -123,7 +125,7 @@ def test_an_odd_batch_is_noted_and_stops_only_in_strict_mode(tmp_path: Path, usu
         session = session_in(tmp_path / mode, mode)
         session.open()
         session.batches._value_ns = -(10**12)  # let values be looked at every time
-        session.batches.labels["label']"] = (0, 9)
+        Guard(session).batches(labels={"label']": (0, 9)}, shapes={"image']": (None, 8)})
         for _ in range(5):
             session.see_batch(usual)
         if mode == "strict":

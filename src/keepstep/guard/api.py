@@ -87,12 +87,17 @@ class Guard:
         *,
         labels: dict[str, tuple[float, float]] | None = None,
         dtypes: dict[str, str] | None = None,
+        shapes: dict[str, Iterable[int | None]] | None = None,
         finite: bool = True,
     ) -> None:
-        """Declare what batches must be: label ranges and dtypes, by a part's name or the end of it, as in "[1]"."""
+        """Declare what batches must be: label ranges, dtypes and shapes, by a part's name or its end, as in "[1]".
+
+        In a shape, None stands for any size: ``shapes={"[0]": (None, 3, 224, 224)}``.
+        """
         known = self._session.batches
         known.labels.update(labels or {})
         known.dtypes.update(dtypes or {})
+        known.shapes.update({part: tuple(sizes) for part, sizes in (shapes or {}).items()})
         known.finite = finite
 
     def agree(self, subject: str, **stated: Any) -> None:

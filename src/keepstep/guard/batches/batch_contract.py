@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.errors import OutOfStep
 
 if TYPE_CHECKING:
-    from keepstep.guard.protocols import Strict, Values
+    from keepstep.guard.protocols import BatchChecks, Strict, Values
 
 MOST_LEAVES = 64
 LEARN = 3
@@ -86,6 +86,8 @@ class Batches:
         self.labels: dict[str, tuple[float, float]] = {}
         """Declared: the least and largest value that a leaf (by its name, or the end of its name) may hold."""
         self.dtypes: dict[str, str] = {}
+        self.shapes: dict[str, tuple[int | None, ...]] = {}
+        """Declared: the shape that a leaf must have; None where any size will do."""
         self.finite = True
 
     def see(self, batch: Any, values: Values | None = None) -> None:
@@ -118,7 +120,11 @@ class Batches:
     @property
     def declared(self) -> bool:
         """Whether the script itself declared what batches must be."""
-        return bool(self.labels or self.dtypes)
+        return bool(self.labels or self.dtypes or self.shapes)
+
+    def declare_like(self, other: BatchChecks) -> None:
+        """What the script declared holds for all streams of batches."""
+        self.labels, self.dtypes, self.shapes, self.finite = other.labels, other.dtypes, other.shapes, other.finite
 
     @property
     def signature(self) -> dict[str, str]:
@@ -143,6 +149,9 @@ class Batches:
             for pattern, wanted in self.dtypes.items():
                 if name.endswith(pattern) and dtype != wanted:
                     self._odd(BatchFault.DTYPE, name, dtype, wanted, declared=True)
+            for pattern, sizes in self.shapes.items():
+                if name.endswith(pattern) and not _fits(shape, sizes):
+                    self._odd(BatchFault.SHAPE, name, _words(shape), _words(sizes), declared=True)
             if name != known_name:
                 continue
             if dtype != known_dtype:
@@ -192,3 +201,12 @@ class Batches:
         session.say(words)
         if session.strict:
             raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
+
+
+def _fits(shape: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> bool:
+    """Whether no size differs where both are known."""
+    return len(shape) == len(wanted) and all(s is None or w in (None, s) for s, w in zip(shape, wanted, strict=True))
+
+
+def _words(shape: tuple[int | None, ...]) -> str:
+    return f"[{', '.join('any' if size is None else str(size) for size in shape)}]"

@@ -14,7 +14,7 @@ from keepstep.rules.asking.odd_batches import odd_batches
     explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def batch_of_other_shape(seen: EvidenceSet) -> Findings:
-    """A batch had a different shape or structure than the batches before it.
+    """A batch had a different shape or structure than the batches before it, or another shape than was declared.
 
     ## What it looks like
     One rank fails or crashes deep in a kernel, some steps into the training.
@@ -24,7 +24,7 @@ def batch_of_other_shape(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The guard compares each batch, on the host side, with all batches before it. A new shape is reported only if the
-    step that used it failed.
+    step that used it failed. What contradicts `attach(shapes=...)` always is, and `KEEPSTEP=strict` stops before it.
 
     ## What to do
     Fix the sample, or pad and crop samples where batches are made.

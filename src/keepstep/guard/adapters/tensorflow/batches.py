@@ -41,8 +41,7 @@ class FunctionBatches:
     def __init__(self, state: TensorFlowState, *, first: bool) -> None:
         self._state, session = state, state.session
         self._batches = session.batches if first else Batches(session)
-        if not first:  # what the user declared holds for all
-            self._batches.labels, self._batches.dtypes = session.batches.labels, session.batches.dtypes
+        self._batches.declare_like(session.batches)
         self._shapes: list[tuple[int | None, ...]] = []
         self._places: Places = ()
         self._parts: tuple[_BatchTensor, ...] = ()

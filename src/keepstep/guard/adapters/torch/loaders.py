@@ -224,11 +224,7 @@ class Loaders:
             if self._is_second:
                 session.at_close.append(known.at_end)
             self._is_second = True
-            known.labels, known.dtypes, known.finite = (
-                session.batches.labels,
-                session.batches.dtypes,
-                session.batches.finite,
-            )
+            known.declare_like(session.batches)
             self._batches[key] = known
         try:
             known.see(batch, session.values)
