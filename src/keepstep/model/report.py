@@ -74,7 +74,7 @@ class RanksEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something worth knowing before a run that is no problem: it changes neither verdict nor status."""
+    """Something worth knowing that is no problem: it changes neither verdict nor status."""
 
     says: str
     command: str | None = None
@@ -106,7 +106,7 @@ class Report:
     clocks: tuple[ClockOffset, ...] = ()
     """The clocks that were found to differ."""
     notes: tuple[Note, ...] = ()
-    """Before a run: what is worth knowing and no problem."""
+    """What is worth knowing and no problem."""
 
     @property
     def root(self) -> Finding | None:

@@ -13,6 +13,7 @@ from keepstep.model.facts.rank_places import RanksOnHost
 from keepstep.model.finding import Finding, Found, Severity, Standing, ranks_of
 from keepstep.model.report import Report, RuleCrash, Verdict
 from keepstep.model.rule import Rule
+from keepstep.story.best_loss import best_loss
 from keepstep.story.frameworks import without_advice_for_others
 from keepstep.story.proof_of_end import ends_in_logs, is_proven
 from keepstep.story.rank_endings import ended_well, ends_of, is_known_how_it_ended, is_supervised, stands_still_s
@@ -70,6 +71,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = _in_causal
         ended=ends,
         hosts=_hosts(seen),
         during=said_live(seen, ordered),
+        notes=best_loss(seen),
     )
 
 
