@@ -104,7 +104,8 @@ class GpuCheck:
         many = counting.said.get("devices", {}).get("count", 0)
         if not many:
             failed = counting.said.get("failed", {}).get("why") or counting.ended_because
-            self.looked.partly(where, failed or f"{framework} sees no CUDA device")
+            none = "interrupted" if self.interrupted else f"{framework} sees no CUDA device"
+            self.looked.partly(where, failed or none)
             return []
         named = [word for word in self.env.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
         visible = named if len(named) >= many else [str(number) for number in range(many)]

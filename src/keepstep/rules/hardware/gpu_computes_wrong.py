@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from keepstep.rules.api import Cause, Confidence, DeviceWrong, EvidenceSet, Findings, Fix, Found, Safety, rule
+from keepstep.rules.api import Cause, Confidence, DeviceWrong, EvidenceSet, Findings, Fix, Found, Safety, count, rule
 from keepstep.rules.asking.process_endings import host_of
 
 HOST = "host memory"
 _SAYS = {
     "product": "multiplies wrongly in {dtype}: {count:,} wrong of {of:,} numbers",
-    "memory": "does not keep what is written to its memory: {count:,} wrong words",
+    "memory": "does not keep what is written to its memory: {words}",
     "repeat": "gives other bits when the same computation is repeated",
 }
 _BECAUSE = {
@@ -44,7 +44,8 @@ def gpu_computes_wrong(seen: EvidenceSet) -> Findings:
         fact = each.fact
         if fact.device == HOST:
             continue
-        said = _SAYS[fact.what].format(dtype=fact.dtype, count=fact.count, of=fact.of)
+        words = count(fact.count, "wrong word")
+        said = _SAYS[fact.what].format(dtype=fact.dtype, count=fact.count, of=fact.of, words=words)
         device = f" -i {fact.index}" if fact.index is not None else ""
         yield Found(
             title=f"{fact.device} on {host_of(each)} {said}",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.rules.api import Cause, Confidence, DeviceWrong, EvidenceSet, Findings, Fix, Found, rule
+from keepstep.rules.api import Cause, Confidence, DeviceWrong, EvidenceSet, Findings, Fix, Found, count, rule
 from keepstep.rules.asking.process_endings import host_of
 from keepstep.rules.hardware.gpu_computes_wrong import HOST
 
@@ -30,7 +30,7 @@ def host_memory_wrong(seen: EvidenceSet) -> Findings:
     for each in seen.all(DeviceWrong):
         if each.fact.device == HOST:
             yield Found(
-                title=f"the memory of {host_of(each)} does not keep what is written: {each.fact.count:,} wrong bytes",
+                title=f"the memory of {host_of(each)} does not keep what is written: {count(each.fact.count, 'wrong byte')}",
                 because="a pattern was written and read back",
                 evidence=(each,),
                 confidence=Confidence.ESTABLISHED,
