@@ -109,6 +109,15 @@ def test_what_one_note_means(item: Any, rule: str, cause: str, ranks: tuple[int,
     assert told(item) == [(rule, cause, ranks, severity)]
 
 
+def test_the_operation_that_gave_the_first_nan_is_named() -> None:
+    lost = noted("LossNotFinite", 1, step=41, own=True, world=2, times=10)
+    first = noted("FirstNonFinite", 1, step=41, op="sqrt", layer="head", sure=True, batch="float32[3, 4], hash ab")
+    (found,) = report(lost, first).findings
+    assert found.because.startswith("the operation sqrt after layer head gave the first such value; rank 1 had")
+    assert found.evidence[0].fact == first.fact
+    assert not [fix for fix in found.fixes if "operation that gives the first NaN" in fix.do]
+
+
 def past(rank: int) -> Any:
     return noted(
         "RankLate", rank, phase="input", seconds=0.4, usual_s=0.01, against="past", steps=30, step_s=0.5, before_s=0.01

@@ -257,6 +257,21 @@ class NeverExchanged(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstNonFinite(Fact):
+    """Where a loss that is not finite came from. ``op`` is None where a parameter or the batch already was not."""
+
+    step: int | None = None
+    op: str | None = None
+    layer: str | None = None
+    """The layer or parameter; None: none is near."""
+    own: bool = False
+    """Whether the operation is the layer's own, not one after it."""
+    sure: bool = True
+    batch: str | None = None
+    """Kind, shape and hash of what the first layer was fed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossNotFinite(Fact):
     """The loss became NaN or infinite. ``began``: the ranks where it did so first; empty if unknown."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keepstep.model.facts import BatchOdd, LossNotFinite, NonFinite
+from keepstep.model.facts import BatchOdd, FirstNonFinite, LossNotFinite, NonFinite
 from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.numeric.nan_or_divergence import CALMER, FIND_THE_FIRST_NAN
@@ -32,7 +32,8 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The guard reads the loss without waiting for it. Where each rank has its own loss, the rank whose loss was NaN a
-    step before the others was the first.
+    step before the others was the first. In PyTorch the graph that autograd keeps for the backward pass also shows
+    which operation gave the first such value, after which layer.
 
     ## What to do
     Look at that rank's batch at that step; if all ranks became NaN at once, look at the learning rate.
@@ -50,11 +51,13 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
     lasting = any(e.fact.times is None or e.fact.times >= LASTING for e in told) or any(
         e.fact.fatal for e in seen.all(NonFinite)
     )
+    origins = [e for e in seen.all(FirstNonFinite) if e.who in named or not named]
     when = f" {'in' if any(e.fact.own for e in told) else 'after'} step {step}" if step is not None else ""
     where = f", from a batch of {say_ranks(named)}" if by_batch else f", first on {say_ranks(named)}" if named else ""
     yield Found(
         title=f"the loss became NaN or infinite{when}{where}",
-        because=(
+        because=_from(origins)
+        + (
             f"{say_ranks(named)} got a batch with such values, and the gradients spread them to the other ranks"
             if by_batch
             else f"{say_ranks(named)} had such a loss a step before the other ranks, which got it with the gradients"
@@ -63,17 +66,28 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
             if lasting
             else "the loss was finite again in the next steps, and nothing shows that one rank was the first"
         ),
-        evidence=(*batches[:4], *told[:8]),
+        evidence=(*origins[:2], *batches[:4], *told[:8]),
         ranks=named,
         severity=None if lasting else Severity.WARNING,
         fixes=(
             Fix(do=f"look at the batch of {say_ranks(named)}{when} for NaN, empty or extreme values")
             if named
             else Fix(do="look at the batches of that step for NaN, empty or extreme values"),
-            *FIND_THE_FIRST_NAN,
+            *(() if any(e.fact.sure for e in origins) else FIND_THE_FIRST_NAN),
             CALMER,
         ),
     )
+
+
+def _from(origins: Sequence[Evidence[FirstNonFinite]]) -> str:
+    """The operation of the step that became so first."""
+    if not origins:
+        return ""
+    fact = min(origins, key=lambda e: e.fact.step or 0).fact
+    if fact.op is None:
+        return f"{fact.layer or 'a batch or constant'} was not finite before that step; "
+    where = f" {'in' if fact.own else 'after'} layer {fact.layer}" if fact.layer else ""
+    return f"{'' if fact.sure else 'probably '}the operation {fact.op}{where} gave the first such value; "
 
 
 def _bad_batches(seen: EvidenceSet, named: tuple[int, ...], step: int | None) -> list[Evidence[BatchOdd]]:

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """This rank's loss, looked at before its backward pass: one step later, a NaN has spread to all ranks.
 
-Only for a loss on the host: reading one on a device would wait for it.
+Only for a loss on the host: reading one on a device would wait for it. ``KEEPSTEP_LOSSES=wait`` asks for that.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from types import ModuleType
 from typing import Any
 
 from keepstep.errors import OutOfStep
+from keepstep.guard.adapters.torch.first_non_finite import Found, first_non_finite
 from keepstep.guard.adapters.torch.torch_state import TorchState
 
 LASTING = 10
@@ -45,11 +47,13 @@ class LossWatch:
         self._first = 0
         self._times = 0
         self._told = 0
+        self._waits = os.environ.get("KEEPSTEP_LOSSES") == "wait"
+        self._origin = state.session.guarded("the first non-finite value", first_non_finite)
 
     def look(self, loss: Any) -> None:
         if type(loss) is not self._tensor:
             return
-        if not loss.is_cpu:
+        if not loss.is_cpu and not self._waits:
             self._session.uncovered("losses", "they are on a device; reading them would make the training wait")
             return
         if loss.numel() != 1 or loss.is_complex():
@@ -61,7 +65,7 @@ class LossWatch:
         self._times += 1
         if self._times == 1:
             self._first = self._session.steps + 1
-            self._tell(value)
+            self._tell(value, self._origin(self._state.torch, loss) if not self._told else None)
         elif self._times == LASTING:
             self._note(value)
 
@@ -70,13 +74,16 @@ class LossWatch:
         if self._times > 1:
             self._note(float("nan"))
 
-    def _tell(self, value: float) -> None:
+    def _tell(self, value: float, origin: Found | None) -> None:
         self._told += 1
         if self._told > MOST_TOLD:
             return
         self._note(value)
         session = self._session
         words = f"the loss is {value} in step {self._first}"
+        if origin is not None:
+            words += f": {origin.words}"
+            session.note("FirstNonFinite", {"step": self._first, **origin._asdict()}, words)
         session.say(words)
         if session.strict:
             raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
