@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TOLD = frozenset(
     {
         "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded",
-        "RankRaised", "CollectivesIssued", "LossNotFinite", "NeverExchanged", "DevicesLeft",
+        "RankRaised", "CollectivesIssued", "LossNotFinite", "FirstNonFinite", "NeverExchanged", "DevicesLeft",
     }
 )  # fmt: skip
 MOST = 200
