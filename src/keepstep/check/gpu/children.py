@@ -18,19 +18,19 @@ from typing import Any
 SILENT_S = 600.0
 """A child that says nothing for this long is ended: its device hangs."""
 LOOK_EVERY_S = 0.5
-MOST_TOLD = 100
 LONGEST_LINE = 1 << 20
 
 
 @dataclass
 class Child:
-    """One device under test. ``said``: the last of each kind of message; ``wrong``: all of that kind."""
+    """One device under test. ``said``: the last message of each kind."""
 
     label: str
     asked: dict[str, Any]
     env: dict[str, str] = field(default_factory=dict)
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
     wrong: list[dict[str, Any]] = field(default_factory=list)
+    """The first wrong value of each kind, with the count of all."""
     without: list[str] = field(default_factory=list)
     """Types of numbers that this device or framework cannot multiply."""
     ended_because: str | None = None
@@ -80,8 +80,12 @@ class Child:
 
     def _take(self, what: str, message: dict[str, Any]) -> None:
         if what == "wrong":
-            del self.wrong[MOST_TOLD:]
-            self.wrong.append(message)
+            kind = message["what"], message["dtype"]
+            same = next((each for each in self.wrong if (each["what"], each["dtype"]) == kind), None)
+            if same is None:
+                self.wrong.append(message)
+            else:
+                same["count"] += message["count"]
         elif what == "without":
             self.without.append(message["dtype"])
         else:

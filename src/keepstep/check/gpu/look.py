@@ -156,13 +156,9 @@ class GpuCheck:
     def _conclude(self, child: Child) -> None:
         """What one device got wrong, and how much was asked of it."""
         name, index = (child.name, child.index) if isinstance(child, GpuUnderTest) else (child.label, None)
-        kinds: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
         for wrong in child.wrong:
-            kinds[str(wrong["what"]), str(wrong["dtype"])].append(wrong)
-        for wrongs in kinds.values():
-            first = {key: value or None for key, value in wrongs[0].items()}
-            first["count"] = sum(int(str(each["count"])) for each in wrongs)
-            fact = DeviceWrong(device=name, index=index, **first)  # type: ignore[arg-type]
+            known = {key: value or None for key, value in wrong.items()}
+            fact = DeviceWrong(device=name, index=index, **known)
             self.looked.add(self._place.saw(fact, name, _quote(fact)))
         why = child.said.get("failed", {}).get("why") or child.ended_because
         if why is None and "end" not in child.said:
@@ -253,7 +249,7 @@ def _line(gpus: list[GpuUnderTest], host: list[Child], asked: GpuRequest) -> str
     spent = max((gpu.done.get("spent_s", 0.0) for gpu in gpus), default=0.0)
     doing = next((gpu.done["doing"] for gpu in gpus if gpu.done), "starting")
     hot = max((gpu.hottest for gpu in gpus if gpu.hottest is not None), default=None)
-    wrong = sum(len(each.wrong) for each in (*gpus, *host))
+    wrong = sum(each["count"] for child in (*gpus, *host) for each in child.wrong)
     words = [f"{spent:.0f} of {asked.minutes * 60:.0f} s", doing if gpus else "host memory"]
     words += [f"{hot} °C"] if hot is not None else []
     return ", ".join([*words, f"{wrong} wrong"])[:79]

@@ -125,7 +125,9 @@ class DeviceWrong(Fact):
     count: int
     """Numbers that were wrong."""
     of: int
+    """How many one product or piece of memory has."""
     place: str | None = None
+    """Of the first."""
     seen: str
     wanted: str
     index: int | None = None

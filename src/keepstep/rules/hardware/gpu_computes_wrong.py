@@ -8,7 +8,7 @@ from keepstep.rules.asking.process_endings import host_of
 
 HOST = "host memory"
 _SAYS = {
-    "product": "multiplies wrongly in {dtype}: {count:,} wrong of {of:,} numbers",
+    "product": "multiplies wrongly in {dtype}: {numbers}",
     "memory": "does not keep what is written to its memory: {words}",
     "repeat": "gives other bits when the same computation is repeated",
 }
@@ -44,8 +44,8 @@ def gpu_computes_wrong(seen: EvidenceSet) -> Findings:
         fact = each.fact
         if fact.device == HOST:
             continue
-        words = count(fact.count, "wrong word")
-        said = _SAYS[fact.what].format(dtype=fact.dtype, count=fact.count, of=fact.of, words=words)
+        numbers, words = (count(fact.count, f"wrong {each}") for each in ("number", "word"))
+        said = _SAYS[fact.what].format(dtype=fact.dtype, numbers=numbers, words=words)
         device = f" -i {fact.index}" if fact.index is not None else ""
         yield Found(
             title=f"{fact.device} on {host_of(each)} {said}",

@@ -29,8 +29,9 @@ def host_memory_wrong(seen: EvidenceSet) -> Findings:
     """
     for each in seen.all(DeviceWrong):
         if each.fact.device == HOST:
+            wrong = count(each.fact.count, "wrong byte")
             yield Found(
-                title=f"the memory of {host_of(each)} does not keep what is written: {count(each.fact.count, 'wrong byte')}",
+                title=f"the memory of {host_of(each)} does not keep what is written: {wrong}",
                 because="a pattern was written and read back",
                 evidence=(each,),
                 confidence=Confidence.ESTABLISHED,
