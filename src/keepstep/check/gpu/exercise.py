@@ -36,7 +36,7 @@ class Wrong(NamedTuple):
 
     what: str
     dtype: str
-    count: int
+    count: int  # type: ignore[assignment]
     of: int
     place: str
     seen: str
@@ -48,7 +48,7 @@ class Spot(NamedTuple):
 
     piece: int
     word: int
-    count: int
+    count: int  # type: ignore[assignment]
     seen: int
     wanted: int
 

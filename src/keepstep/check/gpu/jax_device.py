@@ -53,15 +53,15 @@ class JaxDevice:
         left, right = jnp.array(rows.left).astype(kind)[plus], jnp.array(rows.right).astype(kind)[minus]
         wanted = jnp.array(rows.product).astype(result)[plus]
 
-        @jax.jit
         def compute(left: Any, right: Any, wanted: Any) -> Any:
             with jax.default_matmul_precision(precision):
                 product = jnp.matmul(left, right, preferred_element_type=result)
             return product, (product != wanted).sum()
 
+        compiled = jax.jit(compute)
         until = time.monotonic() + seconds
         while True:
-            product, differs = compute(left, right, wanted)
+            product, differs = compiled(left, right, wanted)
             count = int(differs)
             if not count:
                 yield None

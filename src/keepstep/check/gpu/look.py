@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from keepstep.base.wording import count, size
 from keepstep.check.gpu.children import Child, attend
@@ -157,7 +158,7 @@ class GpuCheck:
         """What one device got wrong, and how much was asked of it."""
         name, index = (child.name, child.index) if isinstance(child, GpuUnderTest) else (child.label, None)
         for wrong in child.wrong:
-            known = {key: value or None for key, value in wrong.items()}
+            known: dict[str, Any] = {key: value or None for key, value in wrong.items()}
             fact = DeviceWrong(device=name, index=index, **known)
             self.looked.add(self._place.saw(fact, name, _quote(fact)))
         why = child.said.get("failed", {}).get("why") or child.ended_because
