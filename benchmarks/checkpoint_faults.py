@@ -29,7 +29,7 @@ from pathlib import Path
 from keepstep.check.checkpoints import look, named
 from keepstep.store.ledger.checkpoint_files import checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import sums_of
-from keepstep.store.ledger.verify import State, latest_good
+from keepstep.store.ledger.verify import latest_good
 
 JOB = Path(__file__).parent / "checkpoint_jobs" / "job.py"
 FORMATS = {
@@ -42,7 +42,6 @@ PATIENCE_S = 300.0
 SAID = "is not what was saved"
 RATIO_BAR, SPEED_BAR = 1.5, 1.0
 BIG_KB, SMALL_SAVES = 500_000 // 2, 2_000  # model and optimizer: each has as many
-GOOD = (State.VERIFIED, State.UNRECORDED)
 
 
 class Ended(RuntimeError):
@@ -248,7 +247,7 @@ def _after_kill(folder: Path, name: str, loader: Process, counted: Counter[str])
 
     for verdict in look(named([str(folder)])):
         counted["seen"] += 1
-        whole, good = is_whole(verdict.path), verdict.state in GOOD
+        whole, good = is_whole(verdict.path), verdict.state.is_good
         counted["unloadable"] += not whole
         counted["bad called good"] += good and not whole
         counted["whole called bad"] += whole and not good

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,21 @@ from keepstep.errors import UserError
 from keepstep.store.ledger import manifest
 from keepstep.store.ledger.checkpoint_files import INSIDE, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, Changing, sums_of
-from keepstep.store.ledger.manifest import Manifest
-from keepstep.store.ledger.verify import State, latest_good, verify
+from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest
+from keepstep.store.ledger.states import State
+from keepstep.store.ledger.verify import latest_good, verify
 
 
 def record(
-    path: Path, *, step: int = 7, rank: int = 0, world: int = 1, number: int = 1, names: tuple[str, ...] = ()
+    path: Path,
+    *,
+    step: int = 7,
+    rank: int = 0,
+    world: int = 1,
+    number: int = 1,
+    names: tuple[str, ...] = (),
+    kind: str = "torch",
+    attempt: int = 0,
 ) -> None:
     """As the guard does."""
     base = path if path.is_dir() else path.parent
@@ -31,8 +40,8 @@ def record(
         with each.open("rb") as stream:
             sums[each.relative_to(base).as_posix()] = sums_of(stream.fileno())
     made = Manifest(
-        folder=str(base), files=sums, kind="torch", writer="torch 2", step=step, rank=rank, world=world, number=number,
-        together=bool(names), made=time.time(),
+        folder=str(base), files=sums, kind=kind, writer="torch 2", step=step, rank=rank, world=world, number=number,
+        together=bool(names) and kind != FOLDER_KIND, made=time.time(), attempt=attempt,
     )  # fmt: skip
     manifest.write(path, made)
 
@@ -144,6 +153,16 @@ class TestFoldersOfSeveralRanks:
         assert verdict.state is State.INCOMPLETE
         assert verdict.why == "it is a mixture: rank 0's part is of step 40, rank 1's of step 7"
 
+    def test_parts_of_two_worlds_are_a_mixture(self, shards: Path) -> None:
+        record(shards, rank=1, world=4, names=("__1_0.distcp",))
+        verdict = verify(shards)
+        assert verdict.state is State.INCOMPLETE
+        assert verdict.why == "it is a mixture: rank 0's part was saved by 2 ranks, rank 1's by 4"
+
+    def test_parts_of_two_attempts_are_a_mixture_though_both_count_from_one(self, shards: Path) -> None:
+        record(shards, world=2, step=9, attempt=1, names=(".metadata", "__0_0.distcp"))
+        assert verify(shards).why == "it is a mixture: rank 0's part is of step 9, rank 1's of step 7"
+
     def test_a_missing_shard_is_named(self, shards: Path) -> None:
         (shards / "__1_0.distcp").unlink()
         assert verify(shards).why == "__1_0.distcp is missing"
@@ -208,8 +227,8 @@ def test_a_damaged_record_is_no_record(saved: Path, text: bytes) -> None:
 
 
 def test_every_state_is_told_in_words() -> None:
-    words: Mapping[str, State] = {each.value: each for each in State}
-    assert len(words) == len(State)
+    assert len({each.word for each in State}) == len({each.words for each in State}) == len(State)
+    assert not any(each.is_good and each.is_bad for each in State)
 
 
 def test_a_new_file_with_the_inode_of_a_deleted_one_is_not_taken_for_it(tmp_path: Path) -> None:
@@ -266,6 +285,30 @@ class TestFolderOfATrainer:
         assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 3, 2)
         (entry,) = report_on([verdict]).coverage
         assert entry.why == "2 of its 5 files have no record"
+
+    def test_what_the_trainer_wrote_by_itself_is_recorded_at_the_end(self, folder: Path) -> None:
+        record(folder, kind=FOLDER_KIND, names=("trainer_state.json", "config.json"))
+        verdict = verify(folder)
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 5, 0)
+        assert report_on([verdict]).exit_status == 0
+        flip(folder / "config.json", 0)
+        assert verify(folder).state is State.DAMAGED
+
+    def test_a_later_save_that_did_not_come_to_its_end(self, folder: Path) -> None:
+        record(folder, kind=FOLDER_KIND, names=("trainer_state.json", "config.json"))
+        (folder / "model.bin").write_bytes(os.urandom(100))
+        record(folder / "model.bin")
+        verdict = verify(folder)
+        assert (verdict.state, verdict.why) == (State.PARTIAL, "model.bin was saved again later, and the rest was not")
+
+    def test_records_of_its_files_count_though_they_lie_beside_it(self, folder: Path) -> None:
+        other = folder.with_name("best")
+        other.mkdir()
+        (other / "meta.pt").write_bytes(os.urandom(100))
+        record(other / "meta.pt")
+        (other / "config.json").write_text("{}")
+        record(other, kind=FOLDER_KIND, names=("config.json",))
+        assert (verify(other).state, verify(other).files, verify(other).unrecorded) == (State.VERIFIED, 2, 0)
 
     def test_and_checked_by_its_format(self, folder: Path) -> None:
         (folder / "trainer_state.json").write_text('{"step": 2')

@@ -14,7 +14,8 @@ from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.training import CheckpointDamaged
 from keepstep.model.report import Report
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, is_one_checkpoint, parts_of
-from keepstep.store.ledger.verify import State, Verdict, verify
+from keepstep.store.ledger.states import State
+from keepstep.store.ledger.verify import Verdict, verify
 
 
 def named(paths: list[str]) -> list[Path]:

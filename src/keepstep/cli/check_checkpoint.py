@@ -11,18 +11,9 @@ from keepstep.base.redact import redacted
 from keepstep.check.checkpoints import look, named, report_on
 from keepstep.cli.print_report import print_report, say
 from keepstep.errors import UserError
-from keepstep.store.ledger.verify import State, Verdict
+from keepstep.store.ledger.verify import Verdict
 
 QUIET_S = 2.0
-WORDS = {
-    State.VERIFIED: "as saved",
-    State.UNRECORDED: "no record",
-    State.CHANGED: "changed",
-    State.PARTIAL: "partial",
-    State.UNREADABLE: "unreadable",
-    State.INCOMPLETE: "incomplete",
-    State.DAMAGED: "DAMAGED",
-}
 
 
 def check_checkpoint_verb(asked: argparse.Namespace) -> int:
@@ -45,7 +36,7 @@ def _line(verdict: Verdict) -> str:
     about = f"step {verdict.step}, {verdict.writer}" if verdict.writer is not None else ""
     some = verdict.files and verdict.unrecorded
     more = f"{verdict.files} of {verdict.files + verdict.unrecorded} files recorded" if some else ""
-    return "  ".join(part for part in (f"{WORDS[verdict.state]:10}", str(verdict.path), about, more) if part)
+    return "  ".join(part for part in (f"{verdict.state.word:10}", str(verdict.path), about, more) if part)
 
 
 class _Progress:

@@ -25,6 +25,8 @@ from keepstep.store.ledger.file_sums import FileSums
 VERSION = 1
 MOST_BYTES = 64 << 20
 BEGUN = ".begun"
+FOLDER_KIND = "folder"
+"""Of the record that ends the save of a folder whose other files have records of their own."""
 MOST_RECORDS = 100
 """In one folder, before those of deleted files are removed."""
 _ODD = re.compile(r"[^A-Za-z0-9._=+-]")
@@ -49,6 +51,12 @@ class Manifest:
     together: bool
     """All ranks wrote parts of it."""
     made: float
+    attempt: int = 0
+    """Of the run: numbers begin again with each."""
+
+    def is_of_one_save_with(self, other: Manifest) -> bool:
+        """Whether both are parts of one save by all ranks."""
+        return (self.number, self.world, self.attempt) == (other.number, other.world, other.attempt)
 
 
 def write(path: Path, manifest: Manifest) -> None:
@@ -115,7 +123,11 @@ def manifests(path: Path) -> list[Manifest]:
         for place in _places(path):
             if (own := _read(place / _name(path, f"{_own_name(path)}.json"))) is not None:
                 return [own]
-    return [each for place in _places(path) for each in _all_in(place, _name(path, ""))]
+    known = [each for place in _places(path) for each in _all_in(place, _name(path, ""))]
+    if path.is_dir() and not FOLDER.search(path.name):  # files of it that were saved one by one, before it had a record
+        beside = [each for place in _places_of_files_in(path) for each in _all_in(place, "")]
+        known += [each for each in beside if any((path / name).exists() for name in each.files)]
+    return known
 
 
 def _all_in(folder: Path, begins: str) -> tuple[Manifest, ...]:
@@ -191,6 +203,7 @@ def _document(manifest: Manifest) -> dict[str, object]:
         "number": manifest.number,
         "together": manifest.together,
         "made": manifest.made,
+        "attempt": manifest.attempt,
         "files": {
             name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks)]
             for name, one in manifest.files.items()
@@ -228,6 +241,7 @@ def _read(path: Path) -> Manifest | None:
             number=int(found["number"]),
             together=bool(found["together"]),
             made=float(found["made"]),
+            attempt=int(found.get("attempt", 0)),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

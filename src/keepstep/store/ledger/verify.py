@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 
 from keepstep.base.lazy_dataclass import dataclass
@@ -16,25 +15,10 @@ from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
 from keepstep.store.ledger.format_check import is_known, missing_shard, wrong_with, wrong_with_file
-from keepstep.store.ledger.manifest import Manifest, manifests, was_begun
+from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, manifests, was_begun
+from keepstep.store.ledger.states import State
 
 MOST_NAMED = 3
-
-
-class State(Enum):
-    """What is known of a checkpoint. The value says it in words."""
-
-    VERIFIED = "every byte is as it was saved"
-    UNRECORDED = "nothing was recorded when it was saved; its format shows no damage"
-    CHANGED = "it was written again after it was recorded, or it is damaged"
-    PARTIAL = "it lacks a file that the checkpoint before it has"
-    UNREADABLE = "it could not be read"
-    INCOMPLETE = "a part of it is missing"
-    DAMAGED = "it is not what was saved"
-
-    @property
-    def is_bad(self) -> bool:
-        return self in (State.INCOMPLETE, State.DAMAGED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +37,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        return self.why or self.state.value
+        return self.why or self.state.words
 
 
 def verify(
@@ -110,7 +94,7 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
     if path.is_dir() and not recorded_only:
         if (wrong := missing_shard(files)) is not None:
             return _verdict(path, State.INCOMPLETE, known, why=wrong, files=compared)
-        if (lacks := _lacks(path, known)) is not None:
+        if (lacks := _begun_again(known) or _lacks(path, known)) is not None:
             return _verdict(path, State.PARTIAL, known, why=lacks, files=compared)
     return _verdict(path, State.VERIFIED, known, files=compared, unrecorded=len(files[rank::world]) - compared)
 
@@ -126,7 +110,7 @@ def latest_good(folder: str | os.PathLike[str]) -> Path | None:
     if not Path(folder).is_dir():
         return None  # nothing was saved yet
     for each in reversed(checkpoints_in(Path(folder))):
-        if verify(each).state in (State.VERIFIED, State.UNRECORDED):
+        if verify(each).state.is_good:
             return each
     return None
 
@@ -157,12 +141,13 @@ def _missing_part(path: Path, known: list[Manifest]) -> str | None:
             gone = [rank for rank in range(first.world) if rank not in together]
             if gone:
                 return f"rank {gone[0]} of {first.world} did not finish its part of it"
-            others = [together[rank] for rank in range(first.world) if together[rank].number != first.number]
-            if others:
-                return (
-                    f"it is a mixture: rank 0's part is of step {first.step}, "
-                    f"rank {others[0].rank}'s of step {others[0].step}"
-                )
+            other = next((each for each in together.values() if not _fits(first, each)), None)
+            if other is not None:
+                if other.world != first.world:
+                    both = f"was saved by {first.world} ranks, rank {other.rank}'s by {other.world}"
+                else:
+                    both = f"is of step {first.step}, rank {other.rank}'s of step {other.step}"
+                return f"it is a mixture: rank 0's part {both}"
             known = [together[rank] for rank in range(first.world)]
         for each in known:
             for name in each.files:
@@ -173,6 +158,20 @@ def _missing_part(path: Path, known: list[Manifest]) -> str | None:
             for name in each.files:
                 if not (path.parent / name).exists():
                     return f"{name} is missing"
+    return None
+
+
+def _fits(first: Manifest, other: Manifest) -> bool:
+    """What a larger world left behind is no part of it."""
+    return other.rank >= first.world or other.is_of_one_save_with(first)
+
+
+def _begun_again(known: list[Manifest]) -> str | None:
+    """A trainer's folder is recorded last. A file of the same rank with a later record is of a save without an end."""
+    whole = {each.rank: each for each in known if each.kind == FOLDER_KIND}
+    for each in known:
+        if each.rank in whole and each.made > whole[each.rank].made:
+            return f"{next(iter(each.files), 'a part')} was saved again later, and the rest was not"
     return None
 
 

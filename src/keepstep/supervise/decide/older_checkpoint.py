@@ -16,7 +16,7 @@ from pathlib import Path
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import make_private, open_to_share
 from keepstep.store.ledger.checkpoint_files import FOLDER, TF_PARTS
-from keepstep.store.ledger.verify import State, verify
+from keepstep.store.ledger.verify import verify
 
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"
@@ -67,7 +67,7 @@ def _before(folder: Path, name: str, parts: tuple[Path, ...]) -> Older | None:
     if max(values.values()) > own:
         return None  # it is not the newest: the script chose it for a reason of its own
     for each in sorted(values, key=lambda one: -values[one]):
-        if verify(folder / each).state in (State.VERIFIED, State.UNRECORDED):
+        if verify(folder / each).state.is_good:
             return Older(damaged=parts, place=_aside(folder), instead=each)
     return None
 
