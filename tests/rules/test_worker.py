@@ -10,7 +10,7 @@ from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import ConnectFailed, Why
 from keepstep.model.facts.platform import MemberRestarted, ParameterServerLost
-from keepstep.model.facts.training import StepSeen
+from keepstep.model.facts.training import CheckpointSaved, StepSeen
 from keepstep.model.finding import Found
 from keepstep.model.identity import Rank
 from keepstep.model.rule import Rule
@@ -101,3 +101,19 @@ def test_a_connection_that_is_refused_long_after_the_restart_is_another_matter(t
     steps = "".join(f"step {n} loss 2.{n}\n" for n in range(1, 9))
     log = "kubelet: pod w-7 container pytorch restarted (restartCount=1)\n" + steps + BOOTSTRAP
     assert "WRK004" not in {each.rule for each in findings(tmp_path, log=log)}
+
+
+def test_what_a_lost_server_costs_is_said_by_the_last_checkpoint_before_it() -> None:
+    def at(moment: float, fact: Fact) -> Evidence[Fact]:
+        return Evidence(fact=fact, origin=Origin(source="coordinator"), at=moment)
+
+    def saved(moment: float, step: int) -> Evidence[Fact]:
+        return at(moment, CheckpointSaved(path="ckpt", step=step, size=1, took_s=0.1))
+
+    lost = (at(1000.0, ParameterServerLost(member="/job:ps/task:0")), at(990.0, StepSeen()))
+    (found,) = parameter_server_lost.find(
+        EvidenceSet(items=(saved(900.0, 20), saved(960.0, 30), saved(1100.0, 40), *lost))
+    )
+    assert found.because.endswith("the last checkpoint was saved at step 30, 40 s before")
+    (found,) = parameter_server_lost.find(EvidenceSet(items=lost))
+    assert "checkpoint" not in found.because

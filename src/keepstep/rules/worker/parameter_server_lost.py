@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from keepstep.base.wording import duration
 from keepstep.model.facts import ConnectFailed, Fact, ParameterServerLost, ProcessExited, ServerStarted, StepSeen
+from keepstep.model.facts.training import CheckpointSaved
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting
 
@@ -31,7 +33,8 @@ def parameter_server_lost(seen: EvidenceSet) -> Findings:
 
     ## How we know
     An established connection to a task of the job `ps` broke. Where something says why that process
-    exited, we report that instead.
+    exited, we report that instead. Where the guard recorded the checkpoints, the last one says how much
+    was lost.
 
     ## What to do
     Look at the parameter server's own log, give it more memory, and resume from a checkpoint.
@@ -47,7 +50,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Findings:
     name = f"parameter server {member}" if member else "a parameter server"
     yield Found(
         title=f"{name} was lost during training",
-        because="an established connection to it broke, and it holds the variables",
+        because="an established connection to it broke, and it holds the variables" + _cost(seen, found),
         evidence=found[:8],
         ranks=_ended(seen, found) or _at_its_address(seen, found),
         fixes=(
@@ -55,6 +58,16 @@ def parameter_server_lost(seen: EvidenceSet) -> Findings:
             Fix(do="resume from the last checkpoint, and give the server more memory", safety=Safety.NEEDS_OWNER),
         ),
     )
+
+
+def _cost(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> str:
+    """What was trained since the last checkpoint is gone with it."""
+    lost = min((e.at for e in told if e.at is not None), default=None)
+    saved = [e for e in seen.all(CheckpointSaved) if lost is not None and e.at is not None and e.at <= lost]
+    if lost is None or not saved:
+        return ""
+    last = max(saved, key=lambda e: e.at or 0.0)
+    return f"; the last checkpoint was saved at step {last.fact.step}, {duration(lost - (last.at or lost))} before"
 
 
 def _at_its_address(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> tuple[int, ...]:
