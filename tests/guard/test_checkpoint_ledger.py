@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from keepstep.store.ledger.checkpoint_files import parts_of
-from keepstep.store.ledger.verify import State, verify
+from keepstep.store.ledger.states import State
+from keepstep.store.ledger.verify import verify
+from tests.guard.torch_ranks import Ranks
 
 pytestmark = pytest.mark.frameworks
 PROGRAM = Path(__file__).with_name("saves_and_loads.py")
@@ -68,3 +70,18 @@ def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("KEEPSTEP_LEDGER", "off")
     run("torch", "save", tmp_path, "on")
     assert verify(tmp_path / "ckpt" / "plain.pt").state is State.UNRECORDED
+
+
+def test_where_one_rank_finds_its_share_damaged_no_rank_loads(tmp_path: Path) -> None:
+    program = PROGRAM.with_name("sharded_checkpoint.py")
+    assert Ranks(tmp_path, ["save"], script=program).ended() == [0, 0]
+    folder = tmp_path / "ckpt" / "step_2"
+    assert verify(folder).state is State.VERIFIED
+    flip_largest(folder)
+    loading = Ranks(tmp_path, ["load"], script=program, KEEPSTEP="strict")
+    assert loading.ended() == [0, 0], loading.logs()
+    for rank in range(2):
+        log = (tmp_path / f"rank{rank}.log").read_text()
+        assert "refused by OutOfStep: " in log, log
+        assert "is not what was saved" in log
+    assert loading.logs().count("found that the checkpoint") == 1, "one of them heard it from the other"

@@ -111,16 +111,20 @@ class Peers(ABC):
                 hint="make every rank build the same model, batch and program; `keepstep why` says more",
             )
 
-    def await_peers(self, said: Callable[[], bool]) -> bool:
-        """Wait until the others have answered, for as long as this rank may still wait for others."""
+    def await_peers(self, said: Callable[[], bool], *, at_least: float = 0.0) -> bool:
+        """Wait until the others have answered, for as long as this rank may still wait for others.
+
+        ``at_least``: the user asked for this wait, so it may take so long, and other waits do not become shorter.
+        """
         answered = False
         with self.part("contracts"):
             began, pause, pausing = time.monotonic(), FIRST_PAUSE_S, threading.Event()
-            end = began + self._patience.left(self.steps, self.usual_step_s)
+            end = began + max(at_least, self._patience.left(self.steps, self.usual_step_s))
             while not (answered := said()) and time.monotonic() < end:
                 pausing.wait(pause)
                 pause = min(pause * 1.5, LONGEST_PAUSE_S)
-            self._patience.waited(time.monotonic() - began, answered=answered)
+            if not at_least:
+                self._patience.waited(time.monotonic() - began, answered=answered)
         return answered
 
     def compare(self, subject: str, stated: Mapping[str, str], *, ordinal: int | None = None) -> None:

@@ -12,6 +12,8 @@ import contextlib
 import functools
 import os
 import queue
+import re
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -21,12 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.errors import OutOfStep
+from keepstep.guard.agree.refused_loads import RefusedLoads
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import SavesCheckpoints
     from keepstep.store.ledger.file_sums import FileSums
+    from keepstep.store.ledger.verify import Verdict
 
 PART = "ledger of checkpoints"
+MODULES = {"orbax": "orbax.checkpoint"}
+"""Whose name in records is not that of the module with its version."""
 COMES_S, POLL_S = 600.0, 0.05
 """How long files that the framework writes in the background may take to be there."""
 MOST_SAVES, MOST_SAVES_S = 100, 10.0
@@ -64,6 +70,7 @@ class CheckpointLedger:
         self._pid = os.getpid()
         self._numbers: Counter[str] = Counter()
         self._depth = threading.local()
+        self._refused = RefusedLoads(session)
         self._remote: set[str] = set()
         self._times: deque[float] = deque(maxlen=MOST_SAVES)
         self._waits_s = AT_END_S
@@ -220,29 +227,44 @@ class CheckpointLedger:
 
     def _is_data(self) -> bool:
         """Whether this process saves so often that it makes a data set."""
+        if self._queue.qsize() >= MOST_SAVES:
+            return True  # the thread cannot keep up
         return len(self._times) == MOST_SAVES and time.monotonic() - self._times[0] < MOST_SAVES_S
 
     def _look(self, path: Path, together: bool) -> None:
         """Say that a checkpoint is damaged before it is loaded; with `run` or strict, do not load it."""
-        verdict = None
+        verdict, said, size = None, "", 0
+        refuses = self._session.strict or self._session.supervised
         with self._session.part(PART):
-            from keepstep.store.ledger import verify as ledger
+            from keepstep.store.ledger.checkpoint_files import parts_of
+            from keepstep.store.ledger.states import State
+            from keepstep.store.ledger.verify import verify
 
             share = (self._session.who.rank or 0, self._session.who.world or 1) if together else (0, 1)
-            verdict = ledger.verify(path, recorded_only=True, share=share)
-            if not verdict.state.is_bad and verdict.state is not ledger.State.CHANGED:
-                return
-        if verdict is None:
+            verdict = verify(path, recorded_only=True, share=share)
+            if verdict.state.is_bad or verdict.state is State.CHANGED:
+                said = self._say(path, verdict)
+            if verdict.writer is not None and (newer := _newer_than_here(verdict.writer)) is not None:
+                self._session.say(f"the checkpoint {path} was saved by {newer}", always=True)
+            size = sum(each.stat().st_size for each in parts_of(path)) if together and refuses else 0
+        if not refuses:
             return
+        refused = (self._session.who.rank, said) if verdict is not None and verdict.state.is_bad else None
+        if together:
+            refused = self._refused.first(said if refused is not None else "", size)
+        if refused is not None:
+            self._session.flush()
+            by = "" if refused[0] == self._session.who.rank else f"rank {refused[0]} found that "
+            raise OutOfStep(by + refused[1], hint=f"keepstep check checkpoint {path.parent} names the good ones")
+
+    def _say(self, path: Path, verdict: Verdict) -> str:
         saved = f" (saved at step {verdict.step} by {verdict.writer})" if verdict.writer else ""
         what = "is not what was saved" if verdict.state.is_bad else "was written again, or damaged, after it was saved"
         said = f"the checkpoint {path} {what}{saved}: {verdict.words}"
         fields = {"path": str(path), "why": verdict.words, "step": verdict.step, "certain": verdict.state.is_bad}
         self._session.note("CheckpointDamaged", fields, said)
         self._session.say(said, always=True)
-        if verdict.state.is_bad and (self._session.strict or self._session.supervised):
-            self._session.flush()
-            raise OutOfStep(said, hint=f"keepstep check checkpoint {path.parent} names the good ones")
+        return said
 
     def close(self) -> None:
         """The process ends: wait for the record of the last save, but not for long."""
@@ -314,6 +336,7 @@ class CheckpointLedger:
                 number=saved.number,
                 together=saved.together,
                 made=time.time(),
+                attempt=who.attempt,
             ),
         )
         size = sum(each.size for each in files.values())
@@ -363,6 +386,16 @@ class CheckpointLedger:
                 files[now.name] = sums
                 target = now if path == saved.path else target
         return target.parent, target, files
+
+
+def _newer_than_here(writer: str) -> str | None:
+    """What wrote a checkpoint ("torch 3.0.1") and what is loaded here, if that is of an older major version."""
+    name, _, version = writer.partition(" ")
+    here = str(getattr(sys.modules.get(MODULES.get(name, name)), "__version__", ""))
+    majors = [int(found[0]) for text in (version, here) if (found := re.match(r"\d+", text))]
+    if len(majors) < 2 or majors[0] <= majors[1]:
+        return None
+    return f"{writer}, and this is {name} {here}: an older version may not read it"
 
 
 def _on_disk(handle: int) -> None:
