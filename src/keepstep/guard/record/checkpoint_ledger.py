@@ -121,6 +121,33 @@ class CheckpointLedger:
 
         return make
 
+    def fills(self, writer: Callable[[], str], where: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+        """Makes a function that fills a folder record, at its end, what no other hook sees: texts and settings.
+        ``where(its result, *its arguments)`` is the folder; None where another process writes those files. The other
+        files have records of their own by then, so a kill in between shows."""
+
+        def make(original: Any) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                began = time.monotonic()
+                result = original(*args, **kwargs)
+                if self._enter():
+                    try:
+                        path = self._path(lambda: where(result, *args, **kwargs))
+                        with self._session.part(PART):
+                            from keepstep.store.ledger.manifest import FOLDER_KIND
+
+                            if path is not None and path.is_dir():
+                                took_s = time.monotonic() - began
+                                self._saved(path, FOLDER_KIND, writer(), took_s, False, _no_hook_sees, lambda: True)
+                    finally:
+                        self._depth.inside = False
+                return result
+
+            return call
+
+        return make
+
     def loads(
         self, where: Callable[..., Any], *, together: Callable[..., bool] = lambda *args, **kwargs: False
     ) -> Callable[[Any], Callable[..., Any]]:
@@ -353,7 +380,7 @@ class CheckpointLedger:
         infos = [os.fstat(each) for each in saved.handles.values()]
         infos = infos or [each.stat() for each in self._own_parts(saved)]
         if not infos:
-            return saved.together and saved.path.is_dir()  # the others wrote all of it
+            return saved.path.is_dir()  # the others wrote all of it
         return not _written_here(infos)
 
     def _own_parts(self, saved: Saved) -> list[Path]:
@@ -396,6 +423,13 @@ def _newer_than_here(writer: str) -> str | None:
     if len(majors) < 2 or majors[0] <= majors[1]:
         return None
     return f"{writer}, and this is {name} {here}: an older version may not read it"
+
+
+def _no_hook_sees(name: str) -> bool:
+    """Whether the file of that name is none that a framework's save, on whichever rank, records by itself."""
+    from keepstep.store.ledger.checkpoint_files import SUFFIXES
+
+    return not name.endswith((*SUFFIXES, ".pkl")) and "/" not in name
 
 
 def _on_disk(handle: int) -> None:

@@ -9,7 +9,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from keepstep.guard.adapters import safetensors_files
-from keepstep.guard.adapters.torch import checkpoints, collectives, compiling, losses, models, steps, world
+from keepstep.guard.adapters.torch import (
+    checkpoints,
+    collectives,
+    compiling,
+    losses,
+    models,
+    steps,
+    trainer_folders,
+    world,
+)
 from keepstep.guard.adapters.torch.loaders import Loaders
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.import_hook import after_import
@@ -49,6 +58,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
         calls.setdefault(name, []).append((part, hook))
     after_import({name: functools.partial(_hook, state, parts) for name, parts in calls.items()})
     checkpoints.watch_lightning(state)
+    trainer_folders.watch(state)
     safetensors_files.watch(session)
     if not hasattr(module, "distributed") or not module.distributed.is_available():
         session.uncovered("torch world", "this torch is built without torch.distributed")
