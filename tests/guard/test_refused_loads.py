@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.errors import OutOfStep
-from keepstep.guard.agree import refused_loads
 from keepstep.guard.exchange import SharedFolder
+from keepstep.guard.record import refused_loads
 from keepstep.guard.session import Session
 from tests.guard.test_contracts import guard_of
 from tests.store.test_ledger import flip, record

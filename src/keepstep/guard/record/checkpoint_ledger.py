@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.errors import OutOfStep
-from keepstep.guard.agree.refused_loads import RefusedLoads
+from keepstep.guard.record.refused_loads import RefusedLoads
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import SavesCheckpoints

@@ -28,8 +28,8 @@ class State(Enum):
 
     @property
     def is_good(self) -> bool:
-        return self.value[2] == "good"
+        return str(self.value[2]) == "good"
 
     @property
     def is_bad(self) -> bool:
-        return self.value[2] == "bad"
+        return str(self.value[2]) == "bad"
