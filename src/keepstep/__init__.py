@@ -8,13 +8,18 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "shard", "why"]
+__all__ = [
+    "OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "retry",
+    "shard", "skip_if", "why",
+]  # fmt: skip
 
 _FUNCTIONS = {
     "OutOfStep": "keepstep.errors",
     "check_data": "keepstep.check.live",
     "latest_good": "keepstep.store.ledger.verify",
+    "retry": "keepstep.guard.together.retry",
     "shard": "keepstep.feed.shard",
+    "skip_if": "keepstep.guard.together.skip",
     "why": "keepstep.analyze.why_from_python",
 }
 

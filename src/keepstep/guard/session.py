@@ -60,8 +60,8 @@ class Session(Peers):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
     __slots__ = (
-        "_opened", "_pausing", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns", "step_ended",
-        "steps", "trainer", "write",
+        "_opened", "_pausing", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns",
+        "step_ended", "steps", "trainer", "write",
     )  # fmt: skip
     """What every step touches, side by side: after a step has emptied the caches, every cache line counts."""
 
@@ -113,6 +113,8 @@ class Session(Peers):
         """Parts that failed, or could not be hooked."""
         self.at_close: list[Callable[[], None]] = []
         """What an adapter does when the process ends, before the interpreter does."""
+        self.at_leaving: list[Callable[[], None]] = []
+        """What this rank tells the others before it can talk to them no more."""
         self.ledger = CheckpointLedger(self, env)
         self.waiting: Waits | None = None
         """While the framework forms a world."""
@@ -224,6 +226,12 @@ class Session(Peers):
         with contextlib.suppress(Exception):
             self.batches.at_end()
         self._keep()
+
+    def leave(self) -> None:
+        """The framework's world ends, and what goes through its service."""
+        for tell in self.at_leaving:
+            with contextlib.suppress(Exception):
+                tell()
 
     def exits(self, given: Any, place: str) -> None:
         """A SystemExit reached the top of a program that has not trained yet: say at least that."""

@@ -74,6 +74,7 @@ class BoxPhase(IntEnum):
     EVALUATION = 5
     END = 6
     """The process is exiting by itself."""
+    RETRY = 7
 
     @property
     def words(self) -> str:
@@ -88,6 +89,7 @@ _WORDS = {
     BoxPhase.CHECKPOINT: "saving or restoring a checkpoint",
     BoxPhase.EVALUATION: "evaluating",
     BoxPhase.END: "ending",
+    BoxPhase.RETRY: "waiting to try again",
 }
 
 
@@ -268,7 +270,7 @@ class Doing:
     """Whether it has compiled, saved or evaluated since its last step: the next one does not begin as usual."""
 
 
-_PAUSES = (BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION)
+_PAUSES = (BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION, BoxPhase.RETRY)
 RECENT, MOST_OF_THE_GUARD = 96, 1000
 """How many records are read to see what a rank is doing: far more than between two steps, and, in a long hang, of the
 guard's own thread."""

@@ -13,7 +13,7 @@ from keepstep.story.rank_endings import ended_by_hand, waited_to_the_end
 FLOOR_S = 60.0
 STEPS = 20
 """Without stacks only a long silence counts: a rank may load, save or wait for a while."""
-LONG_PHASES = ("start", "compile", "checkpoint", "evaluation")
+LONG_PHASES = ("start", "compile", "checkpoint", "evaluation", "retry")
 LONG_S = 600.0
 """Healthy pauses may take minutes, so a black box alone shows a hang only after this long."""
 

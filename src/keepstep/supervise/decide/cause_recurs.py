@@ -7,12 +7,12 @@ process, a reset connection, a race) may be gone.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 from keepstep.model.cause import Cause
 from keepstep.model.facts.process import ExceptionRaised
 from keepstep.model.finding import Confidence, Finding
+from keepstep.signals.passing_errors import is_passing
 
 
 class Returns(Enum):
@@ -114,17 +114,6 @@ EVERYWHERE = frozenset(
 )
 """Families of causes that lie in the program, its settings or its data, not in the machine it runs on."""
 
-_PASSING_TYPES = re.compile(
-    r"(?:^|\.)(?:\w{0,80}(?:Connection|Connect|Read|Write|Pool)(?:Aborted|Refused|Reset)?(?:Error|Timeout\w{0,80})|BrokenPipeError|TimeoutError|timeout"
-    r"|BlockingIOError|InterruptedError|IncompleteRead|RemoteDisconnected|ChunkedEncodingError|ServiceUnavailable|UnavailableError"
-    r"|DeadlineExceeded\w{0,80}|TooManyRequests|InternalServerError|GatewayTimeout|EndpointConnectionError|SlowDown)$"
-)
-_PASSING_WORDS = re.compile(
-    r"\[Errno (?:5|11|70|103|104|107|110|111|112|113|116|121)\]"
-    r"|HTTP Error (?:429|5\d\d)|\b(?:429|50[0234]) (?:Client|Server) Error"
-    r"|[Tt]emporarily unavailable|Temporary failure|Stale file handle|Remote I/O error|Too Many Requests|Read timed out"
-)
-
 _PROGRAM_ERRORS = {
     "ArithmeticError", "AssertionError", "AttributeError", "FileNotFoundError", "ImportError", "IndentationError",
     "IndexError", "IsADirectoryError", "KeyError", "LookupError", "ModuleNotFoundError", "NameError",
@@ -160,10 +149,6 @@ def _of_the_program(finding: Finding) -> str | None:
 def _passing(finding: Finding) -> str | None:
     """The name of an exception about a connection, a service or a disk rather than the program."""
     for each in finding.evidence:
-        if isinstance(each.fact, ExceptionRaised):
-            fact = each.fact
-            if _PASSING_TYPES.search(fact.type) or (
-                fact.type.endswith("Error") and _PASSING_WORDS.search(fact.message[:2000])
-            ):
-                return fact.type.rpartition(".")[2]
+        if isinstance(each.fact, ExceptionRaised) and is_passing(each.fact.type, each.fact.message):
+            return each.fact.type.rpartition(".")[2]
     return None

@@ -104,8 +104,8 @@ class Suspicion:
     quiet_s: float
     limit_s: float
     kind: str
-    """``step``, ``between``, ``alone``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``polls``,
-    ``busy`` or ``unguarded``."""
+    """``step``, ``between``, ``alone``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``retry``, ``end``,
+    ``polls``, ``busy`` or ``unguarded``."""
     usual_s: float | None
     signs: tuple[Sign, ...]
     held_up: tuple[Sign, ...]
@@ -381,7 +381,7 @@ def held_up_by(signs: Sequence[Sign]) -> tuple[Sign, ...]:
 def _name(signs: Sequence[Sign]) -> str:
     """The phase that explains the pause best: what a rank says of itself before the mere start."""
     phases = [sign.phase for sign in signs if sign.phase is not None]
-    for phase in (BoxPhase.CHECKPOINT, BoxPhase.EVALUATION, BoxPhase.COMPILE, BoxPhase.END):
+    for phase in (BoxPhase.CHECKPOINT, BoxPhase.EVALUATION, BoxPhase.COMPILE, BoxPhase.RETRY, BoxPhase.END):
         if phase in phases:
             return phase.name.lower()
     return "start"

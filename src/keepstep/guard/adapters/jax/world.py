@@ -89,6 +89,7 @@ def watch(session: Adapts, distributed: Any, lockstep: Lockstep, version: str, s
         word = None
         if self.client is not None:
             word = left()
+            session.leave()
             for service in services:
                 service.close()
         try:

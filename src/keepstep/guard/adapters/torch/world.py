@@ -25,16 +25,16 @@ OF_THE_HOST = re.compile(r"IFNAME|HCA|FILE|PATH|DEBUG|TOPO|DIR|NET_PLUGIN|HOSTID
 """Options that healthy hosts set differently."""
 
 
-def _own_store(state: TorchState, formations: int) -> Any:
+def own_store(torch: Any, c10d: Any, formations: int) -> Any:
     """A store over a separate connection; None where that is not possible."""
-    store = state.c10d._get_default_store()
+    store = c10d._get_default_store()
     if hasattr(store, "clone"):
         return store.clone()
     base = base_of(store)
     if type(base).__name__ != "TCPStore":
         return None
     limit = datetime.timedelta(seconds=LONGEST_WAIT_S)
-    dist = state.torch.distributed
+    dist = torch.distributed
     client = dist.TCPStore(base.host, base.port, None, False, timeout=limit, wait_for_workers=False)
     return dist.PrefixStore(f"keepstep-{formations}", client)
 
@@ -130,7 +130,7 @@ def _connect(state: TorchState) -> bool:
         state.store = Store()
         state.session.at_close.append(state.store.leave)
     state.formations += 1
-    own = _own_store(state, state.formations)
+    own = own_store(state.torch, state.c10d, state.formations)
     if own is None:
         state.session.uncovered("contracts", "this torch cannot open a second connection to its store")
         return False
@@ -147,6 +147,7 @@ def _before_destroy(state: TorchState, group: Any) -> None:
     if state.watch is not None and not state.closed:
         with state.session.part("exchange of gradients"):  # whatever fails there, the store below must be closed
             state.watch.before_end()
+    state.session.leave()
     with state.lock:
         state.closed = True
     if state.store is not None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from keepstep.rules.api import Cause, CodeCall, Confidence, EvidenceSet, Findings, Fix, Found, rule
 from keepstep.rules.code._asking import Call, ProjectFacts, blocks, program
@@ -25,12 +25,19 @@ def _is_retried(known: ProjectFacts, call: Call) -> bool:
     return is_tried_again(call) or bool(is_inside and named)
 
 
-def _issuing(known: ProjectFacts) -> Iterator[Call]:
+def _issuing(known: ProjectFacts, functions: Iterable[str]) -> Iterator[Call]:
     """The collectives, and the calls of functions of the program that issue one."""
-    issued = list(known.named(COLLECTIVES.__contains__))
-    yield from issued
-    for function in dict.fromkeys(each.fact.function for each in issued if not blocks(each, "if", "else")):
+    yield from known.named(COLLECTIVES.__contains__)
+    for function in functions:
         yield from (each for each in known.callers(function) if each.fact.name not in COLLECTIVES)
+
+
+def _given_to_retry(known: ProjectFacts, functions: Collection[str]) -> Iterator[Call]:
+    """`keepstep.retry` of such a function: with ``together=True`` too, a rank inside a collective hears no other."""
+    for each in known.calls("keepstep.retry"):
+        function = each.fact.argument("function", 0)
+        if function is not None and function.target in functions:
+            yield each
 
 
 def _is_repeated(known: ProjectFacts, call: Call) -> bool:
@@ -71,13 +78,16 @@ def collective_retried(seen: EvidenceSet) -> Findings:
     wrong numbers, or a hang. After a failure the group cannot be used any more.
 
     ## How we know
-    The collective stands in a `try` inside a loop that counts attempts, or once more in the `except`.
+    The collective stands in a `try` inside a loop that counts attempts, once more in the `except`, or in a function
+    that `keepstep.retry` calls.
 
     ## What to do
     ```python
+    import keepstep
     import torch.distributed as dist
 
-    def reduce_once(tensor):
+    def reduce_once(load):
+        tensor = keepstep.retry(load, together=True)  # all ranks have theirs before any goes on
         dist.all_reduce(tensor)
         return tensor
     ```
@@ -86,12 +96,20 @@ def collective_retried(seen: EvidenceSet) -> Findings:
     When all ranks are sure to fail together, and the group is made anew.
     """
     known = program(seen)
-    for each in _issuing(known):
-        if _is_repeated(known, each) or _is_retried(known, each):
-            yield Found(
-                title="a rank repeats a collective that failed on it",
-                because=f"`{each.fact.text}` is issued again by the rank on which it failed; by then the others are"
-                " elsewhere",
-                evidence=(each,),
-                fixes=(Fix(do="let the failure end the run, and restart all ranks"),),
-            )
+    issued = known.named(COLLECTIVES.__contains__)
+    functions = dict.fromkeys(each.fact.function for each in issued if not blocks(each, "if", "else"))
+    retried = (each for each in _issuing(known, functions) if _is_repeated(known, each) or _is_retried(known, each))
+    for each in (*retried, *_given_to_retry(known, functions)):
+        yield Found(
+            title="a rank repeats a collective that failed on it",
+            because=f"`{each.fact.text}` is issued again by the rank on which it failed; by then the others are"
+            " elsewhere",
+            evidence=(each,),
+            fixes=(
+                Fix(do="let the failure end the run, and restart all ranks"),
+                Fix(
+                    do="try again only what comes before the collective, on all ranks together",
+                    code="value = keepstep.retry(load, path, together=True)",
+                ),
+            ),
+        )
