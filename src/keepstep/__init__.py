@@ -9,16 +9,19 @@ from typing import Any
 __version__ = "0.1.0"
 
 __all__ = [
-    "OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "retry",
-    "shard", "skip_if", "why",
+    "OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "on_preemption", "retry",
+    "shard", "should_save", "should_stop", "skip_if", "why",
 ]  # fmt: skip
 
 _FUNCTIONS = {
     "OutOfStep": "keepstep.errors",
     "check_data": "keepstep.check.live",
     "latest_good": "keepstep.store.ledger.verify",
+    "on_preemption": "keepstep.guard.together.stop",
     "retry": "keepstep.guard.together.retry",
     "shard": "keepstep.feed.shard",
+    "should_save": "keepstep.guard.together.save",
+    "should_stop": "keepstep.guard.together.stop",
     "skip_if": "keepstep.guard.together.skip",
     "why": "keepstep.analyze.why_from_python",
 }

@@ -107,11 +107,11 @@ def _meaning(words: Sequence[str]) -> _Meant:
 
             meant.jobs.append(read_kubernetes_job(word.removeprefix("k8s:")))
         else:
-            meant.places.append(_run_or_path(word))
+            meant.places.append(run_or_path(word))
     return meant
 
 
-def _run_or_path(word: str) -> Path:
+def run_or_path(word: str) -> Path:
     """The folder of a run of `keepstep run`, named by folder or name, wherever it is now; any other path as it is."""
     path = Path(word)
     if not path.exists() and "/" not in word:

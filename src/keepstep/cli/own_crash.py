@@ -31,7 +31,7 @@ PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
 VERBS = (
     *("why", "check", "check code", "check data", "check checkpoint", "check collectives", "check gpu"),
-    *("run", "runs", "rules", "lab", "completion", "manual", "help"),
+    *("run", "runs", "save", "rules", "lab", "completion", "manual", "help"),
 )
 
 _QUOTED = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*\"""")

@@ -26,6 +26,7 @@ from keepstep.cli.arguments import (
     lab,
     rules,
     runs,
+    save,
     why,
 )
 from keepstep.cli.arguments import run as run_options
@@ -65,6 +66,7 @@ VERBS = {
     "check gpu": "keepstep.cli.check_gpu:check_gpu_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
+    "save": "keepstep.cli.save:save_verb",
     "rules": "keepstep.cli.rules:rules",
     "lab": "keepstep_lab.cli.lab:lab",
     "completion": "keepstep.cli.completion:completion_verb",
@@ -85,7 +87,7 @@ def build() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     checks = (check, check_code, check_data, check_checkpoint, check_collectives, check_gpu)
-    for each in (why, *checks, run_options, runs, rules, lab, completion, help_verb):
+    for each in (why, *checks, run_options, runs, save, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser
 

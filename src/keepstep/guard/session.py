@@ -60,7 +60,7 @@ class Session(Peers):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
     __slots__ = (
-        "_opened", "_pausing", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns",
+        "_opened", "_pausing", "at_step", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns",
         "step_ended", "steps", "trainer", "write",
     )  # fmt: skip
     """What every step touches, side by side: after a step has emptied the caches, every cache line counts."""
@@ -100,6 +100,8 @@ class Session(Peers):
         self._listener = Listener(self._leave_at_once)
         self._pausing = False
         self.step_ended = 0
+        self.at_step: Callable[[], None] | None = None
+        """What the script asked for at the end of each step (``keepstep.on_preemption``)."""
         self.every = 1
         """One step in this many is recorded in full..."""
         self.lean = False
@@ -465,6 +467,8 @@ class Session(Peers):
             self.write(_STEP, self.steps, now - self.step_ended if self.step_ended else 0)
         self.step_ended = now
         self.lean = self.steps % self.every != 0
+        if self.at_step is not None:
+            self.at_step()
 
     def see_batch(self, batch: Any) -> None:
         """A batch is about to be trained on. Raises OutOfStep only in strict mode."""

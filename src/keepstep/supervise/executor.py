@@ -166,7 +166,7 @@ class ThisMachine:
             exchange=exchange,
             token=self._reaper.token,
             env=self._env,
-            more={**applied.variables, **self._pool.variables},
+            more={**applied.variables, **self._pool.variables, "KEEPSTEP_GRACE": f"{self._asked.grace_s:g}"},
             limits=tuple(applied.limits.items()),
         )
         self._means.may_start_over = may_start_over

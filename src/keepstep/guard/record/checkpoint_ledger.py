@@ -37,6 +37,7 @@ COMES_S, POLL_S = 600.0, 0.05
 """How long files that the framework writes in the background may take to be there."""
 MOST_SAVES, MOST_SAVES_S = 100, 10.0
 """What saves more often than this makes a data set, and would have to wait for the disk."""
+LAST_SAVES = 3
 AT_END_S, SHARE_AT_END = 5.0, 0.25
 """At its end, the process waits so long for the record of its last save, or this share of what the save took."""
 
@@ -74,6 +75,20 @@ class CheckpointLedger:
         self._remote: set[str] = set()
         self._times: deque[float] = deque(maxlen=MOST_SAVES)
         self._waits_s = AT_END_S
+        self._lasted: dict[int, float] = {}
+        """Of the last steps with a save: how long all saves of that step took."""
+
+    @property
+    def usual_save_s(self) -> float | None:
+        """What a save takes, by the longest of the last ones."""
+        return max(self._lasted.values(), default=None)
+
+    def took(self, seconds: float) -> None:
+        """A save of the current step took this long."""
+        step = self._session.steps
+        self._lasted[step] = self._lasted.get(step, 0.0) + seconds
+        while len(self._lasted) > LAST_SAVES:
+            del self._lasted[next(iter(self._lasted))]
 
     # --- for the hooks
 
@@ -110,6 +125,7 @@ class CheckpointLedger:
                         path = self._path(lambda: result)
                     if path is not None and result is not False:  # Orbax: it was not this step's turn
                         took_s = time.monotonic() - began
+                        self.took(took_s)
                         with self._session.part(PART):
                             all_ranks = together(*args, **kwargs)
                             self._saved(path, kind, writer(), took_s, all_ranks, mine, is_done(result))

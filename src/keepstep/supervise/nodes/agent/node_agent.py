@@ -291,7 +291,7 @@ class Agent:
             exchange=exchange,
             token=self._reaper.token,
             env=self._part.env,
-            more={**dict(start.variables), **self._pool.variables},
+            more={**dict(start.variables), **self._pool.variables, "KEEPSTEP_GRACE": f"{self._part.grace_s:g}"},
             limits=start.limits,
             layout=start.layout if start.layout.seats else None,
         )
