@@ -70,6 +70,15 @@ def test_a_rank_that_left_is_named_at_once(tmp_path: Path, leaver: int) -> None:
     assert [f"rank {leaver} left the training" in str(each) for each in found] == [True, True], found
 
 
+def test_ranks_that_all_left_can_meet_again(tmp_path: Path) -> None:
+    """A script may destroy its process group, and form another one on the same store."""
+    asking = [Rounds(each) for each in channels(tmp_path, 2)]
+    for each in asking:
+        each.leave()
+    found = at_once([lambda each=each: each.ask("skip", True, LONG_S) for each in asking])
+    assert [each.yes for each in found] == [(0, 1), (0, 1)], found
+
+
 def test_a_silent_rank_is_named_on_every_rank(tmp_path: Path) -> None:
     asking = [Rounds(each) for each in channels(tmp_path, 3)]
     found = at_once([lambda: asking[0].ask("skip", False, 1.5), lambda: asking[1].ask("skip", False, LONG_S)])

@@ -8,6 +8,7 @@ do all of this, so a rank that compiles or evaluates meanwhile holds up nobody.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -120,7 +121,8 @@ class AgreedCall:
         if channel is None:
             return self.passed + 1
         if self._tells:
-            channel.exchange.put(self._any(channel), json.dumps(asdict(reason)))
+            with contextlib.suppress(Exception):  # another rank was first: TensorFlow lets nobody replace its word
+                channel.exchange.put(self._any(channel), json.dumps(asdict(reason)))
             self._tells = False
         if channel.rank == 0:
             heard = [_read(channel.exchange.get(channel.key(self._topic, rank))) for rank in range(1, channel.world)]

@@ -63,10 +63,14 @@ class Rounds:
         return self._judged(question, result, wait_s)
 
     def leave(self) -> None:
-        """This rank leaves the training: the others need not wait for its next answer."""
+        """This rank leaves the training: the others need not wait for its next answer.
+
+        It may come back in a new world, together with all others: the number tells the old word from a new one.
+        """
+        self._number += 1
         with contextlib.suppress(Exception):
             if os.getpid() == self._pid:
-                self._put({"n": self._number + 1, "left": True})
+                self._put({"n": self._number, "left": True})
 
     def _count(self, own: dict[str, Any], wait_s: float) -> dict[str, Any]:
         heard, result = {0: own}, None
@@ -127,7 +131,7 @@ class Rounds:
         """What a rank said in this round, or that it has left."""
         text = self._channel.exchange.get(self._key(rank, self._number))
         said = json.loads(text) if text is not None else None
-        return said if said is not None and (said["n"] == self._number or said.get("left") is True) else None
+        return said if said is not None and said["n"] >= self._number else None
 
     def _key(self, rank: int, number: int) -> str:
         return self._channel.key(TOPIC if self._replaces else f"{TOPIC} {number}", rank)

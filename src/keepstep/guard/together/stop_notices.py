@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -99,7 +100,9 @@ class StopNotices:
             natives.append(ctypes.CFUNCTYPE(None, ctypes.c_int)(native[0]))
 
     def _open_pipe(self) -> None:
-        reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
         before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         if before != -1:  # an event loop has one: it is seen when Python runs again
             signal.set_wakeup_fd(before)
@@ -127,7 +130,7 @@ def _is_ours(number: int) -> bool:
 def _native_handler(number: int) -> tuple[int, int]:
     """The address of the handler that the kernel knows, and its flags."""
     asked = ctypes.create_string_buffer(512)
-    if ctypes.CDLL(None).sigaction(number, None, asked) != 0:
+    if sys.platform != "linux" or ctypes.CDLL(None).sigaction(number, None, asked) != 0:
         return 0, 0
     return int.from_bytes(asked[:8], "little"), int.from_bytes(asked[_FLAGS_AT : _FLAGS_AT + 4], "little")
 

@@ -32,7 +32,9 @@ _NAME = re.compile(r"keepstep\+\d{1,9}\+[^/\x00-\x1f\x7f]+")
 _KEY = re.compile(r"keepstep\+\d+\+(?P<what>.+)\+(?P<who>verdict|r\d+)", re.DOTALL)
 _CONTRACT = re.compile(r"(?P<subject>.+)\+\d+", re.DOTALL)
 _OF_SOME_RANKS = re.compile(r" of ranks \d")
-_FOR_RANK_0 = frozenset({"pace", "exchanges nothing", "left", "collective", "together", "should_stop", "on_preemption", "should_save"})
+_FOR_RANK_0 = frozenset(
+    {"pace", "exchanges nothing", "left", "collective", "together", "should_stop", "on_preemption", "should_save"}
+)
 """Topics that only rank 0 hears; what rank 0 itself says about them goes to all."""
 
 Ident = tuple[int, int]
