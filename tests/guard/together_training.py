@@ -27,7 +27,7 @@ def start_torch():
     dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=20))
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 4))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
 
     def step(scale):
         loss = (model(torch.full((4, 8), scale)) ** 2).mean()
@@ -51,7 +51,7 @@ def start_tensorflow():
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((tf.fill((4, 8), scale) @ weight) ** 2)
         gradient = tf.distribute.get_replica_context().all_reduce("mean", tape.gradient(loss, weight))
-        weight.assign_sub(0.1 * gradient)
+        weight.assign_sub(0.001 * gradient)
 
     @tf.function
     def train_step(scale):
@@ -80,7 +80,7 @@ def start_jax():
 
     @jax.jit
     def update(weights, x):
-        return weights - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(weights)
+        return weights - 0.001 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(weights)
 
     def step(scale):
         nonlocal weights

@@ -41,6 +41,7 @@ class StopNotices:
     def __init__(self, rank: Callable[[], int | None], env: Mapping[str, str] = os.environ) -> None:
         self._rank, self._env = rank, env
         self._heard: list[int] = []
+        self._pid = os.getpid()
         self._before: dict[int, Any] = {}
         self._native: dict[int, int] = {}
         """Our handlers, as the C library sees them."""
@@ -87,6 +88,10 @@ class StopNotices:
         natives: list[Callable[[int], None]] = []
 
         def keepstep_heard(number: int, frame: FrameType | None) -> None:
+            if os.getpid() != self._pid:  # a child that was forked a moment ago
+                self.give_back()
+                os.kill(os.getpid(), number)
+                return
             self._heard.append(number)
             for call in natives:
                 call(number)
