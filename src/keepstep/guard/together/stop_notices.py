@@ -137,7 +137,8 @@ def _native_handler(number: int) -> tuple[int, int]:
     asked = ctypes.create_string_buffer(512)
     if sys.platform != "linux" or ctypes.CDLL(None).sigaction(number, None, asked) != 0:
         return 0, 0
-    return int.from_bytes(asked[:8], "little"), int.from_bytes(asked[_FLAGS_AT : _FLAGS_AT + 4], "little")
+    held = asked.raw
+    return int.from_bytes(held[:8], "little"), int.from_bytes(held[_FLAGS_AT : _FLAGS_AT + 4], "little")
 
 
 def _number(text: str | None) -> float | None:
