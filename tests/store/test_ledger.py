@@ -207,6 +207,26 @@ def test_the_latest_good_one_skips_the_bad_ones(tmp_path: Path) -> None:
     assert latest_good(folder) is None
 
 
+def test_what_was_saved_with_suspect_numbers_is_never_the_latest_good_one(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for step in (1, 2, 3):
+        path = folder / f"step_{step}.bin"
+        path.write_bytes(bytes([step]) * 1000)
+        os.utime(path, (step, step))
+        record(path, step=step)
+    (made,) = manifest.manifests(folder / "step_3.bin")
+    manifest.suspect(folder / "step_3.bin", made, "rank 1 holds other numbers")
+    found = verify(folder / "step_3.bin")
+    assert (found.state, found.words) == (State.SUSPECT, "rank 1 holds other numbers")
+    assert found.state.is_bad
+    assert latest_good(folder) == folder / "step_2.bin"
+    (folder / "step_3.bin").rename(folder / "step_9.bin")
+    assert verify(folder / "step_9.bin").state is State.SUSPECT
+    record(folder / "step_9.bin", step=9)
+    assert verify(folder / "step_9.bin").state is State.VERIFIED  # saved anew
+
+
 def test_a_file_that_is_being_written_is_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(bytes(10))

@@ -20,6 +20,8 @@ from keepstep.model.facts.resource import DeviceMemoryExhausted, LimitReached
 from keepstep.model.facts.training import CheckpointUnreadable
 from keepstep.model.finding import Confidence, Finding, Safety, Severity, Standing
 from keepstep.model.report import Report, Verdict
+from keepstep.store.ledger.file_sums import sums_of
+from keepstep.store.ledger.manifest import Manifest, write
 from keepstep.supervise.decide import remedy
 from keepstep.supervise.decide.older_checkpoint import older_than, set_aside
 
@@ -133,6 +135,26 @@ def test_only_an_older_checkpoint_that_is_whole_is_gone_back_to(tmp_path: Path) 
     assert found is not None and found.instead == "c-1.pt"
     (tmp_path / "c-1.pt").unlink()
     assert older_than(bad) is None
+
+
+def test_all_suspect_checkpoints_before_it_move_aside_too(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for number in (1, 2, 3):
+        path = archive(folder / f"c-{number}.pt")
+        with path.open("rb") as stream:
+            sums = {path.name: sums_of(stream.fileno())}
+        made = Manifest(
+            folder=str(folder), files=sums, kind="torch", writer="torch 2", step=number, rank=0, world=1, number=number,
+            together=False, made=float(number), suspect="rank 1 holds other numbers" if number > 1 else "",
+        )  # fmt: skip
+        write(path, made)
+    (found,) = remedy.offered(
+        report(Cause.SYNC_REPLICA_DESYNC, CheckpointUnreadable()), {}, tmp_path, saved_in=("ckpt",)
+    )
+    assert found.older is not None and found.older.instead == "c-1.pt"
+    set_aside(found.older)
+    assert [each.name for each in folder.iterdir()] == ["c-1.pt"]
 
 
 def test_what_cannot_be_told_is_left_alone(tmp_path: Path) -> None:

@@ -48,7 +48,14 @@ def report_on(verdicts: list[Verdict]) -> Report:
     for each in verdicts:
         name = str(each.path)
         if each.state.is_bad or each.state in (State.CHANGED, State.PARTIAL):
-            fact = CheckpointDamaged(path=name, why=each.words, step=each.step, certain=each.state.is_bad, loaded=False)
+            fact = CheckpointDamaged(
+                path=name,
+                why=each.words,
+                step=each.step,
+                certain=each.state.is_bad,
+                loaded=False,
+                suspect=each.state is State.SUSPECT,
+            )
             seen.add(Evidence(fact=fact, origin=Origin(source=name), quote=f"{each.path.name}: {each.words}"))
         if each.state is State.UNREADABLE:
             seen.partly(name, f"it could not be read: {each.why}")

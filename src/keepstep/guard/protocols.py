@@ -8,7 +8,7 @@ the session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -85,6 +85,43 @@ class ComparesBatches(Reports, Protocol):
     def uncovered(self, part: str, why: str) -> None: ...
 
 
+class ComparesNumbers(Reports, Protocol):
+    """For what compares the numbers of replicas, from the guard's thread."""
+
+    @property
+    def strict(self) -> bool: ...
+    @property
+    def pulse(self) -> Schedule: ...
+    @property
+    def ledger(self) -> RecordsSaves: ...
+
+    @property
+    def exchange(self) -> Exchange | None: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
+    def heard_from(self, topic: str, rank: int) -> str | None: ...
+
+
+class Fingerprinted(Protocol):
+    """Fingerprints of this rank's numbers, which are compared with those of its replicas."""
+
+    off: bool
+    asked: int | None
+
+    def add(self, look: Any) -> None: ...
+    def add_inside(
+        self,
+        subject: str,
+        step: int,
+        names: Sequence[str],
+        replicas: Mapping[str, Sequence[Any]],
+        *,
+        promised: bool = False,
+    ) -> None: ...
+    def stop_if_strict(self) -> None: ...
+    def turn(self) -> None: ...
+
+
 class Phases(Protocol):
     """Enter a phase of the training."""
 
@@ -144,6 +181,7 @@ class RecordsSaves(Protocol):
     def loads(
         self, where: Callable[..., Any], *, together: Callable[..., bool] = ...
     ) -> Callable[[Any], Callable[..., Any]]: ...
+    def suspect(self, after_step: int, why: str) -> None: ...
 
 
 class LoadsTogether(Reports, FailsSafely, Protocol):
@@ -263,6 +301,8 @@ class Adapts(CountsSteps, Talks, Arrives, Feeds, Protocol):
 
     @property
     def ledger(self) -> RecordsSaves: ...
+    @property
+    def fingerprints(self) -> Fingerprinted: ...
 
 
 class HasRecords(Reports, Protocol):

@@ -23,6 +23,7 @@ from keepstep.errors import OutOfStep
 from keepstep.guard import box_writer as boxes
 from keepstep.guard import mode, own_rank
 from keepstep.guard.agree import run_folder
+from keepstep.guard.agree.fingerprints import Fingerprints
 from keepstep.guard.agree.peer_messages import Peers
 from keepstep.guard.batches.batch_contract import Batches
 from keepstep.guard.batches.batch_hashes import FedAlike
@@ -118,6 +119,7 @@ class Session(Peers):
         self.at_leaving: list[Callable[[], None]] = []
         """What this rank tells the others before it can talk to them no more."""
         self.ledger = CheckpointLedger(self, env)
+        self.fingerprints = Fingerprints(self, env)
         self.waiting: Waits | None = None
         """While the framework forms a world."""
         self._lines = 0

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from keepstep.guard.protocols import SavesCheckpoints
     from keepstep.store.ledger.file_sums import FileSums
     from keepstep.store.ledger.verify import Verdict
+    from keepstep.store.ledger.manifest import Manifest
 
 PART = "ledger of checkpoints"
 MODULES = {"orbax": "orbax.checkpoint"}
@@ -77,6 +78,9 @@ class CheckpointLedger:
         self._waits_s = AT_END_S
         self._lasted: dict[int, float] = {}
         """Of the last steps with a save: how long all saves of that step took."""
+        self._recorded: deque[tuple[Path, Manifest]] = deque(maxlen=MOST_SAVES)
+        self._suspect: tuple[int, str] | None = None
+        """What is saved after this step is suspect, and why."""
 
     @property
     def usual_save_s(self) -> float | None:
@@ -186,6 +190,20 @@ class CheckpointLedger:
             return call
 
         return make
+
+    def suspect(self, after_step: int, why: str) -> None:
+        """Numbers have been wrong since some time after this step: mark what was, and will be, saved since."""
+        if self._suspect is None or after_step < self._suspect[0]:
+            self._suspect = (after_step, why)
+        for path, made in list(self._recorded):
+            self._mark(path, made)
+
+    def _mark(self, path: Path, made: Manifest) -> None:
+        if self._suspect is not None and made.step > self._suspect[0]:
+            from keepstep.store.ledger import manifest
+
+            with contextlib.suppress(OSError):
+                manifest.suspect(path, made, self._suspect[1])
 
     # --- what happens
 
@@ -301,10 +319,15 @@ class CheckpointLedger:
             raise OutOfStep(by + refused[1], hint=f"keepstep check checkpoint {path.parent} names the good ones")
 
     def _say(self, path: Path, verdict: Verdict) -> str:
+        from keepstep.store.ledger.states import State
+
+        is_suspect = verdict.state is State.SUSPECT
         saved = f" (saved at step {verdict.step} by {verdict.writer})" if verdict.writer else ""
         what = "is not what was saved" if verdict.state.is_bad else "was written again, or damaged, after it was saved"
+        what = "holds numbers that may be wrong" if is_suspect else what
         said = f"the checkpoint {path} {what}{saved}: {verdict.words}"
         fields = {"path": str(path), "why": verdict.words, "step": verdict.step, "certain": verdict.state.is_bad}
+        fields |= {"suspect": is_suspect}
         self._session.note("CheckpointDamaged", fields, said)
         self._session.say(said, always=True)
         return said
@@ -366,22 +389,22 @@ class CheckpointLedger:
         if not files and not saved.together:
             return  # it was deleted right after the save
         who = self._session.who
-        manifest.write(
-            target,
-            manifest.Manifest(
-                folder=str(base),
-                files=files,
-                kind=saved.kind,
-                writer=saved.writer,
-                step=saved.step,
-                rank=who.rank or 0,
-                world=who.world or 1,
-                number=saved.number,
-                together=saved.together,
-                made=time.time(),
-                attempt=who.attempt,
-            ),
+        made = manifest.Manifest(
+            folder=str(base),
+            files=files,
+            kind=saved.kind,
+            writer=saved.writer,
+            step=saved.step,
+            rank=who.rank or 0,
+            world=who.world or 1,
+            number=saved.number,
+            together=saved.together,
+            made=time.time(),
+            attempt=who.attempt,
         )
+        manifest.write(target, made)
+        self._recorded.append((target, made))
+        self._mark(target, made)
         size = sum(each.size for each in files.values())
         self._session.note(
             "CheckpointSaved",

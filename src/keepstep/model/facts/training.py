@@ -98,6 +98,25 @@ class Plateau(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOdd(Fact):
+    """Replicas that must hold the same numbers differ in their bits, as the guards found out while they trained."""
+
+    ranks: tuple[int, ...] = ()
+    """The odd ones; where no majority agrees, all that hold a replica..."""
+    devices: tuple[str, ...] = ()
+    """... or, of replicas in one process, their devices."""
+    replicas: int = 2
+    majority: bool = False
+    tensor: str
+    """The first one that differs."""
+    tensors: int = 1
+    of: int | None = None
+    step: int
+    agreed: int | None = None
+    """The last step at which they were equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointUnreadable(Fact):
     """A checkpoint is missing, truncated or not what it says."""
 
@@ -119,7 +138,7 @@ class CheckpointSaved(Fact):
 class CheckpointDamaged(Fact):
     """A checkpoint is not what was saved, by its record. ``certain``: nobody wrote to it since.
 
-    ``loaded``: a rank was about to read it.
+    ``loaded``: a rank was about to read it. ``suspect``: it is what was saved, but the numbers were no longer right.
     """
 
     path: str
@@ -127,6 +146,7 @@ class CheckpointDamaged(Fact):
     step: int | None = None
     certain: bool = True
     loaded: bool = True
+    suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Fo
 
 @rule(id="CKP004", cause=Cause.CHECKPOINT_CORRUPT_OR_MISSING, needs=(CheckpointDamaged,))
 def not_what_was_saved(seen: EvidenceSet) -> Findings:
-    """A checkpoint differs from what the training saved, or a part of it is missing.
+    """A checkpoint differs from what the training saved, a part of it is missing, or its numbers may be wrong.
 
     ## What it looks like
     Often nothing: most formats load a flipped bit without a word. The guard says `the checkpoint ... is not what was
@@ -19,7 +19,7 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
 
     ## Why it happens
     A disk, a network or memory damaged it after the save; a copy was cut off; the run was killed while it saved; shards
-    of two saves were mixed.
+    of two saves were mixed. Or it was saved after the replicas of the model had begun to differ (NUM204).
 
     ## How we know
     The guard recorded a sum of every file when it was saved. The sums of today differ, and the file's time of last
@@ -35,10 +35,11 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
         fact = damaged[0].fact
         folder = shlex.quote(fact.path.rpartition("/")[0] or ".")
         saved = f", saved at step {fact.step}," if fact.step is not None else ""
-        is_ = "is" if fact.certain else "is perhaps"
+        what = "is not what was saved" if fact.certain else "is perhaps not what was saved"
+        what = "may hold wrong numbers" if fact.suspect else what
         see = Fix(do="see which checkpoints are good", command=f"keepstep check checkpoint {folder}")
         yield Found(
-            title=f"the checkpoint {shorten(fact.path, 60)}{saved} {is_} not what was saved",
+            title=f"the checkpoint {shorten(fact.path, 60)}{saved} {what}",
             because=fact.why,
             evidence=damaged,
             confidence=None if fact.certain else Confidence.SUPPORTED,

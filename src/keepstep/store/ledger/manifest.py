@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from keepstep.base import foreign_json
@@ -51,6 +52,8 @@ class Manifest:
     together: bool
     """All ranks wrote parts of it."""
     made: float
+    suspect: str = ""
+    """Why the numbers that were saved may be wrong; empty where nothing says so."""
     attempt: int = 0
     """Of the run: numbers begin again with each."""
 
@@ -69,6 +72,14 @@ def write(path: Path, manifest: Manifest) -> None:
     if not _is_inside(path):
         with contextlib.suppress(OSError):
             _prune(target.parent, path.parent)
+
+
+def suspect(path: Path, manifest: Manifest, why: str) -> None:
+    """The numbers that were saved may be wrong: say so in the record, if it is still there. Raises ``OSError``."""
+    for place in _places(path):
+        target = place / _name(path, f"{_own_name(path, manifest.rank)}.json")
+        if (found := _read(target)) is not None and found.made == manifest.made and not found.suspect:
+            write_whole(target, json.dumps(_document(replace(found, suspect=why))).encode() + b"\n")
 
 
 def _prune(records: Path, container: Path) -> None:
@@ -204,6 +215,7 @@ def _document(manifest: Manifest) -> dict[str, object]:
         "together": manifest.together,
         "made": manifest.made,
         "attempt": manifest.attempt,
+        "suspect": manifest.suspect,
         "files": {
             name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks)]
             for name, one in manifest.files.items()
@@ -242,6 +254,7 @@ def _read(path: Path) -> Manifest | None:
             together=bool(found["together"]),
             made=float(found["made"]),
             attempt=int(found.get("attempt", 0)),
+            suspect=str(found.get("suspect") or ""),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -13,6 +13,7 @@ class State(Enum):
     VERIFIED = "as saved", "every byte is as it was saved", "good"
     UNRECORDED = "no record", "nothing was recorded when it was saved; its format shows no damage", "good"
     CHANGED = "changed", "it was written again after it was recorded, or it is damaged", "unclear"
+    SUSPECT = "suspect", "its numbers may be wrong", "bad"
     PARTIAL = "partial", "it lacks a file that the checkpoint before it has", "unclear"
     UNREADABLE = "unreadable", "it could not be read", "unclear"
     INCOMPLETE = "incomplete", "a part of it is missing", "bad"

@@ -96,7 +96,9 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
             return _verdict(path, State.INCOMPLETE, known, why=wrong, files=compared)
         if (lacks := _begun_again(known) or _lacks(path, known)) is not None:
             return _verdict(path, State.PARTIAL, known, why=lacks, files=compared)
-    return _verdict(path, State.VERIFIED, known, files=compared, unrecorded=len(files[rank::world]) - compared)
+    why = next((each.suspect for each in known if each.suspect), "")
+    state = State.SUSPECT if why else State.VERIFIED
+    return _verdict(path, state, known, why=why, files=compared, unrecorded=len(files[rank::world]) - compared)
 
 
 def latest_good(folder: str | os.PathLike[str]) -> Path | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import make_private, open_to_share
 from keepstep.store.ledger.checkpoint_files import FOLDER, TF_PARTS
+from keepstep.store.ledger.states import State
 from keepstep.store.ledger.verify import verify
 
 NUMBER = re.compile(r"\d+")
@@ -66,9 +67,12 @@ def _before(folder: Path, name: str, parts: tuple[Path, ...]) -> Older | None:
     own, values = ladders[0]
     if max(values.values()) > own:
         return None  # it is not the newest: the script chose it for a reason of its own
+    damaged = parts
     for each in sorted(values, key=lambda one: -values[one]):
-        if verify(folder / each).state.is_good:
-            return Older(damaged=parts, place=_aside(folder), instead=each)
+        if (state := verify(folder / each).state).is_good:
+            return Older(damaged=damaged, place=_aside(folder), instead=each)
+        if state is State.SUSPECT:
+            damaged += _parts(folder, each)  # the script would resume from it next
     return None
 
 
@@ -102,14 +106,16 @@ def set_aside(older: Older) -> str:
             number += 1
         os.replace(path, target)
     listed = folder / LISTED
-    stem = TF_PARTS.sub("", older.damaged[0].name)
+    stems = {TF_PARTS.sub("", each.name) for each in older.damaged}
     if listed.is_file() and listed.stat().st_size < 1 << 20:
         text = listed.read_text()
-        if stem in text:
+        if any(stem in text for stem in stems):
             shutil.copy2(listed, older.place / LISTED)
             fresh = listed.with_name(f".{LISTED}.{os.getpid()}")
             with open_to_share(fresh) as stream:
-                stream.write(_without(text, stem, older.instead).encode())
+                for stem in stems:
+                    text = _without(text, stem, older.instead)
+                stream.write(text.encode())
             shutil.copymode(listed, fresh)
             os.replace(fresh, listed)
     return f"moved {older.damaged[0].name} to {older.place}; the newest checkpoint is now {older.instead}"

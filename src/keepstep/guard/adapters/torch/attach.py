@@ -19,6 +19,7 @@ from keepstep.guard.adapters.torch import (
     trainer_folders,
     world,
 )
+from keepstep.guard.adapters.torch.fingerprints import Replicas
 from keepstep.guard.adapters.torch.loaders import Loaders
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.import_hook import after_import
@@ -51,6 +52,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
     """Hook everything that is imported, and the rest as soon as it is."""
     state = TorchState(session, module)
     state.loaders = Loaders(state)
+    state.replicas = Replicas(state)
     session.values = state.values
     session.data_parallel.append(state.is_data_parallel)
     calls: dict[str, list[tuple[str, Part]]] = {}

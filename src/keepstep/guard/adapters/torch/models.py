@@ -50,7 +50,12 @@ def _hook_class(state: TorchState, kind: Any, part: str, settings: tuple[str, ..
 
     def wrapped(model: Any, *args: Any, **kwargs: Any) -> None:
         given = signature.bind(model, *args, **kwargs).arguments
-        _remember(state, model, _ranks(state, given.get("process_group"), given.get("device_mesh")))
+        ranks = _ranks(state, given.get("process_group"), given.get("device_mesh"))
+        _remember(state, model, ranks)
+        if ranks is not None and settings is DDP_SETTINGS:
+            state.replicas.wrapped(model, ranks)
+        elif ranks is not None:
+            _has_no_replicas(state)
 
     before = state.session.guarded(part, about_to_wrap)
     after = state.session.guarded(part, wrapped)
@@ -85,6 +90,7 @@ def hook_fully_shard(state: TorchState, module: ModuleType) -> None:
         if ranks is not None:
             _agree(state, _signature(root, ()), ranks)
             _remember(state, root, ranks)
+            _has_no_replicas(state)
 
     before = state.session.guarded("fully_shard models", about_to_begin)
 
@@ -132,6 +138,10 @@ def _remember(state: TorchState, model: Any, ranks: tuple[int, ...] | None) -> N
         state.all_together = True
         if len(state.shared) < 1_000_000:
             state.shared.update(id(each) for each in model.parameters() if each.requires_grad)
+
+
+def _has_no_replicas(state: TorchState) -> None:
+    state.session.uncovered("fingerprints of sharded parameters", "each rank holds a part of its own, not a replica")
 
 
 def _ranks(state: TorchState, group: Any, mesh: Any) -> tuple[int, ...] | None:

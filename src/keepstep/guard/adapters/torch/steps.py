@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.guard.adapters.torch.torch_state import TorchState
+from keepstep.guard.agree.fingerprints import PART
 from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.contracts import UNKNOWN, Subject
 
@@ -26,6 +27,8 @@ def hook_optimizers(state: TorchState, module: ModuleType) -> None:
     session, is_compiling = state.session, state.is_traced
     before = session.guarded("optimizer steps", steps.before)
     after = session.guarded("optimizer steps", steps.after)
+    replicas = state.replicas
+    look = session.guarded(PART, replicas.stepped)
 
     def keepstep_before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
@@ -43,8 +46,13 @@ def hook_optimizers(state: TorchState, module: ModuleType) -> None:
             if steps.lead_shares:
                 state.steps += 1
             session.step_done()
+            if steps.lead_replicated:
+                look(optimizer)
             return
+        is_outer = id(optimizer) == steps.outer
         after(optimizer)
+        if is_outer and replicas.shared and steps.replicated(optimizer):
+            look(optimizer)
 
     module.register_optimizer_step_pre_hook(keepstep_before)
     module.register_optimizer_step_post_hook(keepstep_after)
@@ -59,7 +67,9 @@ class TorchSteps:
         self._turn = -1
         self.lead = 0
         self.lead_shares = False
-        """It holds parameters that all ranks train together."""
+        """It holds parameters that all ranks train together..."""
+        self.lead_replicated = False
+        """... or that DDP keeps equal on some ranks."""
         self._others = 0
         self._seen: set[int] = set()
 
@@ -104,6 +114,12 @@ class TorchSteps:
         if self._others > 2 * len(self._seen) + 8:  # the leading one has stopped
             self.lead, self.lead_shares, self._others = number, shares, 0
             session.step_done()
+
+    def replicated(self, optimizer: Any) -> bool:
+        found = id(optimizer.param_groups[0]["params"][0]) in self._state.replicas.shared
+        if id(optimizer) == self.lead:
+            self.lead_replicated = found
+        return found
 
     def _shared_step(self, optimizer: Any) -> None:
         """A step that every rank takes: contracts are stated at fixed step numbers, so no rank waits for an answer."""

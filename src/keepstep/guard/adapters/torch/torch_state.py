@@ -47,6 +47,15 @@ class Watches(Protocol):
     def tell(self, found: Mismatch, words: dict[int, RankWord]) -> None: ...
 
 
+class Replicated(Protocol):
+    """What :class:`fingerprints.Replicas` does for models that DDP keeps equal."""
+
+    shared: set[int]
+
+    def wrapped(self, model: Any, ranks: tuple[int, ...]) -> None: ...
+    def stepped(self, optimizer: Any) -> None: ...
+
+
 class TorchState:
     """One per process. Holds no tensor, module or group, only numbers and text about them."""
 
@@ -93,6 +102,8 @@ class TorchState:
         self.issued: dict[str, deque[IssuedCollective]] = {}
         """The last collectives of the script, by the name of their group."""
         self.watch: Watches | None = None
+        self.replicas: Replicated
+        """Set by `attach`."""
         self.failure_told = False
         self.never_compiled: list[CodeType] = []
         """Wrappers that torch.compile must skip: it breaks its graph before a backward pass and would compile them."""

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas that must hold the same numbers: fingerprints of their bits, compared now and then by the guards' threads.
+
+An adapter adds a *look*: sums over the bits of each tensor, taken at the end of a step that all ranks count alike.
+The first rank of a group compares. Only what was equal at the first looks is compared: ranks may differ by design, and
+different processors round differently. A finding goes to all ranks: what they save from then on is suspect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from keepstep.base.wording import count
+from keepstep.base.wording import ranks as say_ranks
+from keepstep.errors import OutOfStep
+from keepstep.guard.exchange import key_of
+from keepstep.signals.fingerprints import Apart, apart, digest
+
+if TYPE_CHECKING:
+    from keepstep.guard.protocols import ComparesNumbers
+
+PART, OF_MODEL = "fingerprints of replicas", "fingerprints of a model"
+TOPIC, FOUND = "numbers", "numbers-found"
+VARIABLE = "KEEPSTEP_FINGERPRINTS"
+"""``off``, or every how many steps; without it, the cost decides."""
+LOOK_S = 1.0
+FIRST_LOOK = 8
+MOST_SHARE, LEAST_S = 0.001, 5.0
+"""Looks may take this share of the time, and no two are closer to each other than this."""
+ONCE_S = 0.02
+BASELINE = 2
+"""So often the replicas must have agreed before a difference counts."""
+KEPT, SLOTS = 8, 4
+"""Looks that are remembered, and those of which each tensor's fingerprint can be asked for."""
+MOST_TENSORS, MOST_FINDINGS = 24_000, 1_000
+FEWER = 0.9
+"""The ranks exchange less than this share of what they used to: they no longer train one model, by design."""
+SEVERAL, MOST = 3, 0.5
+"""Where so many tensors differ, or this share of them, it is not a flipped bit: a rank takes other steps."""
+LONGEST_S = 120.0
+"""How long the first rank waits for what the others saw in a look."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Look:
+    """One rank's replica at one step. ``read`` gives the sums of each tensor once the device has them."""
+
+    subject: str
+    ranks: tuple[int, ...]
+    """Those that hold replicas, in order; the first one compares."""
+    number: int
+    """The step, by a count that all these ranks share..."""
+    step: int
+    """... and by the session's."""
+    exchanged: int
+    """Collectives of the group so far: ranks that have issued different numbers of them are not at the same place."""
+    names: tuple[str, ...]
+    read: Callable[[], Sequence[Sequence[int]] | None]
+    at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(eq=False)
+class _Known:
+    """What is known of one subject: what agreed before, and what does not count."""
+
+    agreed: Counter[str] = field(default_factory=Counter)
+    """For each tensor, how often it was equal."""
+    agreed_at: int | None = None
+    exchanged: tuple[int, int, float] | None = None
+    """Number and exchanges at the last agreed look, and exchanges for each step before it."""
+    left_out: set[str] = field(default_factory=set)
+    own: dict[int, tuple[Look, list[str], str, int]] = field(default_factory=dict)
+    """Looks of this rank: each tensor's fingerprint, that of all together, and where others can ask for the former."""
+    published: int = 0
+
+
+class Interval:
+    """After how many steps to look again. A power of two: looks of ranks with different ones fall on common steps."""
+
+    def __init__(self, asked: int | None) -> None:
+        self._asked = asked
+        self.next = asked or FIRST_LOOK
+        self._costs: deque[float] = deque(maxlen=5)
+        self._at: tuple[int, float] = (0, time.monotonic())
+        self._is_small = False
+        """The first looks cost so little that they need not be spread."""
+
+    def affords(self, number: int, estimate_s: float) -> bool:
+        """Whether a look is due; before the first one only its size tells what it will cost."""
+        if number < self.next:
+            return False
+        self._is_small = estimate_s <= ONCE_S
+        if not self._costs and self._asked is None and not self._is_small:
+            every = self._every(number, estimate_s)
+            if number % every:
+                self.next = (number // every + 1) * every
+                return False
+        return True
+
+    def skip(self, number: int) -> None:
+        """Not at this step; at one that the other ranks look at, too."""
+        self.next = number + (self._asked or number & -number)
+
+    def looked(self, number: int, cost_s: float) -> None:
+        self._costs.append(cost_s)
+        every = self._asked or self._every(number, sorted(self._costs)[len(self._costs) // 2])
+        if self._asked is None and self._is_small and len(self._costs) < BASELINE:
+            every = FIRST_LOOK
+        self._at = (number, time.monotonic())
+        self.next = (number // every + 1) * every
+
+    def _every(self, number: int, cost_s: float) -> int:
+        before, at = self._at
+        step_s = max(1e-6, (time.monotonic() - at) / max(1, number - before))
+        return 1 << max(0, int(max(cost_s / MOST_SHARE, LEAST_S) / step_s)).bit_length()
+
+
+class Fingerprints:
+    """Of this rank; on the first rank of a group also those of the others."""
+
+    def __init__(self, session: ComparesNumbers, env: Mapping[str, str] = os.environ) -> None:
+        self._session = session
+        asked = env.get(VARIABLE, "").strip().lower()
+        self.off = asked in ("off", "0", "no", "false")
+        self.asked = int(asked) if asked.isdigit() and int(asked) else None
+        self._pending: deque[Look] = deque(maxlen=KEPT)
+        self._known: dict[str, _Known] = {}
+        self._started = self._over = False
+        self._findings = 0
+        self._found: str | None = None
+        self._heard: dict[int, str] = {}
+        self._leaders: set[int] = set()
+
+    # --- for the adapters
+
+    def add(self, look: Look) -> None:
+        """One more look at this rank's replica. Raises OutOfStep where a difference was found and strict was asked."""
+        self._begin()
+        self._pending.append(look)
+        self.stop_if_strict()
+
+    def add_inside(
+        self,
+        subject: str,
+        step: int,
+        names: Sequence[str],
+        replicas: Mapping[str, Sequence[Any]],
+        *,
+        promised: bool = False,
+    ) -> None:
+        """Replicas that one process holds, by their devices; of each tensor, its sums. ``promised``: one agreement is
+        enough, because the framework has made them equal and keeps them so."""
+        self._begin()
+        subject = f"{subject}, within one process"
+        known = self._known.setdefault(subject, _Known())
+        devices = list(replicas)
+        digests = {place: [digest(each) for each in replicas[device]] for place, device in enumerate(devices)}
+        for each in self._differing(known, names, digests, step, 1 if promised else BASELINE):
+            self._tell(known, each, names, step, [devices[place] for place in each.odd], len(devices))
+
+    def stop_if_strict(self) -> None:
+        if self._found is not None and self._session.strict:
+            raise OutOfStep(self._found, hint="KEEPSTEP=on only reports it; `keepstep why` says more")
+
+    def _begin(self) -> None:
+        if not self._started:
+            self._started = True
+            self._session.pulse.every(LOOK_S, PART, self.turn)
+
+    # --- in the guard's thread
+
+    def turn(self) -> None:
+        """Publish the looks that the device has finished; compare, or hear what was found."""
+        if self._over:
+            return
+        try:
+            while self._pending and (sums := self._pending[0].read()) is not None:
+                self._publish(self._pending.popleft(), sums)
+            for subject, known in list(self._known.items()):
+                self._compare(subject, known)
+            self._hear()
+        except OutOfStep:
+            raise
+        except Exception as error:  # the service ends with the first rank that leaves
+            self._over = True
+            if not isinstance(error, ConnectionError):
+                self._session.uncovered(PART, f"{type(error).__name__}: {str(error)[:200]}")
+
+    def _publish(self, look: Look, sums: Sequence[Sequence[int]]) -> None:
+        known = self._known.setdefault(look.subject, _Known())
+        digests = [digest(each) for each in sums]
+        whole = hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()
+        slot = known.published % SLOTS
+        known.published += 1
+        known.own[look.number] = (look, digests, whole, slot)
+        for old in sorted(known.own)[:-KEPT]:
+            del known.own[old]
+        self._leaders.add(look.ranks[0])
+        if look.ranks[0] == self._session.who.rank:
+            return
+        self._put(_detail(look.subject, slot), f"{look.number} {''.join(digests)}")
+        said = {
+            str(each.number): [each.exchanged, layout_of(each.names), its, place]
+            for each, _, its, place in known.own.values()
+        }
+        self._put(f"{TOPIC}/{look.subject}", json.dumps(said))
+
+    def _compare(self, subject: str, known: _Known) -> None:
+        session, heard = self._session, dict[int, dict[str, list[Any]]]()
+        for number in sorted(known.own):
+            look, digests, whole, _ = known.own[number]
+            if look.ranks[0] != session.who.rank:
+                return
+            heard = heard or {rank: _read(session.heard_from(f"{TOPIC}/{subject}", rank)) for rank in look.ranks[1:]}
+            if any(not said or max(map(int, said)) < number for said in heard.values()):
+                if time.monotonic() - look.at > LONGEST_S:
+                    known.own.clear()  # the model is no longer trained
+                return  # a rank is not there yet
+            del known.own[number]
+            theirs = [said.get(str(number)) for said in heard.values()]
+            if any(each is None or list(each[:2]) != [look.exchanged, layout_of(look.names)] for each in theirs):
+                continue  # a rank looks less often, or is at another place
+            if all(each is not None and each[2] == whole for each in theirs):
+                known.agreed.update(look.names)
+                known.agreed_at = look.step
+                self._note_exchanges(known, look)
+                continue
+            all_digests = {look.ranks[0]: digests}
+            for rank, said in heard.items():
+                text = session.heard_from(_detail(subject, int(said[str(number)][3])), rank) or ""
+                if text.startswith(f"{number} "):
+                    all_digests[rank] = _split(text.partition(" ")[2])
+            if len(all_digests) == len(look.ranks):
+                self._judge(known, look, all_digests)
+
+    def _judge(self, known: _Known, look: Look, digests: Mapping[int, Sequence[str]]) -> None:
+        found = self._differing(known, look.names, digests, look.step)
+        if not found:
+            self._note_exchanges(known, look)
+            return
+        most = sum(len(each.tensors) for each in found) >= max(SEVERAL, MOST * len(look.names))
+        if most and self._trains_apart(known, look):
+            self._session.uncovered(OF_MODEL, "the ranks exchange less than before, so each trains a model of its own")
+            return
+        for each in found:
+            self._tell(known, each, look.names, look.step, [], len(look.ranks))
+
+    def _differing(
+        self,
+        known: _Known,
+        names: Sequence[str],
+        digests: Mapping[int, Sequence[str]],
+        step: int,
+        baseline: int = BASELINE,
+    ) -> tuple[Apart, ...]:
+        """What counts of the differences; the others are left out from now on."""
+        found = apart(digests, {place for place, name in enumerate(names) if name in known.left_out})
+        differ = {names[place] for each in found for place in each.tensors}
+        known.left_out |= differ
+        known.agreed.update(name for name in names if name not in known.left_out)
+        new = {name for name in differ if known.agreed[name] < baseline}
+        if new:
+            many = f"{PART}: {len(new)} of {count(len(names), 'tensor')}"
+            self._session.uncovered(many, "they have differed between the replicas from the start")
+        kept = ((each, tuple(place for place in each.tensors if names[place] not in new)) for each in found)
+        counts = tuple(replace(each, tensors=places) for each, places in kept if places)
+        if not counts:
+            known.agreed_at = step
+        return counts
+
+    def _note_exchanges(self, known: _Known, look: Look) -> None:
+        before = known.exchanged
+        rate = before[2] if before else 0.0
+        if before and look.number > before[0]:
+            rate = (look.exchanged - before[1]) / (look.number - before[0])
+        known.exchanged = (look.number, look.exchanged, rate)
+
+    def _trains_apart(self, known: _Known, look: Look) -> bool:
+        """Whether the ranks have exchanged clearly less since they agreed than they did before."""
+        if known.exchanged is None or look.number <= known.exchanged[0]:
+            return False
+        number, exchanged, rate = known.exchanged
+        return (look.exchanged - exchanged) / (look.number - number) < FEWER * rate
+
+    def _tell(
+        self, known: _Known, found: Apart, names: Sequence[str], step: int, devices: Sequence[str], replicas: int
+    ) -> None:
+        self._findings += 1
+        if self._findings > MOST_FINDINGS:
+            return
+        ranks = () if devices else found.odd
+        who = " and ".join(devices) if devices else say_ranks(ranks)
+        tensor, more = names[found.tensors[0]], len(found.tensors) - 1
+        what = tensor + (f" and {count(more, 'other tensor')}" if more else "")
+        since = f"; they agreed at step {known.agreed_at}" if known.agreed_at is not None else ""
+        words = (
+            f"at step {step} {who} {'holds' if len(found.odd) == 1 else 'hold'} other numbers than the other "
+            f"replicas in {what}{since}"
+            if found.majority
+            else f"at step {step} the replicas of {who} differ in {what}: one of them is wrong{since}"
+        )
+        fields = {"ranks": ranks, "devices": tuple(devices), "replicas": replicas, "majority": found.majority}
+        fields |= {"tensor": tensor, "tensors": len(found.tensors), "of": len(names)}
+        self._session.note("ReplicaOdd", fields | {"step": step, "agreed": known.agreed_at}, words)
+        self._session.say(words)
+        self._session.flush()
+        self._suspect(known.agreed_at or 0, words)
+        if not devices:
+            self._put(FOUND, json.dumps({"agreed": known.agreed_at or 0, "words": words}))
+
+    def _put(self, topic: str, text: str) -> None:
+        exchange, who = self._session.exchange, self._session.who
+        if exchange is not None and getattr(exchange, "overwrites", True):
+            exchange.put(key_of(who, topic, who.rank), text)
+
+    def _hear(self) -> None:
+        for leader in self._leaders - {self._session.who.rank}:
+            text = self._session.heard_from(FOUND, leader)
+            if text and text != self._heard.get(leader):
+                self._heard[leader] = text
+                said = json.loads(text)
+                self._suspect(int(said["agreed"]), str(said["words"]))
+
+    def _suspect(self, agreed: int, words: str) -> None:
+        self._found = words
+        self._session.ledger.suspect(agreed, words)
+
+
+def layout_of(names: Sequence[str]) -> str:
+    return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
+
+
+def _detail(subject: str, slot: int) -> str:
+    return f"{TOPIC}-of/{subject}/{slot}"
+
+
+def _split(text: str) -> list[str]:
+    from keepstep.signals.fingerprints import SHORT
+
+    return [text[at : at + SHORT] for at in range(0, len(text), SHORT)]
+
+
+def _read(text: str | None) -> dict[str, list[Any]]:
+    found = json.loads(text) if text else {}
+    return found if isinstance(found, dict) else {}

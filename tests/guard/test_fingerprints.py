@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How guards compare the numbers of replicas, without a framework: two sessions over one folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keepstep.errors import OutOfStep
+from keepstep.guard.agree import fingerprints
+from keepstep.guard.agree.fingerprints import BASELINE, VARIABLE, Fingerprints, Interval, Look
+from keepstep.guard.exchange import SharedFolder, key_of
+from keepstep.guard.own_rank import Identity
+
+NAMES = ("a", "b", "c", "d")
+
+
+class Rank:
+    """The session of one rank, as far as fingerprints need it: its words go through a real folder."""
+
+    def __init__(self, rank: int, folder: Path, strict: bool = False, **env: str) -> None:
+        self.who = Identity(rank=rank, world=3)
+        self.exchange = SharedFolder(folder)
+        self.strict, self.steps = strict, 0
+        self.pulse = self.ledger = self
+        self.notes: list[dict[str, Any]] = []
+        self.suspects: list[int] = []
+        self.left_out: list[str] = []
+        self.fingerprints = Fingerprints(self, env)
+
+    def every(self, period: float, part: str, call: Callable[[], None]) -> None:
+        """Its thread: the tests call ``turn`` themselves."""
+
+    def suspect(self, after_step: int, why: str) -> None:
+        self.suspects.append(after_step)
+
+    def note(self, fact: str, fields: dict[str, Any], quote: str) -> None:
+        self.notes.append(fields)
+
+    def say(self, text: str, *, always: bool = False) -> None: ...
+    def flush(self) -> None: ...
+
+    def uncovered(self, part: str, why: str) -> None:
+        self.left_out.append(why)
+
+    def heard_from(self, topic: str, rank: int) -> str | None:
+        return self.exchange.get(key_of(self.who, topic, rank))
+
+    def look(self, number: int, sums: Sequence[int], exchanged: int | None = None) -> None:
+        at = number if exchanged is None else exchanged
+        self.fingerprints.add(
+            Look(
+                subject="model",
+                ranks=(0, 1, 2),
+                number=number,
+                step=number,
+                exchanged=at,
+                names=NAMES,
+                read=lambda: [(each, each) for each in sums],
+            )
+        )
+
+
+@pytest.fixture
+def all_ranks(tmp_path: Path) -> list[Rank]:
+    return [Rank(rank, tmp_path / "words") for rank in range(3)]
+
+
+GOOD = (1, 2, 3, 4)
+
+
+def looks(ranks: Sequence[Rank], number: int, *odd: tuple[int, Sequence[int]], exchanged: int | None = None) -> None:
+    for rank in reversed(ranks):
+        rank.look(number, dict(odd).get(rank.who.rank or 0, GOOD), exchanged)
+        rank.fingerprints.turn()
+    for rank in ranks:
+        rank.fingerprints.turn()
+
+
+def agree(ranks: Sequence[Rank]) -> None:
+    for number in range(1, BASELINE + 1):
+        looks(ranks, 8 * number)
+
+
+def test_the_odd_rank_and_its_tensor_are_named_and_all_ranks_suspect_what_they_save(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    looks(all_ranks, 24, (2, (1, 2, 7, 4)))
+    (found,) = all_ranks[0].notes
+    assert (found["ranks"], found["tensor"], found["step"], found["agreed"]) == ((2,), "c", 24, 16)
+    assert found["majority"] and found["tensors"] == 1 and found["of"] == 4
+    assert [rank.suspects for rank in all_ranks] == [[16], [16], [16]]
+    looks(all_ranks, 32, (2, (1, 2, 9, 4)))
+    assert len(all_ranks[0].notes) == 1  # the same tensor differs for ever
+    looks(all_ranks, 40, (2, (5, 2, 9, 4)))
+    assert [each["tensor"] for each in all_ranks[0].notes] == ["c", "a"]
+
+
+def test_what_differs_from_the_start_is_never_told(all_ranks: list[Rank]) -> None:
+    for number in range(1, 6):
+        looks(all_ranks, 8 * number, (1, (1, 2, 3, 100 + number)))
+    assert not all_ranks[0].notes and all_ranks[0].left_out
+    looks(all_ranks, 48, (1, (1, 0, 3, 100)))
+    assert [each["tensor"] for each in all_ranks[0].notes] == ["b"]
+
+
+def test_ranks_at_different_places_are_not_compared(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    all_ranks[0].look(24, GOOD, 24)
+    all_ranks[1].look(24, GOOD, 23)
+    all_ranks[2].look(24, (9, 9, 9, 9), 23)
+    for rank in reversed(all_ranks):
+        rank.fingerprints.turn()
+    assert not all_ranks[0].notes
+
+
+def test_ranks_that_stop_to_exchange_train_models_of_their_own(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    looks(all_ranks, 24, (1, (5, 6, 7, 8)), (2, (6, 7, 8, 9)), exchanged=18)
+    assert not all_ranks[0].notes
+    assert "exchange less" in all_ranks[0].left_out[0]
+
+
+def test_a_rank_that_takes_other_steps_differs_in_everything(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    looks(all_ranks, 24, (1, (5, 6, 7, 8)))
+    assert [each["tensors"] for each in all_ranks[0].notes] == [4]
+
+
+def test_a_rank_that_looks_less_often_is_compared_at_common_steps(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    all_ranks[0].look(24, GOOD)
+    all_ranks[2].look(24, GOOD)
+    looks(all_ranks, 32, (2, (1, 7, 3, 4)))
+    assert [(each["step"], each["ranks"]) for each in all_ranks[0].notes] == [(32, (2,))]
+
+
+def test_strict_stops_every_rank_at_its_next_look(tmp_path: Path) -> None:
+    ranks = [Rank(rank, tmp_path / "words", strict=True) for rank in range(3)]
+    agree(ranks)
+    looks(ranks, 24, (2, (1, 2, 7, 4)))
+    for rank in ranks:
+        with pytest.raises(OutOfStep, match="rank 2 holds other numbers"):
+            rank.look(32, GOOD)
+
+
+def test_replicas_in_one_process_are_compared_by_device(tmp_path: Path) -> None:
+    rank = Rank(0, tmp_path / "words")
+    for step in (1, 2, 3):
+        odd = (1, 3) if step == 3 else (1, 2)
+        replicas = {"GPU:0": [(1, 2)], "GPU:1": [odd], "GPU:2": [(1, 2)]}
+        rank.fingerprints.add_inside("variables", step, ["kernel"], replicas)
+    (found,) = rank.notes
+    assert (found["devices"], found["tensor"], found["step"], found["agreed"]) == (("GPU:1",), "kernel", 3, 2)
+
+
+@contextlib.contextmanager
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    now = [0.0]
+    monkeypatch.setattr(fingerprints.time, "monotonic", lambda: now[0])
+    yield now
+
+
+def test_the_interval_follows_from_the_cost_and_is_a_power_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    with clock(monkeypatch) as now:
+        interval = Interval(None)
+        number = 0
+        for cost_s in (0.05, 0.05):  # a twentieth of a second, in steps of a tenth: one in 500 at most
+            while not interval.affords(number, cost_s):
+                number, now[0] = number + 1, now[0] + 0.1
+            interval.looked(number, cost_s)
+        every = interval.next - number
+        assert every == 512 and interval.next % every == 0
+
+
+def test_the_user_may_ask_for_an_interval_or_for_none(tmp_path: Path) -> None:
+    assert Fingerprints(Rank(0, tmp_path), {VARIABLE: "off"}).off
+    assert Fingerprints(Rank(0, tmp_path), {VARIABLE: "50"}).asked == 50
+    interval = Interval(50)
+    assert interval.next == 50 and interval.affords(50, 1e9)
+    interval.looked(50, 1.0)
+    assert interval.next == 100
