@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.guard.adapters import safetensors_files
 from keepstep.guard.adapters.tensorflow import (
     batches_in_graph,
+    fingerprints,
     input,
     keras,
     non_finite,
@@ -49,6 +50,7 @@ def attach(session: Adapts, module: Any) -> None:
         ("exchanges", trains_apart.attach),
         ("finite values", non_finite.attach),
         ("drawn batches", batches_in_graph.attach),
+        ("replicas", fingerprints.attach),
     ):
         with session.part(f"tensorflow {name}"):
             hook(state)

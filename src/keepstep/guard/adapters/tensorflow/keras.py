@@ -106,6 +106,8 @@ def _updated(session: Adapts, state: Any, original: Any) -> Callable[..., Any]:
 
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
+        if state.replicas is not None:
+            state.replicas.optimizer(self)
         if state.in_run:
             state.updates += 1
         if state.in_run or not state.executing_eagerly() or getattr(state.local, "inside", False):
@@ -118,6 +120,8 @@ def _updated(session: Adapts, state: Any, original: Any) -> Callable[..., Any]:
         if state.leading == id(self):
             session.phase(COMPUTE)
             session.step_done()
+            if state.replicas is not None:
+                state.replicas.stepped()
         return result
 
     return apply

@@ -54,6 +54,8 @@ class TensorFlowState:
         """What counts batches and losses that are not finite."""
         self.drawn: Any = None
         """What hashes batches that graphs draw."""
+        self.replicas: Any = None
+        """What compares mirrored variables."""
         self.asks_output = False
         """The guard's thread asks for what the next step returns..."""
         self.output: list[Any] | None = None

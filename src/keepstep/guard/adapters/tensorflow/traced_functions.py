@@ -210,6 +210,8 @@ def _executed(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
         if state.asks_output:
             non_finite.take_output(state, result)
         session.step_done()
+        if state.replicas is not None:
+            state.replicas.stepped()
         return result
 
     def call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -241,6 +243,8 @@ def _executed(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
                     if not state.first_step_done:
                         session.open()
                         state.first_step()
+                    if state.replicas is not None and state.replicas.fresh:
+                        state.replicas.first()
                     if session.phase_now != COMPUTE:
                         session.phase(COMPUTE)
                     if plan.batches is not None and args:
@@ -277,6 +281,8 @@ def _executed(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
                 non_finite.take_output(state, result)
             session.step_done()
         session.spent_ns += now() - began
+        if step and state.replicas is not None:
+            state.replicas.stepped()
         return result
 
     session.at_catching_up.append(functools.partial(_catch_up, programs))
@@ -343,6 +349,8 @@ def _run(state: TensorFlowState, original: Any) -> Callable[..., Any]:
                 if not state.first_step_done:
                     session.open()
                     state.first_step()
+            if state.replicas is not None and state.replicas.fresh:
+                state.replicas.first()
             session.phase(COMPUTE)
             updates = state.updates
             result = original(self, *args, **kwargs)
@@ -351,6 +359,8 @@ def _run(state: TensorFlowState, original: Any) -> Callable[..., Any]:
         if state.updates > updates:
             took(self, args[1:], kwargs)
         session.step_done()
+        if state.replicas is not None:
+            state.replicas.stepped()
         return result
 
     return run
