@@ -11,6 +11,7 @@ from keepstep.guard.adapters import safetensors_files
 from keepstep.guard.adapters.jax import checkpoints, execution_hook, input, world
 from keepstep.guard.adapters.jax.execution_hook import PART
 from keepstep.guard.adapters.jax.executions import Runs
+from keepstep.guard.adapters.jax.fingerprints import NAME, Replicas
 from keepstep.guard.adapters.jax.lockstep import Lockstep
 from keepstep.guard.adapters.jax.program_contracts import JaxPrograms
 from keepstep.guard.adapters.jax.recompiles import Recompiles
@@ -21,7 +22,7 @@ from keepstep.guard.transport import interface
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
-OWN_NAMES = ("_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
+OWN_NAMES = (NAME, "_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
 OPTIONS = tuple(
     """
     jax_cpu_collectives_implementation jax_default_matmul_precision jax_enable_x64 jax_default_prng_impl
@@ -81,6 +82,8 @@ def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple
     session.pulse.every(0.5, "exchanges between JAX's processes", Apart(session, runs, lockstep, _world).look)
     session.pulse.every(0.5, "devices that JAX does not use", Idle(session, programs, module, _world).look)
     runs.leaves = module.tree_util.tree_leaves
+    replicas = Replicas(session, module, lockstep)
+    runs.look, runs.look_at = replicas.look, replicas.next
     runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
     replicated.__call__ = runs.around(replicated.__call__)
     if hasattr(compiler, "compile_or_get_cached"):

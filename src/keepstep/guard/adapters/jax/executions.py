@@ -13,6 +13,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from keepstep.errors import OutOfStep
@@ -72,6 +73,9 @@ class Runs:
         self.took: Callable[..., None] = lambda function, is_step, arguments: None
         """... and which of it a function took."""
         self.leaves: Callable[[Any], list[Any]] = lambda tree: []
+        self.look: Callable[[int, Any], float] = lambda number, outputs: inf
+        """Looks at the step's results once it has run ``look_at`` times; returns when to look again."""
+        self.look_at: float = inf
         self.mend: Callable[[], None] = lambda: None
         """Put the hook back where JAX has replaced it."""
 
@@ -166,8 +170,12 @@ class Runs:
                         ran(variant)
                         if results.wanted and variant.function is self._step:
                             results.take(variant.function.name, self.leaves(outputs))
+                        if variant.function is self._step and variant.function.runs >= self.look_at:
+                            self.look_at = self.look(variant.function.runs, outputs)
                         if self._is_compared(variant.function):
                             self.took(variant.function.name, variant.function is self._step, (args, kwargs))
+            except OutOfStep:
+                raise
             except Exception as error:
                 session.failed(PART, error)
             if before is not None:

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fingerprints of arrays that a step returns and that several devices hold in full: by their sharding, they are equal.
+
+The devices of this process are compared with each other, and with those of other processes. The sums are a small
+program that the guard's thread compiles, once for each model; a look hands it to the device and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from keepstep.guard.agree.fingerprints import MOST_TENSORS, PART, Interval, Look
+
+if TYPE_CHECKING:
+    from keepstep.guard.adapters.jax.lockstep import Lockstep
+    from keepstep.guard.protocols import Adapts
+
+NAME = "keepstep_sums"
+"""Of our program: it is no step of the training."""
+RATE = {"cpu": 1e9}
+FAST = 1e12
+"""Bytes per second, roughly: how long a device works on it is not known without waiting for it."""
+TURN_S = 0.5
+Kind = tuple[tuple[tuple[int, ...], str], ...]
+
+
+class Held:
+    """The arrays of one look: each with its name, the processes that hold it, and its place on each own device."""
+
+    def __init__(self) -> None:
+        self.on: dict[Any, list[Any]] = {}
+        self.arrays: list[tuple[str, tuple[int, ...], list[tuple[Any, int]]]] = []
+
+    def add(self, name: str, processes: tuple[int, ...], shards: Sequence[Any]) -> None:
+        places = []
+        for shard in shards:
+            there = self.on.setdefault(shard.device, [])
+            places.append((shard.device, len(there)))
+            there.append(shard.data)
+        self.arrays.append((name, processes, places))
+
+
+class Replicas:
+    """Of the step's results. ``next``: the execution of the step after which they are looked at."""
+
+    def __init__(self, session: Adapts, module: Any, lockstep: Lockstep) -> None:
+        self._session, self._jax, self._lockstep = session, module, lockstep
+        self._interval = Interval(session.fingerprints.asked)
+        self.next = inf if session.fingerprints.off else self._interval.next
+        self._programs: dict[tuple[Any, Kind], Any] = {}
+        self._wanted: deque[tuple[Any, Kind]] = deque()
+        self._waiting: deque[tuple[int, Held, dict[Any, Any]]] = deque(maxlen=8)
+        look = session.guarded(PART, self._look)
+
+        def and_then(number: int, outputs: Any) -> float:
+            look(number, outputs)
+            return inf if session.is_off(PART) else self.next
+
+        self.look = and_then
+        session.pulse.every(TURN_S, PART, self._turn)
+
+    # --- by the training's thread
+
+    def _look(self, number: int, outputs: Any) -> None:
+        """After the step's ``number``-th execution."""
+        began = time.perf_counter()
+        held = self._held(outputs)
+        kinds = {device: tuple((each.shape, str(each.dtype)) for each in arrays) for device, arrays in held.on.items()}
+        missing = [each for each in kinds.items() if each not in self._programs]
+        if not held.arrays or missing:
+            self._wanted.extend(each for each in missing if each not in self._wanted)
+            self._interval.skip(number)
+            self.next = self._interval.next
+            return
+        size_s = sum(each.nbytes / RATE.get(device.platform, FAST) for device, all_ in held.on.items() for each in all_)
+        if self._interval.affords(number, size_s):
+            sums = {device: self._programs[device, kinds[device]](arrays) for device, arrays in held.on.items()}
+            held.on.clear()  # the next step may take their memory
+            self._add(number, held, sums)
+            self._interval.looked(number, max(size_s, time.perf_counter() - began))
+        self.next = self._interval.next
+
+    def _add(self, number: int, held: Held, sums: dict[Any, Any]) -> None:
+        session = self._session
+        self._waiting.append((session.steps, held, sums))
+        for processes in dict.fromkeys(each[1] for each in held.arrays if len(each[1]) > 1):
+            own = [(name, places[0]) for name, among, places in held.arrays if among == processes]
+            look = Look(
+                subject=f"jax-{'-'.join(map(str, processes[:8]))}-{len(processes)}",
+                ranks=processes,
+                number=number,
+                step=session.steps,
+                exchanged=self._lockstep.executed,
+                names=tuple(name for name, _ in own),
+                read=lambda own=own: _read(sums, [place for _, place in own]),
+            )
+            session.fingerprints.add(look)
+
+    def _held(self, outputs: Any) -> Held:
+        held = Held()
+        for path, leaf in self._jax.tree_util.tree_flatten_with_path(outputs)[0]:
+            if len(held.arrays) >= MOST_TENSORS:
+                break
+            if not getattr(leaf, "shape", ()) or not _is_plain(leaf) or len(leaf.sharding.device_set) < 2:
+                continue
+            holders: dict[str, list[Any]] = {}
+            for device, index in leaf.sharding.devices_indices_map(leaf.shape).items():
+                holders.setdefault(str(index), []).append(device)
+            own: dict[str, list[Any]] = {}
+            for shard in leaf.addressable_shards:
+                own.setdefault(str(shard.index), []).append(shard)
+            for index, shards in own.items():
+                if len(holders.get(index, ())) > 1:
+                    part = "" if len(holders) == 1 else f" {index}"
+                    processes = tuple(sorted({device.process_index for device in holders[index]}))
+                    held.add(f"{self._jax.tree_util.keystr(path) or 'the result'}{part}", processes, shards)
+        return held
+
+    # --- by the guard's thread
+
+    def _turn(self) -> None:
+        while self._wanted:
+            device, kind = self._wanted[0]
+            self._programs[device, kind] = self._compiled(device, kind)
+            self._wanted.popleft()
+        while self._waiting and all(each.is_ready() for each in self._waiting[0][2].values()):
+            step, held, sums = self._waiting.popleft()
+            several = [(name, places) for name, _, places in held.arrays if len(places) > 1]
+            for devices in dict.fromkeys(tuple(device for device, _ in places) for _, places in several):
+                here = [(name, places) for name, places in several if tuple(each for each, _ in places) == devices]
+                replicas = {
+                    f"{device.platform}:{device.id}": _read(sums, [places[number] for _, places in here]) or ()
+                    for number, device in enumerate(devices)
+                }
+                subject = f"jax {'-'.join(str(each.id) for each in devices)}"
+                self._session.fingerprints.add_inside(subject, step, [name for name, _ in here], replicas)
+
+    def _compiled(self, device: Any, kind: Kind) -> Any:
+        jax, numpy, lax = self._jax, self._jax.numpy, self._jax.lax
+
+        def keepstep_sums(arrays: Any) -> Any:
+            return numpy.stack([each for array in arrays for each in both(array)])
+
+        def both(array: Any) -> tuple[Any, Any]:
+            size = array.dtype.itemsize
+            if array.dtype == bool:
+                array = array.astype(numpy.uint8)
+            kept = {1: numpy.uint8, 2: numpy.uint16}.get(size, numpy.uint32)
+            words = lax.bitcast_convert_type(array, kept).reshape(-1).astype(numpy.uint32)
+            places = 2 * lax.iota(numpy.uint32, words.size) + 1
+            return words.sum(dtype=numpy.uint32), (words * places).sum(dtype=numpy.uint32)
+
+        where = jax.sharding.SingleDeviceSharding(device)
+        shapes = [jax.ShapeDtypeStruct(shape, dtype, sharding=where) for shape, dtype in kind]
+        return jax.jit(keepstep_sums).lower(shapes).compile()
+
+
+def _is_plain(leaf: Any) -> bool:
+    """Whether its bits can be read: no random key, no complex number, nothing smaller than a byte."""
+    kind = getattr(leaf, "dtype", None)
+    plain = getattr(kind, "kind", None) in ("f", "i", "u", "b", "V") and kind.itemsize in (1, 2, 4, 8)
+    return plain and "int4" not in str(kind) and "int2" not in str(kind) and hasattr(leaf, "sharding")
+
+
+def _read(sums: dict[Any, Any], places: Sequence[tuple[Any, int]]) -> list[tuple[int, int]] | None:
+    """The two sums of each array; None while a device works."""
+    if not all(each.is_ready() for each in sums.values()):
+        return None
+    values = {device: each.tolist() for device, each in sums.items()}
+    return [(values[device][2 * place], values[device][2 * place + 1]) for device, place in places]

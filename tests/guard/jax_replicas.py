@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that three devices of one process hold in full, trained by JAX. ``flip``: bits of one replica change, from
+outside. ``drift``: a program that lies about its sharding from the start. Run by test_jax_replicas.py."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+os.environ |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=3"}
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+STEPS = 40
+mesh = Mesh(np.array(jax.devices()), ("data",))
+by_row, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
+
+
+def loss_of(weights: Any, x: Any) -> Any:
+    return sum(jnp.mean((jnp.tanh(x @ each) - 0.1) ** 2) for each in weights.values())
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def update(weights: Any, x: Any) -> Any:
+    slopes = jax.grad(loss_of)(weights, x)
+    return {name: weights[name] - 0.1 * slopes[name] for name in weights}
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+@functools.partial(
+    jax.shard_map,
+    mesh=mesh,
+    in_specs=(PartitionSpec(), PartitionSpec("data")),
+    out_specs=PartitionSpec(),
+    check_vma=False,
+)
+def drift(weights: Any, x: Any) -> Any:
+    return {name: each + jnp.mean(x) for name, each in weights.items()}
+
+
+def main(*hows: str) -> None:
+    for how in hows:
+        weights = {f"{how}_{name}": jax.device_put(np.ones((6, 8), "float32"), whole) for name in ("one", "other")}
+        step_of = drift if how == "drift" else update
+        for step in range(1, STEPS + 1):
+            x = jax.device_put(np.random.default_rng(step).normal(size=(6, 6)).astype("float32"), by_row)
+            weights = step_of(weights, x)
+            if how == "flip" and step == 30:
+                other = weights["flip_other"].block_until_ready().addressable_shards[1].data
+                ctypes.c_uint32.from_address(other.unsafe_buffer_pointer() + 8).value ^= 1 << 5
+            time.sleep(0.05)
+        print(how, "ended with", float(np.abs(np.asarray(weights[f"{how}_one"])).sum()), flush=True)
+        time.sleep(3.0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that several devices of one process hold in full: a changed bit is found, a lawful difference is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("jax_replicas.py")
+
+
+@pytest.mark.frameworks("jax")
+@pytest.mark.slow
+def test_a_changed_bit_is_named_with_device_and_array(tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("KEEPSTEP", "XLA", "JAX"))}
+    env |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off", "KEEPSTEP_FINGERPRINTS": "2"}
+    ended = subprocess.run(
+        [sys.executable, str(SCRIPT), "healthy", "drift", "flip"], env=env, capture_output=True, text=True, timeout=600
+    )
+    assert ended.returncode == 0, ended.stderr
+    notes = [json.loads(line) for each in tmp_path.glob("*.notes.jsonl") for line in each.read_text().splitlines()]
+    (found,) = [note["fields"] for note in notes if note["fact"] == "ReplicaOdd"]
+    assert (found["devices"], found["majority"]) == (["cpu:1"], True)
+    assert "flip_other" in found["tensor"]
