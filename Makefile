@@ -28,7 +28,7 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -45,6 +45,7 @@ help:
 	@echo 'make guests  run programs in the idiom of other libraries, healthy and broken, with and without keepstep (hours, gigabytes)'
 	@echo 'make bench   measure the promises with numbers'
 	@echo 'make checkpoint-faults  flip bits in checkpoints and kill saves, with and without the guard (an hour)'
+	@echo 'make silent-faults  change bits in replicas of models that train, and count what the guard finds (FAULTS=300: hours)'
 	@echo 'make docs    write the pages that are made from code, and build the site into site/ (offline, once set up)'
 	@echo 'make clean   remove everything that was made here, the environments too'
 
@@ -168,8 +169,12 @@ bench: setup
 # Orbax is counted where it can be imported.
 FLIPS ?= 200
 KILLS ?= 10
+FAULTS ?= 20
 checkpoint-faults: setup
 	$(BIN)/python -m benchmarks.checkpoint_faults --flips $(FLIPS) --kills $(KILLS)
+
+silent-faults: setup
+	$(BIN)/python -m benchmarks.silent_faults --faults $(FAULTS)
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules tests/rules/fires
