@@ -28,8 +28,8 @@ from keepstep.guard.record.refused_loads import RefusedLoads
 if TYPE_CHECKING:
     from keepstep.guard.protocols import SavesCheckpoints
     from keepstep.store.ledger.file_sums import FileSums
-    from keepstep.store.ledger.verify import Verdict
     from keepstep.store.ledger.manifest import Manifest
+    from keepstep.store.ledger.verify import Verdict
 
 PART = "ledger of checkpoints"
 MODULES = {"orbax": "orbax.checkpoint"}
