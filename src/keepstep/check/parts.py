@@ -15,7 +15,12 @@ PARTS = {
     "resources": "each host's memory, disks, limits and devices",
 }
 
-TAKES_PATHS = {"code": "training programs", "data": "files of training data", "checkpoint": "checkpoints"}
+TAKES_PATHS = {
+    "code": "training programs",
+    "data": "files of training data",
+    "checkpoint": "checkpoints",
+    "memory": "the command of a training",
+}
 """Parts that look at what the user names, alone and on request only. Each is a verb of two words (`cli/parser.py`)."""
 
 ON_ITS_OWN = ("gpu",)

@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
 VERBS = (
-    *("why", "check", "check code", "check data", "check checkpoint", "check collectives", "check gpu"),
+    *("why", "check", "check code", "check data", "check checkpoint", "check collectives", "check gpu", "check memory"),
     *("run", "runs", "save", "rules", "lab", "completion", "manual", "help"),
 )
 

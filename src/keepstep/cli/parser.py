@@ -21,6 +21,7 @@ from keepstep.cli.arguments import (
     check_collectives,
     check_data,
     check_gpu,
+    check_memory,
     completion,
     help_verb,
     lab,
@@ -49,6 +50,7 @@ examples:
   keepstep check checkpoint ckpt/        damaged and incomplete checkpoints
   keepstep check collectives             wrong and slow collectives
   keepstep check gpu                     GPUs and memory that give wrong results
+  keepstep check memory --device h200 -- python train.py
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
@@ -64,6 +66,7 @@ VERBS = {
     "check checkpoint": "keepstep.cli.check_checkpoint:check_checkpoint_verb",
     "check collectives": "keepstep.cli.check_collectives:check_collectives_verb",
     "check gpu": "keepstep.cli.check_gpu:check_gpu_verb",
+    "check memory": "keepstep.cli.check_memory:check_memory_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
     "save": "keepstep.cli.save:save_verb",
@@ -86,7 +89,7 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    checks = (check, check_code, check_data, check_checkpoint, check_collectives, check_gpu)
+    checks = (check, check_code, check_data, check_checkpoint, check_collectives, check_gpu, check_memory)
     for each in (why, *checks, run_options, runs, save, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser

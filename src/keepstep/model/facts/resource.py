@@ -126,3 +126,24 @@ class MemoryLow(Fact):
 
     left_bytes: int
     total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemoryForecast(Fact):
+    """What a training would need of a device, from a dry run. Bytes; ``low`` to ``high`` is where the truth may lie."""
+
+    device: str
+    total: int
+    low: int
+    high: int
+    allocated: int = 0
+    """The most that tensors would hold at once."""
+    reserved: int = 0
+    """The most that the allocator would take."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """What is held at that moment."""
+    line: str | None = None
+    """The line of the program that would be running when the device is full, else at the peak."""
+    asked: int | None = None
+    """The bytes that did not fit any more."""
+    ranks: int = 1

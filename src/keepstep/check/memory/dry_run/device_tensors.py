@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of the device, as fakes of the CPU that say they are on the device; every storage of theirs is logged.
+
+Fake `cuda` tensors end a CPU build of torch (autograd asks for a device that is not there), so the fakes are of the
+CPU, and a mark on the storage says where it would be. Small tensors of the host are real: what the script's own data
+decides, such as a length, is what it would be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
+
+from keepstep.check.memory.dry_run.storage_log import StorageLog
+
+REAL_BYTES = 1 << 20
+"""Tensors of the host up to this size are real."""
+CPU = torch.device("cpu")
+DEVICE = torch.device("cuda:0")
+aten = torch.ops.aten
+CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
+
+_now = threading.local()
+
+
+def _depth() -> int:
+    return getattr(_now, "depth", 0)
+
+
+def is_of_device(device: object) -> bool:
+    """Whether the script means its GPU."""
+    if isinstance(device, int) and not isinstance(device, bool):
+        return True
+    return isinstance(device, str | torch.device) and torch.device(device).type == "cuda"
+
+
+class DeviceTensors(TorchDispatchMode):
+    """Runs every operation on fakes, or for real if it is small and of the host, and logs what the device holds."""
+
+    def __init__(self, log: StorageLog) -> None:
+        super().__init__()
+        self.log = log
+        self.fakes = FakeTensorMode(allow_non_fake_inputs=True)
+        self._making = ""
+        self._numbers: dict[int, int] = {}
+        self._watches: dict[int, weakref.ref[Any]] = {}
+        self._target: str | None = None
+
+    # where a tensor is
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether this tensor would be on the device."""
+        return isinstance(tensor, FakeTensor) and tensor.untyped_storage()._cdata in self._numbers
+
+    def number(self, tensor: Any) -> int | None:
+        """The number of its storage in the log."""
+        return self._numbers.get(tensor.untyped_storage()._cdata) if isinstance(tensor, FakeTensor) else None
+
+    def moved(self, tensor: Any, target: str, dtype: Any = None, copy: bool = False, **how: Any) -> Any:
+        """This tensor on the device or on the host: itself, if it is there."""
+        if self.holds(tensor) == (target == "device") and not copy and dtype in (None, tensor.dtype):
+            return tensor
+        before, self._target = self._target, target
+        try:
+            return aten._to_copy.default(tensor, dtype=dtype, memory_format=how.get("memory_format"))
+        finally:
+            self._target = before
+
+    # what an operation does
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.ops.prim.device.default:
+            return CPU if isinstance(args[0], FakeTensor) and not self.fakes.in_kernel_invocation else func(*args)
+        if any(map(is_traceable_wrapper_subclass, tree_leaves((args, kwargs)))):
+            return NotImplemented  # a DTensor: what it does to its local tensor comes by here
+        target, self._target = self._target, None
+        if is_of_device(kwargs.get("device")):
+            kwargs["device"], target = CPU, "device"
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if tensors:
+            follows = any(map(self.holds, tensors))
+        else:
+            follows = torch._C._current_graph_task_id() != -1 or self._of_call()
+        on_device = target == "device" or (target is None and follows)
+        _now.depth = _depth() + 1
+        try:
+            if not on_device and not any(isinstance(each, FakeTensor) for each in tensors):
+                return self._on_host(func, args, kwargs)
+            out = self._fake(func, args, kwargs)
+        finally:
+            _now.depth -= 1
+        if on_device:
+            kind = "input" if target == "device" and tensors and not any(map(self.holds, tensors)) else self._kind()
+            made = [each for each in tree_leaves(out) if isinstance(each, FakeTensor)]
+            given = {each.untyped_storage()._cdata for each in tensors if isinstance(each, FakeTensor)}
+            for each in made:
+                if each.untyped_storage()._cdata not in given:  # what is written into stays where it is
+                    self._note(each, kind)
+            if func in CONVOLUTIONS:
+                needs = sum(each.numel() * each.element_size() for each in (*tensors, *made))
+                self.log.scratch = max(self.log.scratch, needs)
+        return out
+
+    @contextlib.contextmanager
+    def making(self, kind: str) -> Iterator[None]:
+        """What is born meanwhile is of this kind."""
+        before, self._making = self._making, kind
+        try:
+            yield
+        finally:
+            self._making = before
+
+    @contextlib.contextmanager
+    def on_device(self) -> Iterator[None]:
+        """What is made without inputs meanwhile is on the device."""
+        before, _now.of_call = self._of_call(), True
+        try:
+            yield
+        finally:
+            _now.of_call = before
+
+    @staticmethod
+    def _of_call() -> bool:
+        return getattr(_now, "of_call", False)
+
+    def _kind(self) -> str:
+        if self._making:
+            return self._making
+        return "backward" if torch._C._current_graph_task_id() != -1 else "activation"
+
+    def _on_host(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A real result where it is small; a fake one else."""
+        try:
+            with self.fakes:
+                out = func(*args, **kwargs)
+            small = all(
+                each.numel() * each.element_size() <= REAL_BYTES
+                for each in tree_leaves(out)
+                if isinstance(each, torch.Tensor)
+            )
+        except Exception:  # fakes cannot do it; the real ones may
+            small = True
+        if not small:
+            return out
+        with unset_fake_temporarily():
+            return func(*args, **kwargs)
+
+    def _fake(self, func: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            with self.fakes:
+                return func(*args, **kwargs)
+        except DataDependentOutputException:
+            if func is aten._local_scalar_dense.default:
+                return self._some_value(args[0])
+            raise
+        except DynamicOutputShapeException:
+            self.log.guessed("a size that depends on values: the largest was taken")
+            with self.fakes:
+                return _largest(func, args, kwargs)
+
+    def _some_value(self, tensor: Any) -> bool | int | float:
+        """A value that nobody computed."""
+        if tensor.dtype is torch.bool:
+            self.log.guessed("a condition on values of the device: it was taken as false")
+            return False
+        if tensor.is_floating_point():
+            return 1.0
+        self.log.guessed("a whole number computed on the device: 1 was taken")
+        return 1
+
+    def _note(self, tensor: Any, kind: str) -> None:
+        """Log its storage, if it is new."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._numbers:
+            return
+        self._numbers[key] = self.log.born(storage.nbytes(), kind)
+        self._watches[key] = weakref.ref(storage, lambda _: self._gone(key))
+
+    def _gone(self, key: int) -> None:
+        del self._watches[key]
+        self.log.died(self._numbers.pop(key))
+
+    def resized(self, storage: Any, size: int) -> None:
+        """FSDP frees and makes the memory of a storage that lives on."""
+        key = storage._cdata
+        if key in self._numbers:
+            number = self._numbers[key]
+            self.log.died(number)
+            self._numbers[key] = self.log.born(size, self.log.kinds[number])
+
+
+def _largest(func: Any, args: Any, kwargs: Any) -> Any:
+    """The result if every value counted."""
+    first = args[0]
+    if func is aten.nonzero.default:
+        return first.new_empty((first.numel(), first.dim()), dtype=torch.int64)
+    if func is aten.masked_select.default:
+        return first.new_empty((torch.broadcast_shapes(first.shape, args[1].shape).numel(),))
+    if func is aten.index.Tensor:
+        indices: list[Any] = []
+        for each in args[1]:
+            if each is not None and each.dtype in (torch.bool, torch.uint8):
+                indices += [each.new_empty((each.numel(),), dtype=torch.int64) for _ in range(each.dim())]
+            else:
+                indices.append(each)
+        return func(first, indices)
+    if func in (aten._unique2.default, aten.unique_dim.default, aten.unique_consecutive.default):
+        number = first.numel()
+        long = first.new_empty((number,), dtype=torch.int64)
+        return first.new_empty((number,)), long, long.clone()
+    raise NotImplementedError(f"{func} on values that are not known")
+
+
+def install(mode: DeviceTensors) -> None:
+    """Let tensors say where they would be, and go where the script sends them."""
+    plain_to = torch.Tensor.to
+    host_device = FakeTensor.device
+
+    def device(self: Any) -> torch.device:
+        return DEVICE if not _depth() and mode.holds(self) else host_device.fget(self)
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(self) not in (torch.Tensor, FakeTensor, torch.nn.Parameter):
+            return plain_to(self, *args, **kwargs)
+        other = args[0] if args else kwargs.get("other")
+        if isinstance(other, torch.Tensor):
+            target, dtype = ("device" if mode.holds(other) else "host"), other.dtype
+            return mode.moved(self, target, dtype, kwargs.get("copy", False))
+        copy = kwargs.pop("copy", False)
+        where, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
+        if where is None:
+            if mode.holds(self) and not copy and dtype in (None, self.dtype) and layout is None:
+                return self
+            target = "device" if mode.holds(self) else "host"
+        else:
+            target = "device" if is_of_device(where) else where.type
+        if target in ("device", "cpu", "host"):
+            return mode.moved(self, "host" if target == "cpu" else target, dtype, copy, memory_format=layout)
+        return plain_to(self, *args, **kwargs)
+
+    def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        return mode.moved(self, "device")
+
+    def cpu(self: Any, memory_format: Any = None) -> Any:
+        return mode.moved(self, "host")
+
+    def plain(self: Any) -> Any:
+        """Zeros in its place: numpy has no fakes."""
+        mode.log.guessed("values of the device as an array: zeros were taken")
+        with unset_fake_temporarily():
+            return torch.zeros(self.shape, dtype=self.dtype)
+
+    def numpy(self: Any, *, force: bool = False) -> Any:
+        return plain(self).numpy()
+
+    def tolist(self: Any) -> Any:
+        return self.item() if not self.dim() else plain(self).tolist()
+
+    torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu = to, cuda, cpu
+    torch.Tensor.pin_memory = lambda self, device=None: self
+    torch.Tensor.is_pinned = lambda self, device=None: False
+    FakeTensor.device = property(device)
+    FakeTensor.is_cuda = property(mode.holds)
+    FakeTensor.is_cpu = property(lambda self: not mode.holds(self))
+    FakeTensor.get_device = lambda self: 0 if mode.holds(self) else -1
+    FakeTensor.numpy, FakeTensor.tolist = numpy, tolist
+    FakeTensor.__array__ = lambda self, dtype=None, copy=None: numpy(self)
+    FakeTensor.record_stream = lambda self, stream: None
+    _parameters_are_fakes(mode)
+    plain_resize = torch.UntypedStorage.resize_
+
+    def resize(self: Any, size: Any) -> Any:
+        done = plain_resize(self, size)
+        mode.resized(self, int(size))
+        return done
+
+    torch.UntypedStorage.resize_ = resize
+
+
+def _parameters_are_fakes(mode: DeviceTensors) -> None:
+    """A module keeps its parameters when they move only if both sides are fakes: tied weights stay tied."""
+    plain_new = torch.nn.Parameter.__new__
+
+    def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is not None and type(data) is torch.Tensor:
+            data = mode.fakes.from_tensor(data.detach())
+        return plain_new(cls, data, requires_grad)
+
+    def swap(first: Any, second: Any) -> None:
+        """Modules swap fakes when they move; what the optimizer holds must stay the same object."""
+        first.data = second.detach()
+
+    torch.nn.Parameter.__new__ = staticmethod(new)
+    torch.utils.swap_tensors = swap

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a GPU's kernels keep other things than a CPU's: attention, dropout, autocast, and the optimizers' loops."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import warnings
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensor
+
+from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
+
+TO_FLOAT32 = (
+    *("layer_norm", "group_norm", "softmax.int", "log_softmax.int", "nll_loss", "nll_loss_nd", "mse_loss", "l1_loss"),
+    *("smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy_with_logits", "cosine_similarity", "softplus"),
+    *("exp", "expm1", "log", "log2", "log1p", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "rsqrt", "reciprocal", "sum"),
+    *("sum.dim_IntList", "prod", "cumsum", "norm.Scalar", "norm.ScalarOpt_dim", "linalg_vector_norm"),
+)
+"""What autocast does in float32 on a GPU, and not on a CPU."""
+
+
+def install(mode: DeviceTensors) -> None:
+    """Make the choices of a GPU."""
+    _foreach()
+    _dropout(mode)
+    _attention(mode)
+    _autocast()
+
+
+def _foreach() -> None:
+    """Optimizers work on all parameters at once, with temporaries of that size."""
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        importlib.import_module(name)._foreach_supported_types.append(FakeTensor)
+
+
+def _dropout(mode: DeviceTensors) -> None:
+    """One byte per element is kept, not a tensor of the same kind."""
+    plain = torch.dropout
+
+    def dropout(input: Any, p: float, train: bool) -> Any:
+        if train and 0 < p < 1 and mode.holds(input):
+            return torch.native_dropout(input, p, train)[0]
+        return plain(input, p, train)
+
+    torch.dropout = torch._VF.dropout = dropout
+
+
+class _Attention(torch.autograd.Function):
+    """The kernels that never hold the scores: flash and memory-efficient attention."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
+        batch, heads, length, _ = query.shape
+        out = query.new_empty((batch, length, heads, value.shape[-1])).transpose(1, 2)
+        sums = query.new_empty((batch, heads, -(-length // 32) * 32), dtype=torch.float32)
+        ctx.save_for_backward(query, key, value, out, sums, mask)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        query, key, value, _, sums, mask = ctx.saved_tensors
+        work = torch.empty_like(sums)
+        exact = torch.empty_like(query, dtype=torch.float32) if query.element_size() < 4 else None
+        grads = [torch.empty_like(each) for each in (query, key, value)]
+        shared = query.shape[1] // key.shape[1]  # heads that share a key: their gradients are summed at the end
+        wide = [each.repeat(1, shared, 1, 1) for each in (key, value) if shared > 1]
+        del work, exact, wide
+        return (*grads, torch.empty_like(mask) if mask is not None and mask.requires_grad else None)
+
+
+def _attention(mode: DeviceTensors) -> None:
+    plain = F.scaled_dot_product_attention
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: Any = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        """As the fast kernels do it: those of float32 too."""
+        if not mode.holds(query) or query.dim() != 4:
+            with mode.on_device() if mode.holds(query) else contextlib.nullcontext():
+                more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+                return plain(query, key, value, attn_mask, **more)
+        if torch.is_autocast_enabled("cpu"):
+            kind = torch.get_autocast_dtype("cpu")
+            query, key, value = query.to(kind), key.to(kind), value.to(kind)
+        return _Attention.apply(query, key, value, attn_mask)
+
+    F.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention = attention
+
+
+def _autocast() -> None:
+    """`autocast("cuda")` is that of the CPU here, with the GPU's lists."""
+    plain = torch.amp.autocast_mode.autocast.__init__
+
+    def begin(self: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or torch.float16
+        plain(self, device_type, dtype, enabled, cache_enabled)
+
+    torch.amp.autocast_mode.autocast.__init__ = begin
+    enabled, kind = torch.is_autocast_enabled, torch.get_autocast_dtype
+    torch.is_autocast_enabled = lambda device="cpu": enabled("cpu" if device == "cuda" else device)
+    torch.get_autocast_dtype = lambda device="cpu": kind("cpu" if device == "cuda" else device)
+    torch.get_autocast_gpu_dtype = lambda: kind("cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that a kernel is replaced
+        for name in TO_FLOAT32:
+            _in_float32(name)
+
+
+_library = torch.library.Library("aten", "IMPL")
+_CAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+
+def _in_float32(name: str) -> None:
+    base, _, overload = name.partition(".")
+    operation = getattr(getattr(torch.ops.aten, base), overload or "default")
+
+    def cast(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
+            return value.float()
+        return value
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_CAST_KEY):
+            return operation(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+
+    _library.impl(name, run, "AutocastCPU", allow_override=True)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process of the dry run: the user's script, as its interpreter would run it, for two optimizer steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from keepstep.check.memory.dry_run import confinement
+
+
+def main() -> None:
+    """``sys.argv``: what is asked, as JSON, and the descriptor for the answer."""
+    asked, answer = json.loads(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(answer, False)
+    try:
+        confined = confinement.enter(asked["scratch"])
+        _try(asked, answer, confined)
+    except BaseException as error:
+        traceback.print_exc()
+        _write(answer, {"ended": "error", "error": f"{type(error).__name__}: {error}"[:2000], "own": True})
+
+
+def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
+    import torch
+
+    from keepstep.check.memory.dry_run import cuda_answers, device_tensors, gpu_kernels, one_process
+    from keepstep.check.memory.dry_run.storage_log import StorageLog
+    from keepstep.check.memory.dry_run.training_steps import TrainingSteps
+
+    log = StorageLog(tuple(asked["own_folders"]))
+    mode = device_tensors.DeviceTensors(log)
+
+    def finish(ended: str, error: str = "", place: str = "") -> None:
+        steps.label_parameters()
+        seen = {"ended": ended, "error": error, "place": place, "steps": steps.steps}
+        sums = {"sums": steps.sums, "counted": steps.counted}
+        about = {"torch": torch.__version__, "confined": confined, "grouped": one_process.is_grouped()}
+        _write(answer, {**log.as_json(), **seen, **sums, **about})
+
+    steps = TrainingSteps(mode, lambda: finish("steps"))
+    device_tensors.install(mode)
+    cuda_answers.install(mode, asked["name"], asked["total"], tuple(asked["capability"]), asked["devices"])
+    gpu_kernels.install(mode)
+    one_process.install(mode, asked["ranks"], asked["launched"])
+    steps.install()
+    try:
+        with mode:
+            _run(asked)
+    except SystemExit as end:
+        finish("exit", "" if end.code in (None, 0) else f"status {end.code}")
+    except BaseException as error:
+        traceback.print_exc()
+        finish("error", f"{type(error).__name__}: {error}"[:2000], _place(error, log.is_users))
+    finish("end")
+
+
+def _write(answer: int, seen: dict[str, Any]) -> None:
+    """The end of this process: nothing of the script runs after it."""
+    rest = memoryview(json.dumps(seen).encode())
+    while rest:
+        rest = rest[os.write(answer, rest) :]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _run(asked: dict[str, Any]) -> None:
+    """As `python script.py` and `python -m module` do."""
+    sys.argv = [asked["script"] or asked["module"], *asked["arguments"]]
+    if asked["script"]:
+        script = os.path.abspath(asked["script"])
+        sys.path.insert(0, os.path.dirname(script))
+        runpy.run_path(script, run_name="__main__")
+    else:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
+
+
+def _place(error: BaseException, is_users: Callable[[str], bool]) -> str:
+    lines = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if is_users(frame.f_code.co_filename)
+    ]
+    return lines[-1] if lines else ""

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of the dry run: which storages were born and died, in order, what each is for, and who made it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+NAMED_FROM_BYTES = 1 << 20
+"""Storages from this size on carry the line that made them."""
+MOST_FRAMES = 200
+OURS = os.path.dirname(os.path.abspath(__file__))
+
+
+class StorageLog:
+    """Births and deaths. A storage is a number, in the order of birth."""
+
+    def __init__(self, of_the_user: tuple[str, ...]) -> None:
+        self.events: list[tuple[int, int]] = []
+        """(number, bytes) for a birth, (number, -bytes) for a death; (-1, step) after an optimizer's step."""
+        self.kinds: dict[int, str] = {}
+        self.places: dict[int, str] = {}
+        self.sizes: list[int] = []
+        self.live = 0
+        self.guesses: dict[str, str] = {}
+        """What the script asked that fakes cannot answer, with the first line that asked."""
+        self.scratch = 0
+        """What a convolution's library may take for a moment: at most about what it reads and writes."""
+        self._of_the_user = of_the_user
+
+    def born(self, size: int, kind: str) -> int:
+        number = len(self.sizes)
+        self.sizes.append(size)
+        self.events.append((number, size))
+        self.kinds[number] = kind
+        self.live += size
+        if size >= NAMED_FROM_BYTES:
+            self.places[number] = self.place()
+        return number
+
+    def died(self, number: int) -> None:
+        self.events.append((number, -self.sizes[number]))
+        self.live -= self.sizes[number]
+
+    def stepped(self, step: int) -> None:
+        self.events.append((-1, step))
+
+    def guessed(self, what: str) -> None:
+        if what not in self.guesses:
+            self.guesses[what] = self.place()
+
+    def place(self) -> str:
+        """The innermost line of the user's own files that is being run."""
+        frame: Any = sys._getframe(1)
+        for _ in range(MOST_FRAMES):
+            if frame is None:
+                break
+            if self.is_users(frame.f_code.co_filename):
+                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+    def is_users(self, file: str) -> bool:
+        """Whether this is a file of the user's, and neither a library's nor ours."""
+        return file.startswith(self._of_the_user) and "site-packages" not in file and not file.startswith(OURS)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "events": self.events,
+            "kinds": self.kinds,
+            "places": self.places,
+            "guesses": self.guesses,
+            "scratch": self.scratch,
+        }

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The script's optimizers: what is a parameter, a gradient or state, and when the dry run has seen enough."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
+
+STEPS = 2
+MOST_STEPS = 4
+"""Of one optimizer, where another has not come to two."""
+
+
+class TrainingSteps:
+    """Labels storages at every optimizer's step. ``enough`` is called when all optimizers have made two."""
+
+    def __init__(self, mode: DeviceTensors, enough: Callable[[], None]) -> None:
+        self._mode = mode
+        self._enough = enough
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.sums: dict[str, int] = {}
+        """Parameters, gradients and state by arithmetic over the tensors themselves, at the last step."""
+        self.counted: dict[str, int] = {}
+        self.steps = 0
+
+    def install(self) -> None:
+        _remember(torch.optim.Optimizer, lambda made: self._steps.setdefault(made, 0))
+        _remember(torch.nn.Module, self._modules.add)
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        register_optimizer_step_pre_hook(self._before)
+        register_optimizer_step_post_hook(self._after)
+
+    def label_parameters(self) -> list[Any]:
+        """The parameters of all modules that live; their buffers too are named."""
+        modules = list(self._modules)
+        for each in modules:
+            for buffer in each.buffers(recurse=False):
+                if (number := self._mode.number(buffer)) is not None:
+                    self._mode.log.kinds[number] = "buffer"
+        mine = [one for each in modules for one in each.parameters(recurse=False)]
+        for each in _local(mine):
+            if (number := self._mode.number(each)) is not None:
+                self._mode.log.kinds[number] = "parameter"
+        return mine
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self.sums = {"parameter": 0, "gradient": 0, "optimizer state": 0}
+        self.counted = dict(self.sums)
+        mine = self.label_parameters()
+        mine += [each for group in optimizer.param_groups for each in group["params"]]
+        mine = list({id(each): each for each in mine}.values())
+        self._label("parameter", mine)
+        self._label("gradient", [each.grad for each in mine if each.grad is not None])
+        self._inside = self._mode.making("optimizer work")
+        self._inside.__enter__()
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._inside.__exit__(None, None, None)
+        states = [value for each in list(self._steps) for value in each.state.values()]
+        self._label("optimizer state", tree_leaves(states))
+        self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
+        self.steps = max(self.steps, self._steps[optimizer])
+        self._mode.log.stepped(self.steps)
+        if min(self._steps.values()) >= STEPS or self.steps >= MOST_STEPS:
+            self._enough()
+
+    def _label(self, kind: str, tensors: list[Any]) -> None:
+        """Name their storages, and add them up twice: by the shapes of the tensors, and as the log counts them."""
+        tensors_known, storages_known = set(), set()
+        for each in _local(tensors):
+            number = self._mode.number(each)
+            if number is None:
+                continue
+            self._mode.log.kinds[number] = kind
+            if (number, each.storage_offset()) not in tensors_known:
+                tensors_known.add((number, each.storage_offset()))
+                self.sums[kind] += each.numel() * each.element_size()
+            if number not in storages_known:
+                storages_known.add(number)
+                self.counted[kind] += self._mode.log.sizes[number]
+
+
+def _remember(kind: Any, remember: Callable[[Any], object]) -> None:
+    """Tell of every instance that is made."""
+    plain = kind.__init__
+
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        remember(self)
+
+    kind.__init__ = begin
+
+
+def _local(tensors: list[Any]) -> Iterator[Any]:
+    """The part of each that this rank holds."""
+    for each in tensors:
+        if isinstance(each, torch.Tensor):
+            yield each._local_tensor if hasattr(each, "_local_tensor") else each

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the log of a dry run to what the device would hold: the peak, its parts, and how sure that is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from keepstep.check.memory.allocator import Replayed, replay
+from keepstep.check.memory.devices import NCCL, Device
+
+PARTS = {
+    "parameter": "parameters",
+    "gradient": "gradients",
+    "optimizer state": "optimizer state",
+    "activation": "activations",
+    "input": "inputs",
+    "library": "library workspaces",
+}
+"""What a storage is for; anything else is `other`: buffers, and what backward and optimizer hold for a moment."""
+OTHER = "other"
+MARGIN = 0.04
+"""How far the count of tensors may be off, either way (assumed)."""
+_FORWARD, _BACKWARD = "activation", "backward"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Bytes. ``low`` and ``high``: between them lies what the process would take of the device."""
+
+    device: Device
+    low: int
+    high: int
+    allocated: int
+    reserved: int
+    parts: tuple[tuple[str, int], ...]
+    lines: tuple[tuple[str, int], ...]
+    """Which lines of the script made what is held at the peak, the largest first."""
+    line: str
+    asked: int | None
+    wrong_sums: tuple[str, ...]
+    """Parts whose count is not what arithmetic says."""
+
+    @property
+    def verdict(self) -> str:
+        if self.low > self.device.total:
+            return "does not fit"
+        return "fits" if self.high <= self.device.total and not self.wrong_sums else "too close to say"
+
+
+def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
+    """``seen``: what the dry run wrote."""
+    kinds = {int(number): str(kind) for number, kind in seen["kinds"].items()}
+    places = {int(number): str(place) for number, place in seen["places"].items()}
+    events = _with_libraries([(int(number), int(size)) for number, size in seen["events"]], kinds, device)
+    free = replay(events)
+    beside = [device.context[0], device.context[1]]
+    if ranks > 1 and seen.get("grouped", True):
+        beside = [beside[0] + NCCL[0], beside[1] + NCCL[1]]
+    scratch = int(seen.get("scratch", 0))
+    low = int(free.allocated * (1 - MARGIN)) + beside[0]
+    high = int(free.reserved * (1 + MARGIN)) + beside[1] + scratch
+    full = replay(events, max(0, device.total - beside[0])) if low > device.total else None
+    line, asked = _full_at(events, full, places) if full is not None else (_made_at(events, free, places), None)
+    return Forecast(
+        device=device,
+        low=low,
+        high=high,
+        allocated=free.allocated,
+        reserved=free.reserved,
+        parts=_parts(free.live, kinds),
+        lines=_lines(free.live, places),
+        line=line,
+        asked=asked,
+        wrong_sums=_wrong(seen),
+    )
+
+
+def _with_libraries(events: list[tuple[int, int]], kinds: dict[int, str], device: Device) -> list[tuple[int, int]]:
+    """cuBLAS takes memory with the first product, and once more in the thread that runs backward."""
+    found: list[tuple[int, int]] = []
+    number = max(kinds, default=-1)
+    for kind in (_FORWARD, _BACKWARD):
+        first = next((n for n, (each, size) in enumerate(events) if size > 0 and kinds.get(each) == kind), None)
+        if first is not None:
+            number += 1
+            kinds[number] = "library"
+            found.append((first, number))
+    result = list(events)
+    for place, each in sorted(found, reverse=True):
+        result.insert(place, (each, device.library_workspace))
+    return result
+
+
+def _parts(live: dict[int, int], kinds: dict[int, str]) -> tuple[tuple[str, int], ...]:
+    sums = dict.fromkeys((*PARTS.values(), OTHER), 0)
+    for number, size in live.items():
+        sums[PARTS.get(kinds.get(number, ""), OTHER)] += size
+    return tuple((name, size) for name, size in sums.items() if size)
+
+
+def _lines(live: dict[int, int], places: dict[int, str]) -> tuple[tuple[str, int], ...]:
+    sums: dict[str, int] = {}
+    for number, size in live.items():
+        if places.get(number):
+            sums[places[number]] = sums.get(places[number], 0) + size
+    return tuple(sorted(sums.items(), key=lambda pair: -pair[1])[:5])
+
+
+def _full_at(events: list[tuple[int, int]], full: Replayed, places: dict[int, str]) -> tuple[str, int | None]:
+    if full.full_event is None:
+        return "", None
+    number, size = events[full.full_event]
+    return places.get(number, ""), size
+
+
+def _made_at(events: list[tuple[int, int]], free: Replayed, places: dict[int, str]) -> str:
+    return places.get(events[free.peak_event][0], "") if free.peak_event >= 0 else ""
+
+
+def _wrong(seen: dict[str, Any]) -> tuple[str, ...]:
+    """Where what is counted at the last step is not what the tensors' own shapes say."""
+    return tuple(
+        PARTS[kind] for kind, said in seen.get("sums", {}).items() if said != seen.get("counted", {}).get(kind, said)
+    )
