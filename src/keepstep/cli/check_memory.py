@@ -47,7 +47,7 @@ def _show(checked: MemoryChecked) -> None:
         for each in _table(checked.forecast):
             print(visible(redact(each)))
     if checked.confined:
-        print(f"\nThe script ran {checked.confined}.")
+        print(f"\n{checked.confined}")
     print()
 
 

@@ -170,7 +170,7 @@ def test_the_dry_run_changes_nothing_and_reaches_nobody(
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The script ran" in done.stdout
+    assert "namespaces of its own" in done.stdout or "Hooks kept" in done.stdout
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept.txt", "train.py"]
     assert (tmp_path / "kept.txt").read_text() == "as it was"
     assert not list(elsewhere.iterdir())

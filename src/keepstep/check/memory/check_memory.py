@@ -19,8 +19,8 @@ from keepstep.model.report import Report
 
 WHOLE = "whether the training fits"
 CONFINED = {
-    "namespaces": "in namespaces of its own: no file was changed, and there was no network",
-    "hooks": "with hooks that refuse to write, to connect and to start processes: native code is not held by them",
+    "namespaces": "The script ran in namespaces of its own: it changed no file of yours\nand had no network.",
+    "hooks": "Hooks kept the script from writing, connecting and starting processes.\nThey do not hold native code.",
 }
 
 
