@@ -7,6 +7,7 @@ program that the guard's thread compiles, once for each model; a look hands it t
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -96,7 +97,7 @@ class Replicas:
                 step=session.steps,
                 exchanged=self._lockstep.executed,
                 names=tuple(name for name, _ in own),
-                read=lambda own=own: _read(sums, [place for _, place in own]),
+                read=functools.partial(_read, sums, [place for _, place in own]),
             )
             session.fingerprints.add(look)
 
@@ -161,7 +162,7 @@ class Replicas:
 
 def _is_plain(leaf: Any) -> bool:
     """Whether its bits can be read: no random key, no complex number, nothing smaller than a byte."""
-    kind = getattr(leaf, "dtype", None)
+    kind: Any = getattr(leaf, "dtype", None)
     plain = getattr(kind, "kind", None) in ("f", "i", "u", "b", "V") and kind.itemsize in (1, 2, 4, 8)
     return plain and "int4" not in str(kind) and "int2" not in str(kind) and hasattr(leaf, "sharding")
 
