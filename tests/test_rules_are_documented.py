@@ -23,7 +23,8 @@ NOT_SEEN_IN_LOGS_YET: dict[Cause, str] = {}
 """Causes that no rule can name, each with the reason."""
 
 NAMED_BY_ANOTHER_FAMILY = {
-    "HWD005": "a device-side error without a fault of the device is a bug of the code that ran on it"
+    "HWD005": "a device-side error without a fault of the device is a bug of the code that ran on it",
+    "NUM204": "numbers that are wrong on one replica, whether a device or the program changed them",
 }
 """Rules that live with their subject rather than with their cause, each with the reason."""
 
