@@ -21,7 +21,8 @@ from keepstep.guard.agree.fingerprints import MOST_TENSORS, OF_MODEL, Interval, 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.torch_state import TorchState
 
-ROW = 1024
+LINE = 1024
+"""Words."""
 PLACES = ("cpu", "cuda")
 ESTIMATED_RATE = {"cpu": 1e9, "cuda": 1e12}
 """Bytes per second, before a look has shown it."""
@@ -195,7 +196,8 @@ class Sums:
         on_device = tensors[0].device.type == "cuda"
         with torch.no_grad():
             began = self._mark() if on_device else None
-            sums = torch.stack([each for tensor in tensors for each in self._both(tensor.detach(), by_column)])
+            lines = torch.stack([self._lines(tensor.detach(), by_column) for tensor in tensors])
+            sums = torch.stack((lines.sum(1), (lines * self._places(lines.device)).sum(1)))
             if not on_device:
                 return Result(sums, None, None)
             host = torch.empty(sums.shape, dtype=sums.dtype, pin_memory=True)
@@ -207,15 +209,18 @@ class Sums:
         event.record()
         return event
 
-    def _both(self, tensor: Any, by_column: bool) -> tuple[Any, Any]:
-        torch = self._torch
-        words = self.words(tensor)
-        if words.numel() > 2 * ROW:
-            rest = words.numel() % ROW
-            table = words[: words.numel() - rest].view(-1, ROW)
-            lines = table.sum(0 if by_column else 1, dtype=torch.int64)
-            words = torch.cat((lines, words[-rest:])) if rest else lines
-        return words.sum(dtype=torch.int64), (words * self._places(words)).sum()
+    def _lines(self, tensor: Any, by_column: bool) -> Any:
+        """Its words added up to one line, along rows or columns of a table: one operation on the device for most."""
+        torch, words = self._torch, self.words(tensor)
+        rest = words.numel() % LINE
+        whole = words.numel() - rest
+        if not whole:
+            return torch.nn.functional.pad(words.to(torch.int64), (0, LINE - rest))
+        table = words[:whole].view(-1, LINE) if by_column else words[:whole].view(LINE, -1)
+        lines = table.sum(0 if by_column else 1, dtype=torch.int64)
+        if rest:
+            lines[:rest] += words[whole:]
+        return lines
 
     def words(self, tensor: Any) -> Any:
         """The bits as a row of the widest integers that fit: a processor adds those fastest."""
@@ -229,15 +234,11 @@ class Sums:
                 return flat.view(kind)
         raise ValueError(f"{tensor.dtype} cannot be read as integers")
 
-    def _places(self, words: Any) -> Any:
+    def _places(self, device: Any) -> Any:
         """Odd weights: a change of one word changes the sum, whatever it is."""
-        many = words.numel()
-        known = self._weights.get(words.device)
-        if known is None or known.numel() < many:
-            torch = self._torch
-            known = torch.arange(1, 2 * max(2 * ROW, many), 2, dtype=torch.int64, device=words.device)
-            self._weights[words.device] = known
-        return known[:many]
+        if device not in self._weights:
+            self._weights[device] = self._torch.arange(1, 2 * LINE, 2, dtype=self._torch.int64, device=device)
+        return self._weights[device]
 
 
 class Result:
@@ -254,5 +255,4 @@ class Result:
                 return None
             if self.timed is not None:
                 self.timed.device_s = self._began.elapsed_time(self._done) / 1e3
-        found = self._sums.tolist()
-        return list(zip(found[::2], found[1::2], strict=True))
+        return list(zip(*self._sums.tolist(), strict=True))
