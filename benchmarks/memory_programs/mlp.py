@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--width", type=int, default=8192)
-parser.add_argument("--batch-size", type=int, default=8192)
+parser.add_argument("--batch-size", type=int, default=1024)
 args = parser.parse_args()
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
