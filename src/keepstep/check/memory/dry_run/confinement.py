@@ -13,7 +13,10 @@ import signal
 import struct
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
+
+from keepstep.base.safe_files import make_private
 
 NAMESPACES = "namespaces"
 HOOKS = "hooks"
@@ -72,15 +75,15 @@ def _into_namespaces(scratch: str) -> None:
     here = os.getcwd()
     for number, folder in enumerate(folders):
         upper, work = (os.path.join(scratch, f"{name}{number}") for name in ("upper", "work"))
-        os.mkdir(upper)
-        os.mkdir(work)
+        make_private(Path(upper))
+        make_private(Path(work))
         try:
             _mount(libc, "overlay", folder, f"lowerdir={folder},upperdir={upper},workdir={work},userxattr")
         except OSError:
             continue  # it stays read-only
     os.chdir(here)
     tempfile.tempdir = os.path.join(scratch, "tmp")
-    os.mkdir(tempfile.tempdir)
+    make_private(Path(tempfile.tempdir))
     os.environ["TMPDIR"] = tempfile.tempdir
 
 
