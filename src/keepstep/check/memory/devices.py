@@ -54,7 +54,7 @@ DEVICES = {
     "h200": _gpu("NVIDIA H200", 139.7, (9, 0)),
     "b200": _gpu("NVIDIA B200", 178.3, (10, 0)),
 }
-"""Totals as programs report them, from public logs; they differ a little between drivers."""
+"""Totals are assumed: none was measured here, and they differ a little between drivers."""
 
 
 def device_named(text: str) -> Device:
