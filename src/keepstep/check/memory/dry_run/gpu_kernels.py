@@ -28,7 +28,7 @@ def install(mode: DeviceTensors) -> None:
     _foreach()
     _dropout(mode)
     _attention(mode)
-    _autocast()
+    _autocast(mode)
 
 
 def _foreach() -> None:
@@ -98,13 +98,14 @@ def _attention(mode: DeviceTensors) -> None:
     F.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention = attention
 
 
-def _autocast() -> None:
+def _autocast(mode: DeviceTensors) -> None:
     """`autocast("cuda")` is that of the CPU here, with the GPU's lists."""
     plain = torch.amp.autocast_mode.autocast.__init__
 
     def begin(self: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
         if device_type == "cuda":
             device_type, dtype = "cpu", dtype or torch.float16
+            mode.log.autocast |= enabled
         plain(self, device_type, dtype, enabled, cache_enabled)
 
     torch.amp.autocast_mode.autocast.__init__ = begin

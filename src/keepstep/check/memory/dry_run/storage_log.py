@@ -27,6 +27,8 @@ class StorageLog:
         """What the script asked that fakes cannot answer, with the first line that asked."""
         self.scratch = 0
         """What a convolution's library may take for a moment: at most about what it reads and writes."""
+        self.autocast = False
+        """The script computes in mixed precision."""
         self._of_the_user = of_the_user
 
     def born(self, size: int, kind: str) -> int:
@@ -72,4 +74,5 @@ class StorageLog:
             "places": self.places,
             "guesses": self.guesses,
             "scratch": self.scratch,
+            "autocast": self.autocast,
         }
