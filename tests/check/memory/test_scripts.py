@@ -150,6 +150,14 @@ def test_a_tensor_of_3_terabytes_does_not_fit_and_its_line_is_named(try_it: Try)
     assert "3.2 TB" in finding["because"]
 
 
+def test_a_training_on_the_cpu_is_no_answer(try_it: Try) -> None:
+    done = try_it(
+        "import torch\nmodel = torch.nn.Linear(4, 4)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for _ in range(9):\n    model(torch.ones(2, 4)).sum().backward()\n    optimizer.step()\n"
+    )
+    assert done.returncode == 3 and "put nothing on the device" in done.stdout, done.stderr
+
+
 def test_a_script_that_fails_is_no_answer(try_it: Try) -> None:
     done = try_it("import torch\ntorch.zeros(3, device='cuda') @ torch.zeros(4, device='cuda')\n", "--json")
     assert done.returncode == 3, done.stdout + done.stderr

@@ -37,7 +37,8 @@ def check_memory(line: LaunchLine, device: Device, ranks: int, limit_s: float) -
     """Try the script, count, judge."""
     tried = try_script(line, device, ranks, limit_s)
     name = line.script or line.module
-    made = forecast(tried.seen, device, ranks) if tried.seen.get("events") else None
+    holds = any(number >= 0 for number, _ in tried.seen.get("events", ()))
+    made = forecast(tried.seen, device, ranks) if holds else None
     seen = Collected()
     complete = _covered(seen, tried, made)
     if made is not None and (complete or made.verdict == "does not fit"):
