@@ -129,7 +129,7 @@ class Fingerprints:
         self._session = session
         asked = env.get(VARIABLE, "").strip().lower()
         self.off = asked in ("off", "0", "no", "false")
-        self.asked = int(asked) if asked.isdigit() and int(asked) else None
+        self.asked = int(asked) if asked.isdecimal() and int(asked) else None
         self._pending: deque[Look] = deque(maxlen=KEPT)
         self._known: dict[str, _Known] = {}
         self._started = self._over = False

@@ -14,7 +14,7 @@ from keepstep.rules.code.torch._torch import FSDP, FULLY_SHARD, INIT, backend_of
 _NOT_ON_GPUS = re.compile(r"(?i)sched|scaler|sampler|data|loader|rng|stopp|tokeniz")
 """Who gets numbers, or keeps what it has on the CPU."""
 _FROM_ELSEWHERE = re.compile(r"(?i)pre_?train|backbone|teacher|imagenet|\bmeta")
-"""Files that somebody else published: mostly from the CPU."""
+"""Files that somebody else published. Most were saved from a CPU."""
 
 
 def _takers(known: ProjectFacts, load: Call) -> list[Call]:
