@@ -31,7 +31,7 @@ def _shuffles(known: ProjectFacts, loader: Call) -> bool:
 
 
 def _edit(known: ProjectFacts, loader: Call, sampler: str) -> Edit | None:
-    """A DistributedSampler shuffles by default, unless ``shuffle=False`` is given; the loader's ``True`` is left out."""
+    """A DistributedSampler shuffles by default, unless ``shuffle=False`` is given; the loader's ``True`` goes."""
     shuffle = loader.fact.argument("shuffle", 2)
     told = [each.fact.argument("shuffle", 3) for each in known.among(loader, SAMPLER)]
     if shuffle is None or sampler != SAMPLER or any(each is not None and each.literal != "True" for each in told):
