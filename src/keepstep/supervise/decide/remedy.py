@@ -181,14 +181,15 @@ def _bad_newest(folders: Sequence[str], cwd: Path) -> Remedy | None:
         place = cwd / folder
         place = place.parent if FOLDER.search(place.name) else place
         there = checkpoints_in(place) if place.is_dir() else []
-        if there and verify(there[-1]).state.is_bad and (older := older_than(there[-1])) is not None:
-            return _aside(older)
+        state = verify(there[-1]).state if there else None
+        if state is not None and state.is_bad and (older := older_than(there[-1])) is not None:
+            return _aside(older, state.word.lower())
     return None
 
 
-def _aside(older: Older) -> Remedy:
+def _aside(older: Older, word: str = "damaged") -> Remedy:
     damaged = older.damaged[0]
-    does = f"move the damaged checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
+    does = f"move the {word} checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
     return Remedy(name=f"aside {damaged}", does=does, older=older)
 
 
