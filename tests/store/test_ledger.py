@@ -392,3 +392,20 @@ def test_the_latest_good_of_no_folder_is_none_and_of_an_object_store_an_error(tm
     assert latest_good(tmp_path / "not-yet") is None
     with pytest.raises(UserError):
         latest_good("gs://bucket/ckpt")
+
+
+def test_the_record_of_a_deleted_checkpoint_goes_and_leaves_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    kept, deleted = folder / "a.pt", folder / "b.pt"
+    for path in (kept, deleted):
+        path.write_bytes(b"weights")
+        record(path)
+    (made,), (other,) = manifest.manifests(deleted), manifest.manifests(kept)
+    deleted.unlink()
+    manifest.forget_deleted(deleted, made)
+    manifest.forget_deleted(kept, other)
+    assert [each.name for each in tmp_path.glob(".keepstep/ledger/backup/*")] == ["a.pt.json"]
+    shutil.rmtree(folder)
+    manifest.forget_deleted(kept, other)
+    assert not (tmp_path / ".keepstep").exists()

@@ -73,7 +73,7 @@ class Visit:
             inside = path.relative_to(self.app)
             if path.is_dir() or inside.parts[0] in (".keepstep", *self.guest.files) or "__pycache__" in inside.parts:
                 continue
-            found.add(re.sub(r"\d+|[0-9a-f]{8,}", "#", str(inside)))
+            found.add(re.sub(r"[0-9a-f]{8,}|\d+", "#", str(inside)))
         return found
 
     def guard_folders(self) -> list[Path]:

@@ -369,6 +369,11 @@ class CheckpointLedger:
                 for handle in saved.handles.values():
                     with contextlib.suppress(OSError):
                         os.close(handle)
+        with self._session.part(PART):
+            from keepstep.store.ledger import manifest
+
+            for path, made in self._recorded:
+                manifest.forget_deleted(path, made)
 
     def _forget(self, saved: Saved) -> None:
         """A record that could not be replaced says nothing of what is there now."""

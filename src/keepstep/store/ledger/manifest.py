@@ -13,7 +13,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,15 +87,31 @@ def _prune(records: Path, container: Path) -> None:
     there = list(records.glob("*.json"))
     if len(there) <= MOST_RECORDS:
         return
-    with os.scandir(container) as entries:
-        infos = {entry.name: entry.stat() for entry in entries}
-    same = {(info.st_ino, info.st_mtime_ns) for info in infos.values()}  # it may have been renamed
+    is_there = _look_in(container)
     for each in there:
-        made = _read(each)
-        if made is None:
-            continue
-        if not any(name in infos or (one.inode, one.modified_ns) in same for name, one in made.files.items()):
+        if (made := _read(each)) is not None and not is_there(made):
             each.unlink(missing_ok=True)
+
+
+def _look_in(container: Path) -> Callable[[Manifest], bool]:
+    """Whether a file of a save is there still, perhaps under another name."""
+    infos: dict[str, os.stat_result] = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(container) as entries:
+        infos = {entry.name: entry.stat() for entry in entries}
+    same = {(info.st_ino, info.st_mtime_ns) for info in infos.values()}
+    return lambda made: any(name in infos or (one.inode, one.modified_ns) in same for name, one in made.files.items())
+
+
+def forget_deleted(path: Path, manifest: Manifest) -> None:
+    """Remove the record, and the folders for it, where the script has deleted what it saved. Never raises."""
+    with contextlib.suppress(OSError):
+        if _is_inside(path) or _look_in(path.parent)(manifest):
+            return
+        forget(path)
+        for place in _places(path):
+            with contextlib.suppress(OSError):  # other records are in it
+                for folder in (place, place.parent, place.parent.parent):
+                    os.rmdir(folder)
 
 
 def begin(path: Path) -> None:
