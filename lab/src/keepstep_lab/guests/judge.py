@@ -121,14 +121,10 @@ def _afterwards(visit: Visit) -> list[str]:
     return wrong
 
 
-RECORD = "/.keepstep-ledger."
-"""The record of a checkpoint that is a folder lies in it, and goes with it."""
-
-
 def left_behind(visit: Visit, before: Plain) -> list[str]:
     """Processes and files that stayed."""
     wrong = [f"still running afterwards: {command}" for command in visit.left_running[:3]]
-    more = sorted(name for name in visit.files() - before.files if RECORD not in name)
+    more = sorted(visit.files() - before.files)
     wrong += [f"left beside the program: {name}" for name in more[:3]]
     if any(CORE.search(name) for name in before.files & visit.files()):
         wrong.append("core files beside the program")

@@ -73,8 +73,17 @@ class Visit:
             inside = path.relative_to(self.app)
             if path.is_dir() or inside.parts[0] in (".keepstep", *self.guest.files) or "__pycache__" in inside.parts:
                 continue
+            if self._is_record(inside):
+                continue
             found.add(re.sub(r"[0-9a-f]{8,}|\d+", "#", str(inside)))
         return found
+
+    def _is_record(self, inside: Path) -> bool:
+        """Whether it is the record of a checkpoint that is there still: in the checkpoint's folder, or beside that."""
+        if inside.name.startswith(".keepstep-ledger."):
+            return True
+        before, _, after = inside.as_posix().rpartition(".keepstep/ledger/")
+        return bool(after) and (self.app / before / after.partition("/")[0]).is_dir()
 
     def guard_folders(self) -> list[Path]:
         """Where guards wrote: one per job, or one per attempt under `keepstep run`."""
