@@ -30,7 +30,8 @@ def named(paths: list[str]) -> list[Path]:
         if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
             raise UserError(f"{text} cannot be read: permission denied")
         if not text or not parts_of(path):
-            raise UserError(f"no checkpoint at {text}", hint="give a file, a folder, or TensorFlow's prefix")
+            what = "holds no checkpoint" if path.is_dir() else "is no file, folder or prefix of TensorFlow's"
+            raise UserError(f"{text or 'an empty path'} {what}", hint="for instance: keepstep check checkpoint ckpt/")
         inside = checkpoints_in(path) if path.is_dir() and not is_one_checkpoint(path) else [path]
         found += [each for each in inside or [path] if each not in found]
     return found

@@ -44,15 +44,15 @@ def _show(checked: MemoryChecked) -> None:
     for each in checked.said:
         say(f"  | {redact(each)[:76]}")
     if checked.forecast is not None:
-        for each in _table(checked.forecast):
+        for each in _table(checked.forecast, checked.complete):
             print(visible(redact(each)))
     if checked.confined:
         print(f"\n{checked.confined}")
     print()
 
 
-def _table(made: Forecast) -> list[str]:
-    """The parts at the peak, and the interval."""
+def _table(made: Forecast, complete: bool) -> list[str]:
+    """The parts at the peak, and the interval; no verdict where a part of the training was not seen."""
     most = max(bytes_ for _, bytes_ in made.parts)
     lines = [f"{'at the peak':20}{'':>10}"]
     for name, bytes_ in made.parts:
@@ -62,6 +62,8 @@ def _table(made: Forecast) -> list[str]:
     if made.lines:
         lines.append("made at")
         lines += [f"  {size(bytes_):>10}  {short_place(place)}" for place, bytes_ in made.lines]
+    if not complete and made.verdict != "does not fit":
+        return [*lines, "", "not established: this is what was seen before the script ended"]
     lines += ["", f"{made.verdict}: {size(made.low)} to {size(made.high)} of the {size(made.device.total)} that"]
     lines += [f"{made.device.name} has, with CUDA's own share (assumed)"]
     return lines

@@ -164,6 +164,12 @@ def test_a_script_that_fails_is_no_answer(try_it: Try) -> None:
     assert "train.py:2" in json.dumps(report(done)["coverage"])
 
 
+def test_what_was_seen_until_a_failure_is_not_called_an_answer(try_it: Try) -> None:
+    done = try_it(LOOP.replace("optimizer.step()", "optimizer.stepp()"))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "fits" not in done.stdout.split("not checked")[0] and "not established" in done.stdout
+
+
 @pytest.mark.parametrize("how", ["namespaces", "hooks"])
 def test_the_dry_run_changes_nothing_and_reaches_nobody(
     try_it: Try, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, how: str

@@ -31,6 +31,8 @@ class MemoryChecked:
     said: tuple[str, ...] = ()
     """The last lines of the script, where it failed."""
     confined: str = ""
+    complete: bool = False
+    """All of it was seen that matters, so the forecast is an answer."""
 
 
 def check_memory(line: LaunchLine, device: Device, ranks: int, limit_s: float) -> MemoryChecked:
@@ -44,7 +46,7 @@ def check_memory(line: LaunchLine, device: Device, ranks: int, limit_s: float) -
     if made is not None and (complete or made.verdict == "does not fit"):
         seen.add(_evidence(made, name, ranks))
     confined = CONFINED.get(tried.seen.get("confined", ""), "")
-    return MemoryChecked(judge(seen), made, () if complete else tried.said, confined)
+    return MemoryChecked(judge(seen), made, () if complete else tried.said, confined, complete)
 
 
 def _covered(seen: Collected, tried: Tried, made: Forecast | None) -> bool:
