@@ -40,7 +40,7 @@ def try_all(plan: Plan, world: int, attempt: Callable[[Trial], Round | None]) ->
             lacks = isinstance(error, NotImplementedError) or "support" in str(error)
             if not lacks and trial.dtype == plan.dtypes[0]:
                 raise
-            say(trial=number, refused=str(error).strip().split("\n")[0][:200])
+            say(trial=number, refused=str(error).strip().split("\n")[-1].strip()[:200])
             if lacks:
                 continue
             return

@@ -22,6 +22,7 @@ from keepstep.cluster.jax import write_jax
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
 from keepstep.cluster.write_variables import cluster_of
+from keepstep.model.evidence import Coverage, CoverageState
 from keepstep.model.facts.collectives import CollectivesFailed, CollectiveTried
 from keepstep.sources.host.ports import free_ports
 
@@ -112,6 +113,8 @@ class _Child:
                 looked.add(place.saw(fact, f"rank {self.rank}, {where}", fact.words))
         last, since = max(((each["begins"], each["at"]) for each in lines if "begins" in each), default=(None, 0.0))
         what = f"collectives of {where} over {head.get('backend', '')}"
+        for words, why in _left_out(every, lines).items():
+            looked.coverage.append(Coverage(what=words, state=CoverageState.NOT_CHECKED, why=why))
         if self._process.returncode == 0:
             looked.checked(what)
         elif self._late and self._ended - since < STUCK_S:
@@ -135,6 +138,12 @@ class _Child:
         lines = [line.strip() for line in self._err.read().decode("utf-8", "replace").splitlines() if line.strip()]
         errors = [line for line in lines if _ERROR.match(line)]
         return (errors or lines)[-1][:300] if lines and not self._late else ""
+
+
+def _left_out(every: Sequence[Trial], lines: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the framework or its backend does not have, and its words for that."""
+    refused = {each["trial"]: str(each["refused"]) for each in lines if "refused" in each}
+    return {f"{every[number].operation} of {every[number].dtype}": why for number, why in refused.items()}
 
 
 def _named(trial: Trial) -> str:
