@@ -15,8 +15,8 @@ import pytest
 from keepstep.errors import OutOfStep
 from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.own_rank import Identity
-from keepstep.guard.together.agreed_call import AgreedCall, Reason
-from keepstep.guard.together.channel import Channel
+from keepstep.guard.same_step.agreed_call import AgreedCall, Reason
+from keepstep.guard.same_step.channel import Channel
 from keepstep.guard.together.rounds import Rounds
 
 LONG_S = 60.0
@@ -166,3 +166,16 @@ def test_a_rank_whose_guard_does_not_answer_ends_the_wait(tmp_path: Path) -> Non
     call.ask_all(Reason(1, "SIGTERM"))
     with pytest.raises(OutOfStep, match="SIGTERM: not all ranks could agree"):
         call.is_due(0.05)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_rank_that_has_finished_is_not_waited_for_and_nobody_acts_without_it(tmp_path: Path, gone: int) -> None:
+    calls = [AgreedCall("should_save", lambda each=each: each) for each in channels(tmp_path, 3)]
+    for rank, call in enumerate(calls):
+        assert [call.is_due(0.0) for _ in range(5 if rank == gone else 4)] == [False] * (5 if rank == gone else 4)
+    calls[gone].leave()
+    staying = [call for rank, call in enumerate(calls) if rank != gone]
+    staying[0].ask_all(Reason(7, "keepstep save"))
+    staying[0].look()  # tells the other one
+    staying[1].look()
+    assert at_once([lambda call=call: call.is_due(LONG_S) for call in staying]) == [False, False]

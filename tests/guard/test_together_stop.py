@@ -71,6 +71,16 @@ def test_sigterm_to_the_run_stops_all_ranks_after_the_same_step(tmp_path: Path, 
 
 
 @pytest.mark.slow
+def test_a_rank_that_will_not_save_in_time_says_so_before_it_is_killed(tmp_path: Path) -> None:
+    with job(tmp_path, "long evaluation", "--grace", "12") as process:
+        until((tmp_path / "evaluates").exists, process)
+        process.send_signal(signal.SIGTERM)
+        printed = process.communicate(timeout=LIMIT_S)[0]
+    assert "rank 0: SIGTERM, 12 s are left: all ranks stop after the same step, once the evaluation is over" in printed
+    assert "are left, and this rank is still in its evaluation: it may not save in time" in printed
+
+
+@pytest.mark.slow
 def test_sigterm_to_one_rank_stops_the_others_too(tmp_path: Path) -> None:
     with job(tmp_path, "one") as process:
         printed = process.communicate(timeout=LIMIT_S)[0]

@@ -32,6 +32,10 @@ def main(what: str) -> None:
             Path(f"ready-{rank}").write_text("1")
             if what == "evaluation" and rank == 0:
                 time.sleep(3)
+            if what == "long evaluation" and rank == 0:
+                with guard.phase("evaluation"):
+                    Path("evaluates").write_text("1")
+                    time.sleep(600)
         if what != "deaf" and keepstep.should_save():
             Path(f"on-request-{rank}").write_text(str(done))
         if what != "hook" and keepstep.should_stop():

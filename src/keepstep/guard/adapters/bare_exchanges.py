@@ -44,17 +44,11 @@ def of_jax(jax: ModuleType) -> Found | None:
 
 
 def of_tensorflow(tensorflow: ModuleType) -> Found | None:
-    eager = sys.modules.get("tensorflow.python.eager.context")
-    context = eager.context() if eager is not None else None
-    if context is None or getattr(context, "coordination_service", None) is None:
+    if "tensorflow.python.eager.context" not in sys.modules:
         return None
-    from keepstep.cluster import understand
-    from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
+    from keepstep.guard.adapters.tensorflow.exchange import of_formed_world
 
-    cluster = understand()
-    if cluster is None or cluster.me is None:
-        return None
-    return ConfigKeys(context), cluster.me, cluster.size
+    return of_formed_world()
 
 
 FRAMEWORKS: dict[str, Callable[[ModuleType], Found | None]] = {

@@ -17,9 +17,10 @@ from typing import Any
 from keepstep.base.wording import ranks as ranks_in_words
 from keepstep.errors import OutOfStep
 from keepstep.guard.exchange import SharedFolder
-from keepstep.guard.together import channel
-from keepstep.guard.together.channel import Channel
-from keepstep.guard.together.pauses import pauses
+from keepstep.guard.same_step import channel
+from keepstep.guard.same_step.channel import Channel
+from keepstep.guard.same_step.pauses import pauses
+from keepstep.guard.together.guarding import guarding
 
 TOPIC = "together"
 WAIT_S = 600.0
@@ -153,7 +154,7 @@ def rounds(call: str) -> Rounds | None:
     """Those of this process; None where it trains alone."""
     global _rounds
     if _rounds is None:
-        session = channel.guarding()
+        session = guarding()
         found = channel.find(session, call)
         if found is None:
             return None

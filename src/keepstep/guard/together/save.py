@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import time
 from typing import TYPE_CHECKING
 
 from keepstep.errors import OutOfStep
-from keepstep.guard.together import channel
-from keepstep.guard.together.agreed_call import AgreedCall, Reason
+from keepstep.guard.same_step import channel
+from keepstep.guard.same_step.agreed_call import AgreedCall, Reason
+from keepstep.guard.together.guarding import guarding
 from keepstep.guard.together.stop import WAIT_S
 from keepstep.store import save_request
 
@@ -27,7 +29,7 @@ def should_save() -> bool:
     """
     global _saving
     if _saving is None:
-        session = channel.guarding()
+        session = guarding()
         if session is None:
             return False
         _saving = _Saving(session)
@@ -48,6 +50,8 @@ class _Saving:
         session.who.saves_on_request = True
         session.tell_who()
         session.pulse.every(LOOK_S, PART, self.look)
+        session.at_leaving.append(self.call.leave)
+        atexit.register(self.call.leave)
 
     def look(self) -> None:
         """By the guard's thread. Rank 0 reads requests, and tells the others."""

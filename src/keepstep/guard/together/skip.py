@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.guard.together import channel
+from keepstep.guard.together.guarding import guarding
 from keepstep.guard.together.rounds import WAIT_S, rounds
 
 
@@ -23,7 +23,7 @@ def skip_if(condition: Any, step: int | None = None, *, wait_s: float = WAIT_S) 
         return wanted
     named = "this step" if step is None else f"step {step}"
     answers = asking.ask(f"whether to skip {named}", wanted, wait_s)
-    if answers.yes and (session := channel.guarding()) is not None and session.who.rank == answers.yes[0]:
+    if answers.yes and (session := guarding()) is not None and session.who.rank == answers.yes[0]:
         at = f"step {step}" if step is not None else f"the step after step {session.steps}"
         session.say(f"all ranks skip {at}, as {answers.first} asked")
     return bool(answers.yes)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from keepstep.guard.together.agreed_call import Reason
+from keepstep.guard.same_step.agreed_call import Reason
 
 GRACE = "KEEPSTEP_GRACE"
 """Seconds from SIGTERM to SIGKILL; `keepstep run` sets it."""

@@ -2,7 +2,7 @@
 """Breaks a JAX program from outside: at its start through its command line and variables, later where it hands a batch
 to JAX.
 
-Loaded by ``sitecustomize`` beside it, which has the fault's name and notes that it struck.
+Loaded by ``sitecustomize`` beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-import sitecustomize as fault
+import strikes as fault
 
 COORDINATORS = ("JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS")
 COUNTS = ("JAX_NUM_PROCESSES", "NUM_PROCESSES")

@@ -12,6 +12,8 @@ import inspect
 import threading
 from typing import Any
 
+from keepstep.guard.adapters.tensorflow.tensorflow_state import inside
+
 PATIENT_MS, IMPATIENT_MS = 20, 3
 """How long a read waits for its key: when the training waits for the answer, and when the guard's thread looks."""
 MOST_THREADS = 64
@@ -63,6 +65,19 @@ class ConfigKeys:
         if wait.error is not None:
             raise wait.error
         return wait.value
+
+
+def of_formed_world() -> tuple[ConfigKeys, int, int] | None:
+    """With the own rank and the number of ranks, by TF_CONFIG; None before a strategy has formed a world."""
+    context = inside("eager.context").context_safe()
+    if getattr(context, "coordination_service", None) is None:
+        return None
+    from keepstep.cluster import understand
+
+    cluster = understand()
+    if cluster is None or cluster.me is None:
+        return None
+    return ConfigKeys(context), cluster.me, cluster.size
 
 
 class _KeyWait(threading.Thread):

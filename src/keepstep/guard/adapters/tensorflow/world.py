@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
+from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys, of_formed_world
+from keepstep.guard.adapters.tensorflow.parameter_servers import ParameterServers
 from keepstep.guard.adapters.tensorflow.tensorflow_state import CALL, NEXT, TensorFlowState, first, inside, replace
 from keepstep.guard.agree.arrivals import LOOPBACK, rendezvous
 from keepstep.signals.contracts import REMARK, Subject
@@ -34,6 +35,19 @@ def attach(state: TensorFlowState) -> None:
     )
     server = getattr(inside("training.server_lib"), "Server", None)
     replace(session, "servers", server, "__init__", lambda original: _server_started(state, original))
+    _look_for_earlier_world(state)
+
+
+def _look_for_earlier_world(state: TensorFlowState) -> None:
+    """The script's own call may start the guard after its strategy has formed a world."""
+    found = of_formed_world()
+    if found is None:
+        return
+    exchange, index, size = found
+    state.world, state.formed, state.joined = size, True, True
+    state.session.world_formed(size, index, "tensorflow")
+    state.session.use_exchange(exchange)
+    state.session.compare(Subject.VERSIONS, _versions(state))
 
 
 def _strategy_made(state: TensorFlowState, original: Any) -> Callable[..., Any]:
@@ -159,6 +173,8 @@ def _tell_servers(state: TensorFlowState, resolver: Any) -> None:
     size = sum(spec.num_tasks(job) for job in spec.jobs)
     state.world, state.formed, state.coordinated = max(size, 1), True, True
     state.session.world_formed(size, None, "tensorflow")
+    if "ps" in spec.jobs:
+        ParameterServers(state.session, spec.job_tasks("ps")).watch()
 
 
 def _server_started(state: TensorFlowState, original: Any) -> Callable[..., Any]:

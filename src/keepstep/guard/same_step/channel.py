@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keepstep.errors import OutOfStep
-from keepstep.guard import api, own_rank, startup_hook
+from keepstep.guard import own_rank
 from keepstep.guard.exchange import Exchange, SharedFolder, key_of
 
 if TYPE_CHECKING:
@@ -34,14 +34,6 @@ class Channel:
 
     def key(self, topic: str, rank: int) -> str:
         return key_of(self.who, topic, rank)
-
-
-def guarding() -> Session | None:
-    """The guard of this process, which a call from the script starts; None with ``KEEPSTEP=off``."""
-    if startup_hook.is_off():
-        return None
-    api.attach()
-    return startup_hook.session()
 
 
 def find(session: Session | None, call: str) -> Channel | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from keepstep.errors import OutOfStep
-from keepstep.guard.together.channel import Channel
-from keepstep.guard.together.pauses import pauses
+from keepstep.guard.same_step.channel import Channel
+from keepstep.guard.same_step.pauses import pauses
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class AgreedCall:
         self._done = 0
         """The number of the last reason that all ranks have acted on."""
         self._reported = self._tells = False
+        self._last_word: dict[str, Any] = {"number": 0}
+        self._pid = os.getpid()
 
     def ask_all(self, reason: Reason) -> None:
         """This rank has noticed the reason: the next look tells the others."""
@@ -88,6 +91,13 @@ class AgreedCall:
         with self._looking, self._lock:
             assert self.reason is not None
             self._done, self.reason, self.at, self._reported = self.reason.number, None, None, False
+
+    def leave(self) -> None:
+        """This rank leaves the training: it answers no more calls, and the others need not wait for it."""
+        with contextlib.suppress(Exception):
+            channel = self._find() if self.reason is None and os.getpid() == self._pid else None
+            if channel is not None:
+                self._report(channel, {**self._last_word, "passed": self.passed, "left": True})
 
     def _await(self, wait_s: float) -> None:
         trouble = ""
@@ -126,7 +136,11 @@ class AgreedCall:
             self._tells = False
         if channel.rank == 0:
             heard = [_read(channel.exchange.get(channel.key(self._topic, rank))) for rank in range(1, channel.world)]
-            passed = [each["passed"] for each in heard if each is not None and each["number"] == reason.number]
+            passed = [
+                each["passed"]
+                for each in heard
+                if each is not None and (each["number"] == reason.number or each.get("left"))
+            ]
             if len(passed) < channel.world - 1:
                 return None
             at = max([self.passed, *passed]) + 1
@@ -136,9 +150,12 @@ class AgreedCall:
             self._report(channel, {"number": reason.number, "passed": self.passed})
             self._reported = True
         said = _read(channel.exchange.get(channel.key(self._topic, 0)))
-        return int(said["at"]) if said is not None and said["number"] == reason.number else None
+        if said is None or (said["number"] != reason.number and not said.get("left")):
+            return None
+        return int(said["at"]) if said["number"] == reason.number else max(self.passed, said["passed"]) + 1
 
-    def _report(self, channel: Channel, said: dict[str, int]) -> None:
+    def _report(self, channel: Channel, said: dict[str, Any]) -> None:
+        self._last_word = said
         channel.exchange.put(channel.key(self._topic, channel.rank), json.dumps(said))
 
     def _any(self, channel: Channel) -> str:
