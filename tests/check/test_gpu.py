@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from keepstep.base.proc_stat import with_descendants
+from keepstep.base.proc_stat import family, read_stat, with_descendants
 from keepstep.check.gpu.children import Child, attend
 from keepstep.check.gpu.host_errors import host_errors
 from keepstep.check.gpu.host_memory import PIECE
@@ -137,16 +137,20 @@ def test_a_bit_that_host_memory_loses_is_found() -> None:
     assert "byte 4,096 of 33,554,432" in report["findings"][0]["evidence"][0]["quote"]
 
 
+def children(pid: int) -> set[int]:
+    return family(with_descendants([pid]), [pid]) - {pid}
+
+
 def test_ctrl_c_ends_the_children() -> None:
     command = [sys.executable, "-m", "keepstep", "check", "gpu", "--minutes", "30", "--device", "cpu"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        until(lambda: len(with_descendants([process.pid])) > 1)
-        started = with_descendants([process.pid])
+        until(lambda: len(children(process.pid)) > 0)
+        started = children(process.pid)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130, said
     assert "interrupted" in said and "Traceback" not in said
-    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+    until(lambda: not any(entry.lives for pid in started if (entry := read_stat(pid))))
 
 
 @pytest.mark.frameworks

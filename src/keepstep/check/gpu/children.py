@@ -49,7 +49,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is ours to handle
+            start_new_session=True,  # Ctrl-C is ours to handle, and so are the programs that it starts
         )
         self._heard, self._buffer = time.monotonic(), b""
 
@@ -99,12 +99,17 @@ class Child:
         """Kill it; that is noticed when it is listened to."""
         if self.ended_because is None and self._process.poll() is None:
             self.ended_because = why
-            self._process.kill()
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def leave(self) -> None:
         """Kill it if it lives, and close its pipe."""
         if hasattr(self, "_process"):
-            self._process.kill()
+            self._kill()
             self._process.wait()
             assert self._process.stdout is not None
             self._process.stdout.close()
