@@ -44,7 +44,7 @@ def flip_largest(path: Path) -> None:
     os.utime(largest, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-@pytest.mark.parametrize("framework", SAVED)
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.long)])
 def test_saves_are_recorded_and_damage_is_said_before_it_is_loaded(framework: str, tmp_path: Path) -> None:
     folder = tmp_path / "ckpt"
     run(framework, "save", tmp_path, "on")
@@ -54,14 +54,14 @@ def test_saves_are_recorded_and_damage_is_said_before_it_is_loaded(framework: st
     assert not list(tmp_path.rglob("*.begun"))
 
     said = run(framework, "load", tmp_path, "on")
-    assert "is not what was saved" not in said
+    assert "is damaged" not in said
     assert said.count(": loaded") == len(SAVED[framework])
 
     for name in SAVED[framework]:
         flip_largest(folder / name)
     warned = run(framework, "load", tmp_path, "on")
     for name in SAVED[framework]:
-        assert f"{name} is not what was saved" in warned
+        assert f"{name} is damaged" in warned
     refused = run(framework, "load", tmp_path, "strict")
     assert refused.count(": OutOfStep") == len(SAVED[framework]), refused[-2000:]
 
@@ -83,5 +83,5 @@ def test_where_one_rank_finds_its_share_damaged_no_rank_loads(tmp_path: Path) ->
     for rank in range(2):
         log = (tmp_path / f"rank{rank}.log").read_text()
         assert "refused by OutOfStep: " in log, log
-        assert "is not what was saved" in log
+        assert "is damaged" in log
     assert loading.logs().count("found that the checkpoint") == 1, "one of them heard it from the other"

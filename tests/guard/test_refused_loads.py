@@ -60,7 +60,7 @@ def test_a_whole_one_is_loaded_by_all_and_a_damaged_one_by_none(guards: list[Ses
     assert all_load(guards, folder) == ["loaded"] * WORLD
     flip(folder / "__1_0.distcp", 9)
     told = all_load(guards, folder)
-    assert told[1].startswith(f"the checkpoint {folder} is not what was saved")
+    assert told[1].startswith(f"the checkpoint {folder} is damaged")
     assert told[0].startswith("rank 1 found that the checkpoint ")
     assert told[2].startswith("rank 1 found that the checkpoint ")
 

@@ -42,6 +42,51 @@ def test_a_process_that_did_not_write_them_records_none(tmp_path: Path) -> None:
     assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 1, 1)
 
 
+class TestAFolderOfAllRanks:
+    """As DeepSpeed's engine fills it: each rank saves its files by torch."""
+
+    @staticmethod
+    def save(tmp_path: Path, rank: int, *, fails: bool = False) -> Path:
+        ledger = guard_of(rank, 2, tmp_path).ledger
+        save = ledger.saves("torch", lambda: "torch 2", lambda data, path: path)(
+            lambda data, path: path.write_bytes(data)
+        )
+
+        def fill(folder: Path) -> None:
+            folder.mkdir(parents=True, exist_ok=True)
+            if rank == 0:
+                save(b"model", folder / "model_states.pt")
+            if fails:
+                raise KeyError("killed")
+            save(b"optimizer", folder / f"rank_{rank}_optim_states.pt")
+
+        folder = tmp_path / "out" / "global_step20"
+        try:
+            ledger.saves(
+                "deepspeed", lambda: "deepspeed 0", lambda folder: folder, together=lambda folder: True, by_others=True
+            )(fill)(folder)
+        finally:
+            ledger.close()
+        return folder
+
+    def test_each_rank_records_what_it_saved(self, tmp_path: Path) -> None:
+        self.save(tmp_path, 1)
+        folder = self.save(tmp_path, 0)
+        verdict = verify(folder)
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 3, 0)
+        assert verdict.writer == "deepspeed 0"
+
+    def test_a_rank_that_never_saved_is_named(self, tmp_path: Path) -> None:
+        folder = self.save(tmp_path, 0)
+        assert verify(folder).why == "rank 1 of 2 did not finish its part of it"
+
+    def test_a_save_that_no_rank_finished_is_incomplete(self, tmp_path: Path) -> None:
+        with pytest.raises(KeyError):
+            self.save(tmp_path, 0, fails=True)
+        verdict = verify(tmp_path / "out" / "global_step20")
+        assert (verdict.state, verdict.why) == (State.INCOMPLETE, "a save to it was begun and never finished")
+
+
 def test_a_save_that_fails_does_not_end_with_a_record(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         saved_by_a_trainer(tmp_path, fails=True)

@@ -17,7 +17,7 @@ from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import InterfaceMissing
 from keepstep.model.facts.resource import DeviceMemoryExhausted, LimitReached
-from keepstep.model.facts.training import CheckpointUnreadable
+from keepstep.model.facts.training import CheckpointDamaged, CheckpointUnreadable
 from keepstep.model.finding import Confidence, Finding, Safety, Severity, Standing
 from keepstep.model.report import Report, Verdict
 from keepstep.store.ledger.file_sums import sums_of
@@ -133,6 +133,7 @@ def test_only_an_older_checkpoint_that_is_whole_is_gone_back_to(tmp_path: Path) 
     bad = archive(tmp_path / "c-3.pt", whole=False)
     found = older_than(bad)
     assert found is not None and found.instead == "c-1.pt"
+    assert [each.name for each in found.damaged] == ["c-3.pt", "c-2.pt"]  # the script would resume from it next
     (tmp_path / "c-1.pt").unlink()
     assert older_than(bad) is None
 
@@ -155,6 +156,15 @@ def test_all_suspect_checkpoints_before_it_move_aside_too(tmp_path: Path) -> Non
     assert found.older is not None and found.older.instead == "c-1.pt"
     set_aside(found.older)
     assert [each.name for each in folder.iterdir()] == ["c-1.pt"]
+
+
+@pytest.mark.parametrize("state", ["suspect", "incomplete", "damaged"])
+def test_a_remedy_says_what_the_checkpoint_is(state: str, tmp_path: Path) -> None:
+    archive(tmp_path / "m-1.pt")
+    archive(tmp_path / "m-2.pt")
+    fact = CheckpointDamaged(path="m-2.pt", why="of a reason", state=state)
+    (found,) = remedy.offered(report(Cause.CHECKPOINT_CORRUPT_OR_MISSING, fact), {}, tmp_path)
+    assert found.does.startswith(f"move the {state} checkpoint m-2.pt to ")
 
 
 def test_what_cannot_be_told_is_left_alone(tmp_path: Path) -> None:
@@ -191,6 +201,19 @@ def test_tensorflows_list_of_checkpoints_names_the_older_one(tmp_path: Path) -> 
         "ckpt-2.data-00000-of-00001",
         "ckpt-2.index",
     ]
+
+
+def test_deepspeeds_latest_names_the_older_one(tmp_path: Path) -> None:
+    for step in (2, 4):
+        (tmp_path / "out" / f"global_step{step}").mkdir(parents=True)
+        archive(tmp_path / "out" / f"global_step{step}" / "model_states.pt", whole=step < 4)
+    latest = tmp_path / "out" / "latest"
+    latest.write_text("global_step4")
+    found = older_than(tmp_path / "out" / "global_step4")
+    assert found is not None
+    set_aside(found)
+    assert latest.read_text() == "global_step2"
+    assert (found.place / "latest").read_text() == "global_step4"
 
 
 def test_a_folder_is_one_checkpoint(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def report_on(verdicts: list[Verdict]) -> Report:
                 step=each.step,
                 certain=each.state.is_bad,
                 loaded=False,
-                suspect=each.state is State.SUSPECT,
+                state=each.state.word.lower(),
             )
             seen.add(Evidence(fact=fact, origin=Origin(source=name), quote=f"{each.path.name}: {each.words}"))
         if each.state is State.UNREADABLE:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.errors import OutOfStep
+from keepstep.guard.record import deleted_folders
 from keepstep.guard.record.refused_loads import RefusedLoads
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ MODULES = {"orbax": "orbax.checkpoint"}
 """Whose name in records is not that of the module with its version."""
 COMES_S, POLL_S = 600.0, 0.05
 """How long files that the framework writes in the background may take to be there."""
+PAUSE_S = 0.05
+"""Nothing is recorded until the script has saved nothing for this long: the thread would be in its way."""
 MOST_SAVES, MOST_SAVES_S = 100, 10.0
 """What saves more often than this makes a data set, and would have to wait for the disk."""
 LAST_SAVES = 3
@@ -50,6 +53,7 @@ class Saved:
     path: Path
     kind: str
     writer: str
+    at: float
     took_s: float
     handles: Mapping[Path, int]
     """The files that are there already, open for reading."""
@@ -73,8 +77,9 @@ class CheckpointLedger:
         self._numbers: Counter[str] = Counter()
         self._depth = threading.local()
         self._refused = RefusedLoads(session)
-        self._remote: set[str] = set()
         self._times: deque[float] = deque(maxlen=MOST_SAVES)
+        self._data: tuple[Path, float] | None = None
+        """Where the script made a data set, and when it last saved a part of it."""
         self._waits_s = AT_END_S
         self._lasted: dict[int, float] = {}
         """Of the last steps with a save: how long all saves of that step took."""
@@ -86,6 +91,12 @@ class CheckpointLedger:
     def usual_save_s(self) -> float | None:
         """What a save takes, by the longest of the last ones."""
         return max(self._lasted.values(), default=None)
+
+    @property
+    def last_saved(self) -> tuple[int, float] | None:
+        """The step of the last checkpoint that was recorded, and when that was."""
+        last = self._recorded[-1][1] if self._recorded else None
+        return None if last is None else (last.step, last.made)
 
     def took(self, seconds: float) -> None:
         """A save of the current step took this long."""
@@ -105,25 +116,31 @@ class CheckpointLedger:
         together: Callable[..., bool] = lambda *args, **kwargs: False,
         mine: Callable[[str], bool] = lambda name: True,
         is_done: Callable[[Any], Callable[[], bool]] = lambda result: lambda: True,
+        by_others: bool = False,
     ) -> Callable[[Any], Callable[..., Any]]:
         """Makes a function that saves also record what it saved. ``where(*its arguments)`` is the path; without it,
-        the function returns the path. ``writer`` is asked at each save: some packages get their version late."""
+        the function returns the path. ``writer`` is asked at each save: some packages get their version late.
+        ``by_others``: it fills a folder by other functions that save, and what those wrote is what it saved."""
 
         def make(original: Any) -> Callable[..., Any]:
             @functools.wraps(original)
             def call(*args: Any, **kwargs: Any) -> Any:
                 if not self._enter():
+                    if where is not None and (outer := getattr(self._depth, "wrote", None)) is not None:
+                        outer.add(self._path(lambda: where(*args, **kwargs)))
                     return original(*args, **kwargs)
                 try:
+                    wrote: set[Path | None] = set()
+                    self._depth.wrote = wrote
                     path = self._path(lambda: where(*args, **kwargs)) if where is not None else None
                     if path is not None:
-                        self._begin(path)
+                        self._begin(path, folder=by_others)
                     began = time.monotonic()
                     try:
                         result = original(*args, **kwargs)
                     except BaseException:
                         if path is not None:
-                            self._begin(path)  # the disk may have been too full for the mark, too
+                            self._begin(path, folder=by_others)  # the disk may have been too full for the mark, too
                         raise
                     if where is None:
                         path = self._path(lambda: result)
@@ -132,7 +149,8 @@ class CheckpointLedger:
                         self.took(took_s)
                         with self._session.part(PART):
                             all_ranks = together(*args, **kwargs)
-                            self._saved(path, kind, writer(), took_s, all_ranks, mine, is_done(result))
+                            own = _among(wrote, path) if by_others else mine
+                            self._saved(path, kind, writer(), took_s, all_ranks, own, is_done(result))
                     return result
                 finally:
                     self._depth.inside = False
@@ -224,18 +242,20 @@ class CheckpointLedger:
         except Exception:
             return None
         if "://" in text:
-            scheme = text.partition("://")[0]
-            if scheme not in self._remote:
-                self._remote.add(scheme)
-                self._session.uncovered(f"checkpoints in {scheme}://", "only files can be verified, not object stores")
+            store = text.partition("://")[0]
+            self._session.uncovered(f"what is saved in {store}://", "only files can be verified, not object stores")
             return None
         return Path(os.path.abspath(text))
 
-    def _begin(self, path: Path) -> None:
+    def _begin(self, path: Path, *, folder: bool = False) -> None:
+        """Mark that a save begins. Frameworks may insist on making folders themselves, unless ``folder``."""
         from keepstep.store.ledger import manifest
 
-        if path.suffix and not self._is_data() and not path.is_dir():
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if folder:
+                path.mkdir(parents=True, exist_ok=True)
+                manifest.begin(path, self._session.who.rank or 0)
+            elif path.suffix and not self._is_data() and not path.is_dir():
                 manifest.begin(path)
 
     def _saved(
@@ -254,10 +274,11 @@ class CheckpointLedger:
         if self._is_data():
             self._session.uncovered("files saved in quick succession", "that many are data, not checkpoints")
             self._times.append(time.monotonic())
+            self._data = (path.parent, self._times[-1])
             manifest.forget(path)
             return
         self._times.append(time.monotonic())
-        manifest.end(path)
+        manifest.end(path, self._session.who.rank or 0)
         if not path.is_dir():
             manifest.forget(path)  # it is of the file that was there before
         handles: dict[Path, int] = {}
@@ -272,6 +293,7 @@ class CheckpointLedger:
                 path=path,
                 kind=kind,
                 writer=writer,
+                at=self._times[-1],
                 took_s=took_s,
                 handles=handles,
                 step=self._session.steps,
@@ -282,6 +304,7 @@ class CheckpointLedger:
             )
         )
         if self._thread is None:
+            deleted_folders.watch()
             self._thread = threading.Thread(target=self._run, name="keepstep-ledger", daemon=True)
             self._thread.start()
             atexit.register(self.close)  # not the session's: a script that only saves never opens one
@@ -319,15 +342,11 @@ class CheckpointLedger:
             raise OutOfStep(by + refused[1], hint=f"keepstep check checkpoint {path.parent} names the good ones")
 
     def _say(self, path: Path, verdict: Verdict) -> str:
-        from keepstep.store.ledger.states import State
-
-        is_suspect = verdict.state is State.SUSPECT
+        state = verdict.state
         saved = f" (saved at step {verdict.step} by {verdict.writer})" if verdict.writer else ""
-        what = "is not what was saved" if verdict.state.is_bad else "was written again, or damaged, after it was saved"
-        what = "holds numbers that may be wrong" if is_suspect else what
-        said = f"the checkpoint {path} {what}{saved}: {verdict.words}"
-        fields = {"path": str(path), "why": verdict.words, "step": verdict.step, "certain": verdict.state.is_bad}
-        fields |= {"suspect": is_suspect}
+        said = f"the checkpoint {path} {state.said}{saved}: {verdict.words}"
+        fields = {"path": str(path), "why": verdict.words, "step": verdict.step, "certain": state.is_bad}
+        fields |= {"state": state.word.lower()}
         self._session.note("CheckpointDamaged", fields, said)
         self._session.say(said, always=True)
         return said
@@ -343,20 +362,23 @@ class CheckpointLedger:
     def _run(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)  # of this thread alone, on Linux
-        waiting: list[tuple[Saved, float]] = []
+        waiting: list[Saved] = []
         over = False
         while waiting or not over:
             with contextlib.suppress(queue.Empty):
                 saved = self._queue.get(timeout=POLL_S if waiting else None)
                 over = over or saved is None
                 if saved is not None:
-                    waiting.append((saved, time.monotonic() + COMES_S))
-            for each in list(waiting):
-                saved, until = each
+                    waiting.append(saved)
+            if not over and self._times and time.monotonic() - self._times[-1] < PAUSE_S:
+                continue
+            for saved in list(waiting):
                 try:
-                    if self._is_there(saved):
+                    if self._data is not None and saved.path.parent == self._data[0] and saved.at <= self._data[1]:
+                        pass  # one of the first of a data set
+                    elif self._is_there(saved):
                         self._record(saved)
-                    elif time.monotonic() < until:
+                    elif time.monotonic() < saved.at + COMES_S:
                         continue
                 except FileNotFoundError:
                     pass  # the script deleted it: it keeps only its newest checkpoints
@@ -365,15 +387,21 @@ class CheckpointLedger:
                     self._session.uncovered("the record of a checkpoint", f"{saved.path.name}: {error}")
                 except Exception as error:
                     self._session.failed(PART, error)
-                waiting.remove(each)
-                for handle in saved.handles.values():
-                    with contextlib.suppress(OSError):
-                        os.close(handle)
+                waiting.remove(saved)
+                self._close(saved)
         with self._session.part(PART):
             from keepstep.store.ledger import manifest
 
             for path, made in self._recorded:
                 manifest.forget_deleted(path, made)
+
+    def _close(self, saved: Saved) -> None:
+        from keepstep.store.ledger import manifest
+
+        for path, handle in saved.handles.items():
+            with contextlib.suppress(OSError):
+                manifest.awaits_no_more(path, os.fstat(handle).st_ino)
+                os.close(handle)
 
     def _forget(self, saved: Saved) -> None:
         """A record that could not be replaced says nothing of what is there now."""
@@ -383,6 +411,7 @@ class CheckpointLedger:
 
     def _record(self, saved: Saved) -> None:
         from keepstep.store.ledger import manifest
+        from keepstep.store.ledger.checkpoint_files import parts_of
         from keepstep.store.ledger.file_sums import Changing
 
         try:
@@ -407,7 +436,11 @@ class CheckpointLedger:
             made=time.time(),
             attempt=who.attempt,
         )
-        manifest.write(target, made)
+        with deleted_folders.still:
+            if not target.is_dir() and not parts_of(target):
+                return  # the script has deleted it meanwhile
+            record = manifest.write(target, made)
+        manifest.sync(record)  # a script that deletes the folder meanwhile need not wait for the disk
         self._recorded.append((target, made))
         self._mark(target, made)
         size = sum(each.size for each in files.values())
@@ -467,6 +500,10 @@ def _newer_than_here(writer: str) -> str | None:
     if len(majors) < 2 or majors[0] <= majors[1]:
         return None
     return f"{writer}, and this is {name} {here}: an older version may not read it"
+
+
+def _among(wrote: set[Path | None], folder: Path) -> Callable[[str], bool]:
+    return lambda name: folder / name in wrote
 
 
 def _no_hook_sees(name: str) -> bool:

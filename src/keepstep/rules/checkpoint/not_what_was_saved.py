@@ -14,8 +14,8 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
     """A checkpoint differs from what the training saved, a part of it is missing, or its numbers may be wrong.
 
     ## What it looks like
-    Often nothing: most formats load a flipped bit without a word. The guard says `the checkpoint ... is not what was
-    saved`, and `keepstep check checkpoint` names the file.
+    Often nothing: most formats load a flipped bit without a word. The guard says `the checkpoint ... is damaged`, and
+    `keepstep check checkpoint` names the file.
 
     ## Why it happens
     A disk, a network or memory damaged it after the save; a copy was cut off; the run was killed while it saved; shards
@@ -35,14 +35,13 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
         fact = damaged[0].fact
         folder = shlex.quote(fact.path.rpartition("/")[0] or ".")
         saved = f", saved at step {fact.step}," if fact.step is not None else ""
-        what = "is not what was saved" if fact.certain else "is perhaps not what was saved"
-        what = "may hold wrong numbers" if fact.suspect else what
+        what = f"{'was' if fact.state == 'changed' else 'is'} {fact.state}"
         see = Fix(do="see which checkpoints are good", command=f"keepstep check checkpoint {folder}")
         yield Found(
             title=f"the checkpoint {shorten(fact.path, 60)}{saved} {what}",
             because=fact.why,
             evidence=damaged,
-            confidence=None if fact.certain else Confidence.SUPPORTED,
+            confidence=None if fact.certain else Confidence.HYPOTHESIS,
             fixes=(
                 *((see,) if fact.loaded else ()),
                 Fix(

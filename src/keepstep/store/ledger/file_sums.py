@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over a file's bytes, a block at a time, in bounded memory.
+"""Sums over a file's bytes, a block at a time, in bounded memory. They protect against accidents, not a forger.
 
-CRC-32 finds every flipped bit and every burst of up to 32 bits, and runs at more than a gigabyte per second on one core
-in the standard library; zlib lets other threads run meanwhile. It protects against accidents, not against a forger.
+CRC-32 over all bytes needs nothing but the standard library. Where the training has loaded NumPy, half a MiB is laid
+out as 64 rows of 1,021 numbers, and the CRCs are over the parities of all columns and of all rows: three times as
+fast. One flipped bit, or two wherever they are, never go unnoticed: two in the same bit of one column are in two
+rows. The number of columns is prime, so sectors or pages of the disk that change places show, too. What is missed: four
+flips of one bit at the corners of a rectangle, and of three or more what CRC-32 misses, one in four billion. Both ways
+let other threads run meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
+import struct
+import sys
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import xor
+from typing import Any
 
 from keepstep.base.lazy_dataclass import dataclass
 
 BLOCK = 16 << 20
-_PIECE = 512 << 10
+CRC, PARITIES = "crc32", "parities"
+_ROWS, _COLUMNS = 64, 1021
+_PIECE = _ROWS * _COLUMNS * 8
 """So much fits into a core's cache between the read and the sum: a third faster than 2 MiB."""
 MOST_THREADS = 4
 
@@ -29,19 +42,25 @@ class FileSums:
     device: int
     inode: int
     blocks: tuple[int, ...]
+    by: str = CRC
 
 
 class Changing(OSError):
     """The file was written to while it was read."""
 
 
-def sums_of(handle: int, *, threads: int = 1, rest: Callable[[], None] = lambda: None) -> FileSums:
-    """The sums of an open file. ``rest`` is called between pieces. Raises ``Changing`` if somebody writes to it."""
+def sums_of(handle: int, *, threads: int = 1, by: str | None = None, imports: bool = False) -> FileSums:
+    """The sums of an open file, of the kind that is fastest here unless ``by`` says which. ``imports``: NumPy may be
+    loaded for it. Raises ``Changing`` if somebody writes to it."""
     before = os.fstat(handle)
     starts = range(0, before.st_size, BLOCK)
+    by = by or (PARITIES if "numpy" in sys.modules else CRC)
+    if imports and by == PARITIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")
 
     def of_block(start: int) -> int:
-        return _sum(handle, start, min(start + BLOCK, before.st_size), rest)
+        return _sum(handle, start, min(start + BLOCK, before.st_size), by == PARITIES)
 
     if threads > 1 and len(starts) > 1:
         with ThreadPoolExecutor(max_workers=min(threads, len(starts))) as pool:
@@ -52,20 +71,56 @@ def sums_of(handle: int, *, threads: int = 1, rest: Callable[[], None] = lambda:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise Changing("it was written to while it was read")
     return FileSums(
-        size=before.st_size, modified_ns=before.st_mtime_ns, device=before.st_dev, inode=before.st_ino, blocks=blocks
+        size=before.st_size,
+        modified_ns=before.st_mtime_ns,
+        device=before.st_dev,
+        inode=before.st_ino,
+        blocks=blocks,
+        by=by,
     )
 
 
-def _sum(handle: int, start: int, end: int, rest: Callable[[], None]) -> int:
-    value, buffer = 0, memoryview(bytearray(min(_PIECE, end - start)))
+def _sum(handle: int, start: int, end: int, by_parities: bool) -> int:
+    """Of parities, the CRC of the columns is in the upper half."""
+    value, of_rows = 0, 0
+    buffer = memoryview(bytearray(_PIECE if by_parities else min(_PIECE, end - start)))
+    parities = _parities(buffer) if by_parities else None
     while start < end:
-        done = os.preadv(handle, [buffer[: min(len(buffer), end - start)]], start)
+        size = _fill(handle, buffer[: min(_PIECE, end - start)], start)
+        if parities is None:
+            value = zlib.crc32(buffer[:size], value)
+        else:
+            buffer[size:] = bytes(_PIECE - size)
+            columns, rows = parities()
+            value, of_rows = zlib.crc32(columns, value), zlib.crc32(rows, of_rows)
+        start += size
+    return value if parities is None else value << 32 | of_rows
+
+
+def _fill(handle: int, buffer: memoryview, start: int) -> int:
+    """All of it: where one piece ends must not depend on what the system gives at once."""
+    size = 0
+    while size < len(buffer):
+        done = os.preadv(handle, [buffer[size:]], start + size)
         if done <= 0:
             raise Changing("it became shorter while it was read")
-        value = zlib.crc32(buffer[:done], value)
-        start += done
-        rest()
-    return value
+        size += done
+    return size
+
+
+def _parities(buffer: memoryview) -> Callable[[], tuple[Any, Any]]:
+    """A function that gives those of the columns and of the rows of what is in the buffer. Without NumPy it is slow."""
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numbers = numpy.frombuffer(buffer, dtype="<u8").reshape(_ROWS, _COLUMNS)
+        return lambda: (numpy.bitwise_xor.reduce(numbers, axis=0), numpy.bitwise_xor.reduce(numbers, axis=1))
+
+    def parities() -> tuple[bytes, bytes]:
+        numbers = struct.unpack(f"<{_ROWS * _COLUMNS}Q", buffer)
+        columns = (reduce(xor, numbers[column::_COLUMNS]) for column in range(_COLUMNS))
+        rows = (reduce(xor, numbers[row * _COLUMNS : (row + 1) * _COLUMNS]) for row in range(_ROWS))
+        return struct.pack(f"<{_COLUMNS}Q", *columns), struct.pack(f"<{_ROWS}Q", *rows)
+
+    return parities
 
 
 def threads_here() -> int:

@@ -21,11 +21,11 @@ from keepstep.base import foreign_json
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import make_private, open_regular, write_whole
 from keepstep.store.ledger.checkpoint_files import FOLDER, INSIDE, TF_PARTS
-from keepstep.store.ledger.file_sums import FileSums
+from keepstep.store.ledger.file_sums import CRC, PARITIES, FileSums
 
 VERSION = 1
 MOST_BYTES = 64 << 20
-BEGUN = ".begun"
+BEGUN, ENDED = ".begun", ".ended"
 FOLDER_KIND = "folder"
 """Of the record that ends the save of a folder whose other files have records of their own."""
 MOST_RECORDS = 100
@@ -62,16 +62,16 @@ class Manifest:
         return (self.number, self.world, self.attempt) == (other.number, other.world, other.attempt)
 
 
-def write(path: Path, manifest: Manifest) -> None:
-    """Record a save. The files must be on the disk by now. Raises ``OSError``."""
+def write(path: Path, manifest: Manifest) -> Path:
+    """Record a save. The files must be on the disk by now; the record is when it was given to ``sync``. Raises
+    ``OSError``."""
     target = _place(path) / _name(path, f"{_own_name(path, manifest.rank)}.json")
     make_private(target.parent)
     write_whole(target, json.dumps(_document(manifest)).encode() + b"\n")
-    _sync(target)
-    _sync(target.parent)
     if not _is_inside(path):
         with contextlib.suppress(OSError):
             _prune(target.parent, path.parent)
+    return target
 
 
 def suspect(path: Path, manifest: Manifest, why: str) -> None:
@@ -114,26 +114,48 @@ def forget_deleted(path: Path, manifest: Manifest) -> None:
                     os.rmdir(folder)
 
 
-def begin(path: Path) -> None:
-    """A save begins: if it does not come to its end, that is known later. For files, not for folders: those are made by
-    the framework, which may insist that they are new."""
+def begin(path: Path, rank: int = 0) -> None:
+    """A save begins: if it does not come to its end, that is known later. For files, and for folders that are there."""
     place = _place(path)
-    make_private(place)
-    write_whole(place / _name(path, f"{path.name}{BEGUN}"), b"")
+    if not path.is_dir():
+        make_private(place)
+    write_whole(place / _mark(path, rank), b"")
 
 
-def end(path: Path) -> None:
-    """The save has come to its end. Never raises."""
+def end(path: Path, rank: int = 0) -> None:
+    """The save has come to its end. That a file has no record yet is kept under its inode: scripts save under one name
+    and rename over the checkpoint before, whose record is not about what is there then. Never raises."""
     for place in _places(path):
         with contextlib.suppress(OSError):
-            (place / _name(path, f"{path.name}{BEGUN}")).unlink(missing_ok=True)
+            mark = place / _mark(path, rank)
+            if path.is_file():
+                os.replace(mark, place / _name(path, f"{path.stat().st_ino}{ENDED}"))
+            else:
+                mark.unlink(missing_ok=True)
+
+
+def awaits_record(path: Path) -> bool:
+    """Whether the file was saved, and the process ended before it could record that."""
+    inode = path.stat().st_ino
+    return any((place / _name(path, f"{inode}{ENDED}")).exists() for place in _places(path))
+
+
+def awaits_no_more(path: Path, inode: int) -> None:
+    """What was saved at ``path`` is recorded, or never will be. Never raises."""
+    for place in _places(path):
+        with contextlib.suppress(OSError):
+            os.unlink(place / _name(path, f"{inode}{ENDED}"))
+
+
+def _mark(path: Path, rank: int = 0) -> str:
+    return _name(path, f"{f'rank-{rank}' if path.is_dir() else path.name}{BEGUN}")
 
 
 def was_begun(path: Path) -> bool:
     """Whether a save of this file, or of one in this folder, was begun and did not come to its end."""
     if path.is_dir():
         return any(each.name.startswith(INSIDE) and each.name.endswith(BEGUN) for each in path.iterdir())
-    return any((place / _name(path, f"{path.name}{BEGUN}")).exists() for place in _places(path))
+    return any((place / _mark(path)).exists() for place in _places(path))
 
 
 def forget(path: Path) -> None:
@@ -208,14 +230,15 @@ def _own_name(path: Path, rank: int = 0) -> str:
     return f"rank-{rank}" if path.is_dir() else TF_PARTS.sub("", path.name)
 
 
-def _sync(path: Path) -> None:
-    """Onto the disk, where the file system can do that."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def sync(record: Path) -> None:
+    """Onto the disk, where the file system can do that. Never raises."""
+    for each in (record, record.parent):
+        with contextlib.suppress(OSError):
+            handle = os.open(each, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
 
 def _document(manifest: Manifest) -> dict[str, object]:
@@ -233,7 +256,7 @@ def _document(manifest: Manifest) -> dict[str, object]:
         "attempt": manifest.attempt,
         "suspect": manifest.suspect,
         "files": {
-            name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks)]
+            name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks), one.by]
             for name, one in manifest.files.items()
         },
     }
@@ -248,6 +271,8 @@ def _read(path: Path) -> Manifest | None:
             found = foreign_json.loads(stream.read(MOST_BYTES))
         if found["keepstep_ledger"] != VERSION:
             return None
+        if any(len(about) > 5 and about[5] not in (CRC, PARITIES) for about in found["files"].values()):
+            return None
         files = {
             str(name): FileSums(
                 size=int(size),
@@ -255,8 +280,9 @@ def _read(path: Path) -> Manifest | None:
                 device=int(device),
                 inode=int(inode),
                 blocks=tuple(int(each) for each in blocks),
+                by=str(by[0]) if by else CRC,
             )
-            for name, (size, modified, device, inode, blocks) in found["files"].items()
+            for name, (size, modified, device, inode, blocks, *by) in found["files"].items()
         }
         return Manifest(
             folder=str(found["folder"]),

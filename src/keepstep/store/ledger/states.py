@@ -28,6 +28,11 @@ class State(Enum):
         return self.value[1]
 
     @property
+    def said(self) -> str:
+        """For "the checkpoint ___"."""
+        return f"{'was' if self is State.CHANGED else 'is'} {self.word.lower()}"
+
+    @property
     def is_good(self) -> bool:
         return str(self.value[2]) == "good"
 

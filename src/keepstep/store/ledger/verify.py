@@ -15,7 +15,7 @@ from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
 from keepstep.store.ledger.format_check import is_known, missing_shard, wrong_with, wrong_with_file
-from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, manifests, was_begun
+from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, awaits_record, manifests, was_begun
 from keepstep.store.ledger.states import State
 
 MOST_NAMED = 3
@@ -52,12 +52,13 @@ def verify(
     ``recorded_only``: do not read what has no record. A framework is about to read it, and sees by itself what its
     format shows. ``share``: of ranks that look at it together, each reads the files whose turn it is: (rank, world).
     """
+    whole = Path(os.path.abspath(path))  # records lie where the folder's name says
     try:
-        verdict = _verify(path, recorded_only, share, progress)
+        verdict = replace(_verify(whole, recorded_only, share, progress), path=path)
     except OSError as error:
         return Verdict(path=path, state=State.UNREADABLE, why=error.strerror or str(error))
     doubtful = (State.CHANGED, State.UNRECORDED, *((State.VERIFIED, State.PARTIAL) if path.is_dir() else ()))
-    if verdict.state in doubtful and was_begun(path):
+    if verdict.state in doubtful and was_begun(whole):
         return replace(verdict, state=State.INCOMPLETE, why="a save to it was begun and never finished")
     return verdict
 
@@ -78,14 +79,17 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
     compared = 0
     rank, world = share
     for file in files[rank::world]:
-        record = recorded.get(file.relative_to(base).as_posix()) or _same_file(file, recorded)
+        name = file.relative_to(base).as_posix()
+        record = recorded.get(name) or _same_file(file, recorded)
+        if record is not None and file.stat().st_mtime_ns != record[0].modified_ns and awaits_record(file):
+            record = None  # it is about the file that was there before
         if record is not None:
             compared += 1
-            wrong, certain = _compare(file, *record, progress)
+            wrong, certain = _compare(file, *record, progress, imports=not recorded_only)
         else:
             wrong, certain = None if recorded_only else wrong_with_file(file), True
         if wrong is not None:
-            (bad if certain else changed).append(wrong if file == path else f"{file.name}: {wrong}")
+            (bad if certain else changed).append(wrong if file == path else f"{name}: {wrong}")
     if bad or changed:
         state = State.DAMAGED if bad else State.CHANGED
         return _verdict(path, state, known, why=_listed(bad or changed), files=compared)
@@ -148,7 +152,10 @@ def _missing_part(path: Path, known: list[Manifest]) -> str | None:
                 if other.world != first.world:
                     both = f"was saved by {first.world} ranks, rank {other.rank}'s by {other.world}"
                 else:
-                    both = f"is of step {first.step}, rank {other.rank}'s of step {other.step}"
+                    fields = {"step": "step", "number": "save", "attempt": "attempt"}
+                    of = next(each for each in fields if getattr(first, each) != getattr(other, each))
+                    one, two = (f"of {fields[of]} {getattr(each, of)}" for each in (first, other))
+                    both = f"is {one}, rank {other.rank}'s {two}"
                 return f"it is a mixture: rank 0's part {both}"
             known = [together[rank] for rank in range(first.world)]
         for each in known:
@@ -179,10 +186,10 @@ def _begun_again(known: list[Manifest]) -> str | None:
 
 def _lacks(path: Path, known: list[Manifest]) -> str | None:
     """Where a script saves several files into one folder, a kill between two of them shows only beside the one before:
-    the kind of file that is missing."""
+    the kind of file that is missing, of each rank if there were as many ranks."""
 
-    def kinds(of: list[Manifest]) -> dict[str, str]:
-        return {re.sub(r"\d+", "#", name): name for each in of for name in each.files}
+    def kinds(of: list[Manifest]) -> dict[tuple[str, int], str]:
+        return {(re.sub(r"\d+", "#", name), each.rank if same_world else 0): name for each in of for name in each.files}
 
     number = re.fullmatch(r"(.*?)(\d{1,18})", path.name)
     if number is None or not all(len(each.files) == 1 for each in known):
@@ -198,8 +205,10 @@ def _lacks(path: Path, known: list[Manifest]) -> str | None:
     if not older:
         return None
     before = older[max(older)]
+    there = manifests(before)
+    same_world = {each.world for each in known} == {each.world for each in there}
     own = kinds(known)
-    missing = [name for kind, name in kinds(manifests(before)).items() if kind not in own]
+    missing = [name for kind, name in kinds(there).items() if kind not in own]
     missing = [name for name in missing if not (path / name).exists()]
     return f"it has no {missing[0]}, and {before.name} has one" if missing else None
 
@@ -213,7 +222,9 @@ def _same_file(file: Path, recorded: Mapping[str, tuple[FileSums, Manifest]]) ->
     return None
 
 
-def _compare(file: Path, one: FileSums, manifest: Manifest, progress: Callable[[int], None]) -> tuple[str | None, bool]:
+def _compare(
+    file: Path, one: FileSums, manifest: Manifest, progress: Callable[[int], None], *, imports: bool
+) -> tuple[str | None, bool]:
     """What is wrong with a file, and whether that is certain: a later save without the guard is no damage."""
     info = file.stat()
     is_copy = Path(manifest.folder).resolve() != _folder_of(file, manifest).resolve()
@@ -221,7 +232,7 @@ def _compare(file: Path, one: FileSums, manifest: Manifest, progress: Callable[[
     if info.st_size != one.size:
         return f"it has {info.st_size:,} bytes, and {one.size:,} were saved", untouched or info.st_size < one.size
     with open_regular(file) as stream:
-        now = sums_of(stream.fileno(), threads=threads_here())
+        now = sums_of(stream.fileno(), threads=threads_here(), by=one.by, imports=imports)
     progress(one.size)
     if now.blocks == one.blocks:
         return None, True

@@ -2,7 +2,7 @@
 """The checkpoint before a damaged one: found by the numbers in names, tested, and made the newest by moving the other.
 
 Nothing is deleted or rewritten: the damaged one moves to a folder beside its own, and can be moved back. Only
-TensorFlow's list of checkpoints (a small text) is changed, and a copy of it goes aside too.
+TensorFlow's list of checkpoints and DeepSpeed's ``latest`` (small texts) are changed, and a copy goes aside too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pathlib import Path
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import make_private, open_to_share
 from keepstep.store.ledger.checkpoint_files import FOLDER, TF_PARTS
-from keepstep.store.ledger.states import State
 from keepstep.store.ledger.verify import verify
 
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"
+LATEST = "latest"
+"""DeepSpeed's: the name of the newest checkpoint, and nothing else."""
 MOST_UP = 3
 
 
@@ -71,7 +72,7 @@ def _before(folder: Path, name: str, parts: tuple[Path, ...]) -> Older | None:
     for each in sorted(values, key=lambda one: -values[one]):
         if (state := verify(folder / each).state).is_good:
             return Older(damaged=damaged, place=_aside(folder), instead=each)
-        if state is State.SUSPECT:
+        if state.is_bad:
             damaged += _parts(folder, each)  # the script would resume from it next
     return None
 
@@ -105,17 +106,21 @@ def set_aside(older: Older) -> str:
             target = older.place / f"{path.name}.{number}"
             number += 1
         os.replace(path, target)
-    listed = folder / LISTED
     stems = {TF_PARTS.sub("", each.name) for each in older.damaged}
-    if listed.is_file() and listed.stat().st_size < 1 << 20:
-        text = listed.read_text()
-        if any(stem in text for stem in stems):
-            shutil.copy2(listed, older.place / LISTED)
-            fresh = listed.with_name(f".{LISTED}.{os.getpid()}")
+    for listed in (folder / LISTED, folder / LATEST):
+        if not listed.is_file() or listed.stat().st_size >= 1 << 20:
+            continue
+        text = fresh_text = listed.read_text()
+        for stem in stems:
+            if listed.name == LISTED:
+                fresh_text = _without(fresh_text, stem, older.instead)
+            elif text.strip() == stem:
+                fresh_text = older.instead
+        if fresh_text != text:
+            shutil.copy2(listed, older.place / listed.name)
+            fresh = listed.with_name(f".{listed.name}.{os.getpid()}")
             with open_to_share(fresh) as stream:
-                for stem in stems:
-                    text = _without(text, stem, older.instead)
-                stream.write(text.encode())
+                stream.write(fresh_text.encode())
             shutil.copymode(listed, fresh)
             os.replace(fresh, listed)
     return f"moved {older.damaged[0].name} to {older.place}; the newest checkpoint is now {older.instead}"

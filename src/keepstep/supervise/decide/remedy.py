@@ -161,17 +161,14 @@ def routing_interface(address: str) -> str | None:
 
 def _step_back(root: Finding, restored_from: Sequence[str], cwd: Path) -> tuple[Remedy, ...]:
     """Go back to the checkpoint before the damaged one, if there is an intact one."""
-    told = [
-        e.fact.path
-        for e in root.evidence
-        if isinstance(e.fact, CheckpointUnreadable | CheckpointDamaged) and e.fact.path
-    ]
+    facts = [e.fact for e in root.evidence if isinstance(e.fact, CheckpointUnreadable | CheckpointDamaged)]
+    told = {fact.path: fact.state if isinstance(fact, CheckpointDamaged) else "damaged" for fact in facts if fact.path}
     # most readers do not name the file they cannot read: it is the one the script said it restores, if that is damaged
     named = [] if told else [path for path in restored_from if (cwd / path).exists() and not is_whole(cwd / path)]
     for path in (*told, *named[:1]):
         older = older_than(cwd / path)
         if older is not None:
-            return (_aside(older),)
+            return (_aside(older, told.get(path, "damaged")),)
     return ()
 
 
@@ -187,7 +184,7 @@ def _bad_newest(folders: Sequence[str], cwd: Path) -> Remedy | None:
     return None
 
 
-def _aside(older: Older, word: str = "damaged") -> Remedy:
+def _aside(older: Older, word: str) -> Remedy:
     damaged = older.damaged[0]
     does = f"move the {word} checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
     return Remedy(name=f"aside {damaged}", does=does, older=older)
