@@ -50,7 +50,7 @@ class Rank:
     def heard_from(self, topic: str, rank: int) -> str | None:
         return self.exchange.get(key_of(self.who, topic, rank))
 
-    def look(self, number: int, sums: Sequence[int], exchanged: int | None = None) -> None:
+    def look(self, number: int, sums: Sequence[int], exchanged: int | None = None, promised: bool = False) -> None:
         at = number if exchanged is None else exchanged
         self.fingerprints.add(
             Look(
@@ -61,6 +61,7 @@ class Rank:
                 exchanged=at,
                 names=NAMES,
                 read=lambda: [(each, each) for each in sums],
+                promised=promised,
             )
         )
 
@@ -183,3 +184,39 @@ def test_the_user_may_ask_for_an_interval_or_for_none(tmp_path: Path) -> None:
     assert interval.next == 50 and interval.affords(50, 1e9)
     interval.looked(50, 1.0)
     assert interval.next == 100
+
+
+def test_where_one_replica_differs_from_the_start_the_others_are_still_compared(all_ranks: list[Rank]) -> None:
+    rank = all_ranks[0]
+    same = {f"cpu:{place}": [(1, 1)] for place in range(5)}
+    for step in range(1, BASELINE + 2):
+        rank.fingerprints.add_inside("model", step, ["w"], same | {"cpu:4": [(7, step)]})
+    assert not rank.notes and rank.left_out
+    for step in (8, 9):
+        rank.fingerprints.add_inside("model", step, ["w"], same | {"cpu:4": [(7, step)], "cpu:1": [(8, step)]})
+    (found,) = rank.notes
+    assert (found["devices"], found["step"], found["majority"]) == (("cpu:1",), 8, True)
+
+
+def test_of_looks_that_come_faster_than_they_are_compared_all_ranks_keep_the_same(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    for rank, last in zip(reversed(all_ranks), (99, 96, 101), strict=True):  # each thread has its turn at another time
+        for number in range(17, last + 1):
+            rank.look(number, (1, 2, 7, 4) if rank.who.rank == 1 and number > 60 else GOOD)
+        rank.fingerprints.turn()
+    all_ranks[0].fingerprints.turn()
+    assert [(each["step"], each["ranks"]) for each in all_ranks[0].notes] == [(64, (1,))]
+    for number in range(104, 300, 4):
+        looks(all_ranks, number, (2, (9, 2, 3, 4) if number > 200 else GOOD))
+    assert [(each["step"], each["ranks"]) for each in all_ranks[0].notes[1:]] == [(204, (2,))]
+
+
+def test_where_the_framework_promises_it_one_agreement_is_enough_but_not_if_most_differ(tmp_path: Path) -> None:
+    for differing, told in (((1, 2, 3, 9), ["d"]), ((1, 9, 9, 9), [])):
+        ranks = [Rank(rank, tmp_path / str(len(told))) for rank in range(3)]
+        for rank in reversed(ranks):
+            for number, sums in ((0, GOOD), (4, differing if rank.who.rank == 2 else GOOD)):
+                rank.look(number, sums, promised=True)
+                rank.fingerprints.turn()
+        ranks[0].fingerprints.turn()
+        assert [each["tensor"] for each in ranks[0].notes] == told

@@ -18,6 +18,7 @@ SCRIPT = Path(__file__).with_name("tf_replicas.py")
 
 @pytest.mark.frameworks("tensorflow")
 @pytest.mark.slow
+@pytest.mark.long
 def test_weights_that_are_assigned_per_replica_are_named_and_healthy_programs_are_not(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTEP")}
     env |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off", "KEEPSTEP_FINGERPRINTS": "4"}

@@ -87,7 +87,6 @@ def test_the_watch_tells_it_with_the_loss(tmp_path: Path) -> None:
     from keepstep.guard.adapters.torch.torch_state import TorchState
 
     session = session_in(tmp_path)
-    session.open()
     watch = LossWatch(TorchState(session, torch))
     model = small_model(torch)
     watch.look(root_of_less_than_zero(torch, model, torch.ones(3, 4)))

@@ -10,6 +10,7 @@ import pytest
 from keepstep.analyze.why import explain_paths
 from keepstep.store.ledger.verify import State, latest_good, verify
 from tests.guard.torch_ranks import ranks
+from tests.lazy_framework import lazy_framework
 
 SCRIPT = Path(__file__).with_name("replicas_training.py")
 LAWFUL = "plain", "no_broadcast", "unused", "local_sgd", "no_sync", "bypassed", "average_on_rank_0", "apart"
@@ -33,7 +34,7 @@ def test_changed_bits_are_named_with_rank_and_tensor_and_lawful_differences_are_
 
 
 def test_a_changed_bit_and_swapped_words_change_the_sums() -> None:
-    torch = pytest.importorskip("torch")
+    torch = lazy_framework("torch")
     from keepstep.guard.adapters.torch.fingerprints import Sums
 
     sums = Sums(torch)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 SHORT = 8
 """Characters of a tensor's fingerprint when tensors are compared one by one: that some differ is known by then."""
+NOBODY: Mapping[int, Set[int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,18 @@ def digest(sums: Sequence[int]) -> str:
     return hashlib.blake2b(repr(tuple(sums)).encode(), digest_size=SHORT // 2).hexdigest()
 
 
-def apart(digests: Mapping[int, Sequence[str]], leave_out: Set[int] = frozenset()) -> tuple[Apart, ...]:
+def apart(
+    digests: Mapping[int, Sequence[str]], leave_out: Set[int] = frozenset(), gone: Mapping[int, Set[int]] = NOBODY
+) -> tuple[Apart, ...]:
     """Compare the tensors of all replicas, each a list of fingerprints in the same order: one answer for each set of
-    odd replicas, in the order of their first tensor."""
+    odd replicas, in the order of their first tensor. ``gone``: replicas that no longer count, by tensor."""
     lists = list(digests.values())
     found: dict[tuple[tuple[int, ...], bool], list[int]] = {}
     for place in range(min(map(len, lists))):
         if place not in leave_out and any(each[place] != lists[0][place] for each in lists):
-            found.setdefault(odd_ones({who: each[place] for who, each in digests.items()}), []).append(place)
+            held = {who: each[place] for who, each in digests.items() if who not in gone.get(place, ())}
+            if len(set(held.values())) > 1:
+                found.setdefault(odd_ones(held), []).append(place)
     return tuple(Apart(tuple(tensors), odd, majority) for (odd, majority), tensors in found.items())
 
 

@@ -23,7 +23,7 @@ TOLD = frozenset(
     {
         "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded",
         "RankRaised", "CollectivesIssued", "LossNotFinite", "FirstNonFinite", "NeverExchanged", "DevicesLeft",
-        "ReplicaOdd",
+        "ComputedOdd", "ReplicaOdd",
     }
 )  # fmt: skip
 MOST = 200

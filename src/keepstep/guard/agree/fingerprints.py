@@ -8,13 +8,15 @@ different processors round differently. A finding goes to all ranks: what they s
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from keepstep.base.wording import count
@@ -37,8 +39,8 @@ MOST_SHARE, LEAST_S = 0.001, 5.0
 ONCE_S = 0.02
 BASELINE = 2
 """So often the replicas must have agreed before a difference counts."""
-KEPT, SLOTS = 8, 4
-"""Looks that are remembered, and those of which each tensor's fingerprint can be asked for."""
+KEPT = 8
+"""Looks that are remembered, and of which each tensor's fingerprint can be asked for."""
 MOST_TENSORS, MOST_FINDINGS = 24_000, 1_000
 FEWER = 0.9
 """The ranks exchange less than this share of what they used to: they no longer train one model, by design."""
@@ -63,6 +65,8 @@ class Look:
     """Collectives of the group so far: ranks that have issued different numbers of them are not at the same place."""
     names: tuple[str, ...]
     read: Callable[[], Sequence[Sequence[int]] | None]
+    promised: bool = False
+    """The framework has made them equal, and keeps them so."""
     at: float = field(default_factory=time.monotonic)
 
 
@@ -76,6 +80,11 @@ class _Known:
     exchanged: tuple[int, int, float] | None = None
     """Number and exchanges at the last agreed look, and exchanges for each step before it."""
     left_out: set[str] = field(default_factory=set)
+    """Tensors that no majority holds alike."""
+    odd: dict[str, set[int]] = field(default_factory=dict)
+    """Replicas that are known to hold something else than the others, by tensor..."""
+    since: dict[str, Counter[int]] = field(default_factory=dict)
+    """... and how often the others have agreed since."""
     own: dict[int, tuple[Look, list[str], str, int]] = field(default_factory=dict)
     """Looks of this rank: each tensor's fingerprint, that of all together, and where others can ask for the former."""
     published: int = 0
@@ -130,7 +139,7 @@ class Fingerprints:
         asked = env.get(VARIABLE, "").strip().lower()
         self.off = asked in ("off", "0", "no", "false")
         self.asked = int(asked) if asked.isdecimal() and int(asked) else None
-        self._pending: deque[Look] = deque(maxlen=KEPT)
+        self._pending: deque[Look] = deque()
         self._known: dict[str, _Known] = {}
         self._started = self._over = False
         self._findings = 0
@@ -144,6 +153,10 @@ class Fingerprints:
         """One more look at this rank's replica. Raises OutOfStep where a difference was found and strict was asked."""
         self._begin()
         self._pending.append(look)
+        waiting = {each.number: each for each in tuple(self._pending) if each.subject == look.subject}
+        if len(waiting) > KEPT:
+            with contextlib.suppress(ValueError):  # the thread has just taken it
+                self._pending.remove(waiting[_least(waiting)])
         self.stop_if_strict()
 
     def add_inside(
@@ -164,6 +177,17 @@ class Fingerprints:
         digests = {place: [digest(each) for each in replicas[device]] for place, device in enumerate(devices)}
         for each in self._differing(known, names, digests, step, 1 if promised else BASELINE):
             self._tell(known, each, names, step, [devices[place] for place in each.odd], len(devices))
+
+    def listen(self, leader: int) -> None:
+        """Hear what any rank tells the group that this one leads."""
+        self._leaders.add(leader)
+        self._begin()
+
+    def tell_all(self, leader: int, agreed: int, words: str) -> None:
+        """This rank found wrong numbers: all that listen hear of it, and what they save is suspect."""
+        self._suspect(agreed, words)
+        self._heard[leader] = text = json.dumps({"agreed": agreed, "words": words})
+        self._put(FOUND, text, leader)
 
     def stop_if_strict(self) -> None:
         if self._found is not None and self._session.strict:
@@ -197,7 +221,7 @@ class Fingerprints:
         known = self._known.setdefault(look.subject, _Known())
         digests = [digest(each) for each in sums]
         whole = hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()
-        slot = known.published % SLOTS
+        slot = known.published % KEPT
         known.published += 1
         known.own[look.number] = (look, digests, whole, slot)
         for old in sorted(known.own)[:-KEPT]:
@@ -241,7 +265,8 @@ class Fingerprints:
                 self._judge(known, look, all_digests)
 
     def _judge(self, known: _Known, look: Look, digests: Mapping[int, Sequence[str]]) -> None:
-        found = self._differing(known, look.names, digests, look.step)
+        few = 2 * sum(len(each.tensors) for each in apart(digests)) < len(look.names)  # all, where processors differ
+        found = self._differing(known, look.names, digests, look.step, 1 if look.promised and few else BASELINE)
         if not found:
             self._note_exchanges(known, look)
             return
@@ -260,20 +285,37 @@ class Fingerprints:
         step: int,
         baseline: int = BASELINE,
     ) -> tuple[Apart, ...]:
-        """What counts of the differences; the others are left out from now on."""
-        found = apart(digests, {place for place, name in enumerate(names) if name in known.left_out})
-        differ = {names[place] for each in found for place in each.tensors}
-        known.left_out |= differ
-        known.agreed.update(name for name in names if name not in known.left_out)
-        new = {name for name in differ if known.agreed[name] < baseline}
+        """What counts of the differences. A replica that is odd in a tensor is not looked at again in this one."""
+        gone = {place: known.odd[name] for place, name in enumerate(names) if name in known.odd}
+        found = apart(digests, {place for place, name in enumerate(names) if name in known.left_out}, gone)
+        new, counts = set[str](), list[Apart]()
+        for each in found:
+            kept = [place for place in each.tensors if self._agreed(known, names[place], each.odd) >= baseline]
+            new |= {names[place] for place in each.tensors if place not in kept}
+            if kept:
+                counts.append(replace(each, tensors=tuple(kept)))
+        for each in found:
+            for name in (names[place] for place in each.tensors):
+                if each.majority:
+                    known.odd.setdefault(name, set()).update(each.odd)
+                    known.since.setdefault(name, Counter())
+                else:
+                    known.left_out.add(name)
+        known.agreed.update(name for name in names if name not in known.left_out and name not in known.odd)
+        for name, since in known.since.items():
+            since.update(digests.keys() - known.odd[name])
         if new:
             many = f"{PART}: {len(new)} of {count(len(names), 'tensor')}"
             self._session.uncovered(many, "they have differed between the replicas from the start")
-        kept = ((each, tuple(place for place in each.tensors if names[place] not in new)) for each in found)
-        counts = tuple(replace(each, tensors=places) for each, places in kept if places)
         if not counts:
             known.agreed_at = step
-        return counts
+        return tuple(counts)
+
+    @staticmethod
+    def _agreed(known: _Known, name: str, replicas: Sequence[int]) -> int:
+        """How often these replicas have held the same as the others."""
+        since = known.since.get(name, Counter())
+        return max(known.agreed[name], min(since[each] for each in replicas))
 
     def _note_exchanges(self, known: _Known, look: Look) -> None:
         before = known.exchanged
@@ -311,17 +353,18 @@ class Fingerprints:
         self._session.note("ReplicaOdd", fields | {"step": step, "agreed": known.agreed_at}, words)
         self._session.say(words)
         self._session.flush()
-        self._suspect(known.agreed_at or 0, words)
-        if not devices:
-            self._put(FOUND, json.dumps({"agreed": known.agreed_at or 0, "words": words}))
+        if devices:
+            self._suspect(known.agreed_at or 0, words)
+        else:
+            self.tell_all(self._session.who.rank or 0, known.agreed_at or 0, words)
 
-    def _put(self, topic: str, text: str) -> None:
+    def _put(self, topic: str, text: str, rank: int | None = None) -> None:
         exchange, who = self._session.exchange, self._session.who
         if exchange is not None and getattr(exchange, "overwrites", True):
-            exchange.put(key_of(who, topic, who.rank), text)
+            exchange.put(key_of(who, topic, who.rank if rank is None else rank), text)
 
     def _hear(self) -> None:
-        for leader in self._leaders - {self._session.who.rank}:
+        for leader in self._leaders:
             text = self._session.heard_from(FOUND, leader)
             if text and text != self._heard.get(leader):
                 self._heard[leader] = text
@@ -335,6 +378,12 @@ class Fingerprints:
 
 def layout_of(names: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
+
+
+def _least(numbers: Iterable[int]) -> int:
+    """The one that other ranks least likely keep, too: they look at most steps, or only at multiples of a power of two.
+    The one before the first step is kept."""
+    return min(numbers, key=lambda number: (number & -number or inf, number))
 
 
 def _detail(subject: str, slot: int) -> str:

@@ -204,6 +204,8 @@ class RankRaised(Fact):
     how: str = "uncaught"
     """``uncaught``; ``leaving`` if a block that must end first is still running; else the thread's name, which ends
         no rank."""
+    batch: str | None = None
+    """Where memory ran out: the shapes that the step was fed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +271,10 @@ class FirstNonFinite(Fact):
     sure: bool = True
     batch: str | None = None
     """Kind, shape and hash of what the first layer was fed."""
+    line: str | None = None
+    """Where the operation is in the program (``train.py:31``)..."""
+    no_line: str | None = None
+    """... or why computing the loss once more did not show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

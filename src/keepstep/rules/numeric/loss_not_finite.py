@@ -33,7 +33,8 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
     ## How we know
     The guard reads the loss without waiting for it. Where each rank has its own loss, the rank whose loss was NaN a
     step before the others was the first. In PyTorch the graph that autograd keeps for the backward pass also shows
-    which operation gave the first such value, after which layer.
+    which operation gave the first such value, after which layer; a copy of the process computes the loss once more
+    and shows its line.
 
     ## What to do
     Look at that rank's batch at that step; if all ranks became NaN at once, look at the learning rate.
@@ -70,13 +71,17 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
         ranks=named,
         severity=None if lasting else Severity.WARNING,
         fixes=(
-            Fix(do=f"look at the batch of {say_ranks(named)}{when} for NaN, empty or extreme values")
+            Fix(do=f"look at the batch of {say_ranks(named)}{when}{_fed(origins)} for NaN, empty or extreme values")
             if named
-            else Fix(do="look at the batches of that step for NaN, empty or extreme values"),
-            *(() if any(e.fact.sure for e in origins) else FIND_THE_FIRST_NAN),
+            else Fix(do=f"look at the batches of that step{_fed(origins)} for NaN, empty or extreme values"),
+            *(() if any(e.fact.sure and e.fact.op for e in origins) else FIND_THE_FIRST_NAN),
             CALMER,
         ),
     )
+
+
+def _fed(origins: Sequence[Evidence[FirstNonFinite]]) -> str:
+    return next((f" ({e.fact.batch})" for e in origins if e.fact.batch), "")
 
 
 def _from(origins: Sequence[Evidence[FirstNonFinite]]) -> str:
@@ -85,9 +90,15 @@ def _from(origins: Sequence[Evidence[FirstNonFinite]]) -> str:
         return ""
     fact = min(origins, key=lambda e: e.fact.step or 0).fact
     if fact.op is None:
-        return f"{fact.layer or 'a batch or constant'} was not finite before that step; "
+        if fact.layer:  # the loss was still finite then
+            why = "an earlier gradient was not, or an update was too large"
+            return f"{fact.layer} was not finite before that step: {why}; "
+        return "a batch or constant was not finite before that step; "
+    at = f" at {fact.line}" if fact.line else ""
     where = f" {'in' if fact.own else 'after'} layer {fact.layer}" if fact.layer else ""
-    return f"{'' if fact.sure else 'probably '}the operation {fact.op}{where} gave the first such value; "
+    unknown = f" (its line is not established: {fact.no_line})" if fact.no_line else ""
+    likely = "" if fact.sure else "probably "
+    return f"{likely}the operation {fact.op}{where}{at} gave the first such value{unknown}; "
 
 
 def _bad_batches(seen: EvidenceSet, named: tuple[int, ...], step: int | None) -> list[Evidence[BatchOdd]]:

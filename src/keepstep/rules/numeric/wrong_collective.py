@@ -43,6 +43,10 @@ def wrong_collective(seen: EvidenceSet) -> Findings:
         pairs = sorted({fact.pair for fact in facts if fact.pair})
         alone = listing(f"{a} and {b}" for a, b in pairs)
         only = f"; of single pairs, {alone} are wrong" if 0 < len(pairs) <= MOST_PAIRS else ""
+        least = min((fact.smallest for fact in facts if fact.smallest), key=len, default=())
+        only = f"; the smallest group that is wrong: {say_ranks(least)}" if least and not only else only
+        common = set.intersection(*(set(pair) for pair in pairs)) if len(pairs) > 1 else set()
+        only = f"; {say_ranks(common)} is in all {len(pairs)} single pairs that are wrong" if common else only
         first = facts[0]
         yield Found(
             title=f"{first.operation} gives wrong numbers on {say_ranks(who)} ({first.framework}, {first.backend})",

@@ -17,6 +17,7 @@ from keepstep.guard.adapters.jax.program_contracts import JaxPrograms
 from keepstep.guard.adapters.jax.recompiles import Recompiles
 from keepstep.guard.adapters.jax.trains_apart import Apart, Idle
 from keepstep.guard.adapters.tracebacks import OWN
+from keepstep.guard.record.device_memory import DeviceMemory
 from keepstep.guard.transport import interface
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple
     session.pulse.every(0.5, "results of JAX's steps", runs.results.look)
     session.pulse.every(0.5, "exchanges between JAX's processes", Apart(session, runs, lockstep, _world).look)
     session.pulse.every(0.5, "devices that JAX does not use", Idle(session, programs, module, _world).look)
+    DeviceMemory(session, lambda: _device_memory(module)).watch()
     runs.leaves = module.tree_util.tree_leaves
     replicas = Replicas(session, module, lockstep)
     runs.look, runs.look_at = replicas.look, replicas.next
@@ -129,3 +131,10 @@ def _options(module: Any) -> dict[str, str]:
                 module.config._read(name) if hasattr(module.config, "_read") else getattr(module.config, name)
             )
     return found
+
+
+def _device_memory(jax: Any) -> tuple[int, int | None, int] | None:
+    """Of the fullest device of this process; None where JAX does not count, as on CPUs."""
+    counted = [each.memory_stats() or {} for each in jax.local_devices()]
+    found = [(each["peak_bytes_in_use"], None, each["bytes_limit"]) for each in counted if each.get("bytes_limit")]
+    return max(found, key=lambda each: each[0], default=None)

@@ -110,13 +110,13 @@ class Replicas:
                 continue
             holders: dict[str, list[Any]] = {}
             for device, index in leaf.sharding.devices_indices_map(leaf.shape).items():
-                holders.setdefault(str(index), []).append(device)
+                holders.setdefault(_part(index), []).append(device)
             own: dict[str, list[Any]] = {}
             for shard in leaf.addressable_shards:
-                own.setdefault(str(shard.index), []).append(shard)
+                own.setdefault(_part(shard.index), []).append(shard)
             for index, shards in own.items():
                 if len(holders.get(index, ())) > 1:
-                    part = "" if len(holders) == 1 else f" {index}"
+                    part = "" if len(holders) == 1 else f"[{index}]"
                     processes = tuple(sorted({device.process_index for device in holders[index]}))
                     held.add(f"{self._jax.tree_util.keystr(path) or 'the result'}{part}", processes, shards)
         return held
@@ -165,6 +165,12 @@ def _is_plain(leaf: Any) -> bool:
     kind: Any = getattr(leaf, "dtype", None)
     plain = getattr(kind, "kind", None) in ("f", "i", "u", "b", "V") and kind.itemsize in (1, 2, 4, 8)
     return plain and "int4" not in str(kind) and "int2" not in str(kind) and hasattr(leaf, "sharding")
+
+
+def _part(index: Sequence[slice]) -> str:
+    """``0:1024, :``."""
+    ends = (("" if each.start is None else each.start, "" if each.stop is None else each.stop) for each in index)
+    return ", ".join(f"{start}:{stop}" for start, stop in ends)
 
 
 def _read(sums: dict[Any, Any], places: Sequence[tuple[Any, int]]) -> list[tuple[int, int]] | None:

@@ -71,6 +71,7 @@ class Replicas:
         compared = [] if self._state.coordinated else list(self._compared())
         if sum(_size(each) for _, each in compared) < RATE * MOST_S:
             self._inside(compared, self._state.session.steps)
+            self._between(compared, self._state.session.steps)
 
     def _stepped(self) -> None:
         """A step has ended. Hot."""
@@ -103,7 +104,7 @@ class Replicas:
 
     def _between(self, compared: list[tuple[str, Any]], step: int) -> None:
         state = self._state
-        if state.world < 2 or not state.formed:
+        if state.world < 2 or not state.formed or not compared:
             return
         sums = [self._of(each.values[0]) for _, each in compared]
         look = Look(
@@ -114,6 +115,7 @@ class Replicas:
             exchanged=state.calls,
             names=tuple(name for name, _ in compared),
             read=lambda: sums,
+            promised=True,
         )
         state.session.fingerprints.add(look)
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters import safetensors_files
 from keepstep.guard.adapters.torch import (
+    buddy,
     checkpoints,
     collectives,
     compiling,
@@ -23,6 +24,7 @@ from keepstep.guard.adapters.torch.fingerprints import Replicas
 from keepstep.guard.adapters.torch.loaders import Loaders
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.import_hook import after_import
+from keepstep.guard.record.device_memory import DeviceMemory
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
@@ -36,6 +38,7 @@ PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.distributed.distributed_c10d", "torch world", world.hook),
     ("torch.distributed.distributed_c10d", "collectives", collectives.hook),
     ("torch.nn.parallel.distributed", "DDP models", models.hook_ddp),
+    ("torch.nn.parallel.distributed", buddy.PART, buddy.hook),
     ("torch.distributed.fsdp.fully_sharded_data_parallel", "FSDP models", models.hook_fsdp),
     ("torch.distributed.fsdp._fully_shard._fsdp_state", "fully_shard models", models.hook_fully_shard),
     ("torch.distributed._composable.fsdp._fsdp_state", "fully_shard models", models.hook_fully_shard),
@@ -55,6 +58,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
     state.replicas = Replicas(state)
     session.values = state.values
     session.data_parallel.append(state.is_data_parallel)
+    DeviceMemory(session, functools.partial(_device_memory, module)).watch()
     calls: dict[str, list[tuple[str, Part]]] = {}
     for name, part, hook in PARTS:
         calls.setdefault(name, []).append((part, hook))
@@ -72,3 +76,17 @@ def _hook(state: TorchState, parts: list[tuple[str, Part]], module: ModuleType) 
     for part, hook in parts:
         with state.session.part(part):
             hook(state, module)
+
+
+def _device_memory(torch: Any) -> tuple[int, int | None, int] | None:
+    """Of the GPU that this process uses most: numbers that the allocator keeps, no question to the device."""
+    cuda: Any = torch.cuda
+    if not cuda.is_initialized():
+        return None
+    found = []
+    for number in range(cuda.device_count()):
+        stats = cuda.memory_stats(number)
+        share = getattr(cuda, "get_per_process_memory_fraction", lambda _: 1.0)(number)
+        limit = int(cuda.get_device_properties(number).total_memory * share)
+        found.append((stats.get("allocated_bytes.all.peak", 0), stats.get("reserved_bytes.all.peak", 0), limit))
+    return max(found, default=None)

@@ -196,20 +196,23 @@ class Sums:
         on_device = tensors[0].device.type == "cuda"
         with torch.no_grad():
             began = self._mark() if on_device else None
-            lines = torch.stack([self._lines(tensor.detach(), by_column) for tensor in tensors])
-            sums = torch.stack((lines.sum(1), (lines * self._places(lines.device)).sum(1)))
+            sums = self.both(torch.stack([self.line(tensor.detach(), by_column) for tensor in tensors]))
             if not on_device:
                 return Result(sums, None, None)
             host = torch.empty(sums.shape, dtype=sums.dtype, pin_memory=True)
             host.copy_(sums, non_blocking=True)
             return Result(host, began, self._mark())
 
+    def both(self, lines: Any) -> Any:
+        """The two sums of each line."""
+        return self._torch.stack((lines.sum(1), (lines * self._places(lines.device)).sum(1)))
+
     def _mark(self) -> Any:
         event = self._torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
-    def _lines(self, tensor: Any, by_column: bool) -> Any:
+    def line(self, tensor: Any, by_column: bool = False) -> Any:
         """Its words added up to one line, along rows or columns of a table: one operation on the device for most."""
         torch, words = self._torch, self.words(tensor)
         rest = words.numel() % LINE

@@ -45,14 +45,19 @@ class Found(NamedTuple):
     sure: bool
     batch: str | None
     """Kind, shape and hash of what the first layer was fed."""
+    line: str | None = None
+    """Where the operation is in the program, from computing the loss once more..."""
+    no_line: str | None = None
+    """... and why that is not known."""
 
     @property
     def words(self) -> str:
-        where = f"{'in' if self.own else 'after'} {self.layer}" if self.layer else ""
         if self.op is None:
             return f"{self.layer} is not finite before the step" if self.layer else "a batch or constant is not finite"
         likely = "" if self.sure else "probably "
-        return f"{likely}{self.op}{' ' if where else ''}{where} gives the first such value"
+        where = f" {'in' if self.own else 'after'} {self.layer}" if self.layer else ""
+        at = f" at {self.line}" if self.line else ""
+        return f"{likely}{self.op}{where}{at} gives the first such value"
 
 
 def first_non_finite(torch: Any, loss: Any) -> Found | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
 from keepstep.errors import OutOfStep
 from keepstep.guard.adapters.torch.first_non_finite import Found, first_non_finite
+from keepstep.guard.adapters.torch.loss_again import compute_again
 from keepstep.guard.adapters.torch.torch_state import TorchState
 
 LASTING = 10
@@ -48,7 +50,8 @@ class LossWatch:
         self._times = 0
         self._told = 0
         self._waits = os.environ.get("KEEPSTEP_LOSSES") == "wait"
-        self._origin = state.session.guarded("the first non-finite value", first_non_finite)
+        self._again = state.session.guarded("the line of the first non-finite value", compute_again)
+        self._origin = state.session.guarded("the first non-finite value", self._find)
 
     def look(self, loss: Any) -> None:
         if type(loss) is not self._tensor:
@@ -65,9 +68,22 @@ class LossWatch:
         self._times += 1
         if self._times == 1:
             self._first = self._session.steps + 1
-            self._tell(value, self._origin(self._state.torch, loss) if not self._told else None)
+            self._tell(value, self._origin(loss) if not self._told else None)
         elif self._times == LASTING:
             self._note(value)
+
+    def _find(self, loss: Any) -> Found | None:
+        """From the graph of this step; the line, from computing the loss once more."""
+        torch = self._state.torch
+        seen = first_non_finite(torch, loss)
+        if seen is not None and seen.op is None and seen.layer is not None:
+            return seen  # a parameter was lost before this step
+        again = self._again(torch, sys._getframe(1))
+        if again is None or again.why is not None:
+            return seen._replace(no_line=again and again.why) if seen is not None else None
+        batch = seen.batch if seen is not None else None
+        sure = again.exact or (seen is not None and seen.op == again.op)
+        return Found(again.op, again.layer, True, sure, batch, again.line)
 
     def leave(self) -> None:
         """The process ends while the loss is not finite."""
@@ -78,8 +94,9 @@ class LossWatch:
         self._told += 1
         if self._told > MOST_TOLD:
             return
-        self._note(value)
         session = self._session
+        session.open()  # a program that updates its weights by hand has not shown a step
+        self._note(value)
         words = f"the loss is {value} in step {self._first}"
         if origin is not None:
             words += f": {origin.words}"

@@ -46,7 +46,8 @@ FAILURE_WAIT_S = 1.0
 LONG_S = 3600.0
 """A rank whose collective failed makes no progress: this is what its peers see."""
 MOST_WAITS_TOLD = 20
-QUIET = (int(BoxPhase.START), int(BoxPhase.COMPILE), int(BoxPhase.CHECKPOINT), int(BoxPhase.EVALUATION))
+_BY_DESIGN = (BoxPhase.START, BoxPhase.COMPILE, BoxPhase.CHECKPOINT, BoxPhase.EVALUATION, BoxPhase.RETRY)
+QUIET = tuple(map(int, _BY_DESIGN))
 """A rank in these phases keeps others waiting by design."""
 
 

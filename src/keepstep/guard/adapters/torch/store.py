@@ -48,13 +48,15 @@ class Store:
         self._waiting: queue.SimpleQueue[_StoreCall | None] = queue.SimpleQueue()
         self._last: _StoreCall | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
+        """The script has destroyed its world, or the process ends: what is said still is only late."""
 
     def connect(self, store: Any) -> None:
         """Use this store, which nothing else uses."""
         store.set_timeout(datetime.timedelta(seconds=LONGEST_WAIT_S))
         self.leave()
         with self._lock:
-            self._store, self._socket = store, _socket_of(store)
+            self._store, self._socket, self._closed = store, _socket_of(store), False
             self._waiting, self._last = queue.SimpleQueue(), None
             self._thread = threading.Thread(
                 target=_answer, args=(store, self._waiting), name="keepstep-store", daemon=True
@@ -64,7 +66,7 @@ class Store:
     def close(self) -> None:
         """The world ends: say nothing more."""
         with self._lock:
-            self._store = None
+            self._store, self._closed = None, True
             self._waiting.put(None)
             last = self._last
         if last is None or last.done.wait(LONGEST_ANSWER_S):
@@ -98,15 +100,14 @@ class Store:
             return not self._is_gone()
 
     def put(self, key: str, value: str) -> None:
-        if not self._ask(lambda store: store.set(key, value), wait=False):
-            raise StoreGone("the store of torch.distributed is gone")
+        if not self._ask(lambda store: store.set(key, value), wait=False) and not self._closed:
+            _say_gone()
 
     def get(self, key: str) -> str | None:
         asked = self._ask(lambda store: store.get(key) if store.check([key]) else None, wait=True)
         if asked is None:
-            if threading.current_thread().name == "keepstep":
-                return None  # the run is over, or will soon be: nothing to say about it
-            raise StoreGone("the store of torch.distributed is gone")
+            _say_gone()
+            return None
         found = asked.answer if asked.done.is_set() else None
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
@@ -138,6 +139,12 @@ class Store:
             except OSError:  # its process died
                 self._store = None
         return self._store is None
+
+
+def _say_gone() -> None:
+    """The guard's own thread says nothing: the run is over, or will soon be."""
+    if threading.current_thread().name != "keepstep":
+        raise StoreGone("the store of torch.distributed is gone")
 
 
 def _answer(store: Any, waiting: queue.SimpleQueue[_StoreCall | None]) -> None:

@@ -75,6 +75,7 @@ class TorchState:
         """... and its number in the kernel."""
         self.store: Store | None = None
         self.world = 1
+        self.own_rank = 0
         self.timeout_s = 600.0
         """How long collectives wait, if the script says so."""
         self.shared: set[int] = set()
@@ -128,7 +129,8 @@ class TorchState:
         return least, largest, _finite(least) and _finite(largest)
 
     def rank(self) -> int:
-        return int(self.c10d.get_rank())
+        """In the world as it was formed: the script may be destroying it while the guard's thread asks."""
+        return self.own_rank
 
     def trained_together(self) -> int:
         """How many ranks train together."""

@@ -113,7 +113,7 @@ def formed(state: TorchState) -> None:
     rank, size, backend = int(c10d.get_rank()), int(c10d.get_world_size()), str(c10d.get_backend())
     before = (session.who.rank, session.who.world) if state.store is not None else None
     session.world_formed(size, rank, "torch")
-    state.world, state.closed = size, False
+    state.world, state.own_rank, state.closed = size, rank, False
     if size < 2 or backend == "fake":
         return
     if before is not None and before != (rank, size):
