@@ -9,7 +9,7 @@ from keepstep.analyze.why import explain_paths
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import ConnectFailed, Why
-from keepstep.model.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.model.facts.platform import MemberRestarted, ParameterServerAsked, ParameterServerLost
 from keepstep.model.facts.training import CheckpointSaved, StepSeen
 from keepstep.model.finding import Found
 from keepstep.model.identity import Rank
@@ -40,6 +40,8 @@ def test_a_server_that_was_never_reached_is_not_lost() -> None:
     refused = (0, ParameterServerLost(member="/job:ps/task:0", how="failed to connect to all addresses"))
     assert asked(parameter_server_lost, refused) == []
     assert len(asked(parameter_server_lost, (0, StepSeen(step=3)), refused)) == 1
+    assert len(asked(parameter_server_lost, (0, ParameterServerAsked(number=0, answer_s=0.1)), refused)) == 1
+    assert asked(parameter_server_lost, (0, ParameterServerAsked(number=1, answer_s=0.1)), refused) == []
 
 
 def test_a_server_whose_connection_broke_is_lost() -> None:
@@ -117,3 +119,16 @@ def test_what_a_lost_server_costs_is_said_by_the_last_checkpoint_before_it() -> 
     assert found.because.endswith("the last checkpoint was saved at step 30, 40 s before")
     (found,) = parameter_server_lost.find(EvidenceSet(items=lost))
     assert "checkpoint" not in found.because
+    without_time: Evidence[Fact] = Evidence(
+        fact=ParameterServerLost(how="Socket closed"), origin=Origin(source="coordinator")
+    )
+    (found,) = parameter_server_lost.find(EvidenceSet(items=(saved(900.0, 20), saved(960.0, 30), without_time)))
+    assert found.because.endswith("the last checkpoint was saved at step 30")
+    alive = at(1050.0, ParameterServerAsked(number=0, answer_s=0.002))
+    (found,) = parameter_server_lost.find(EvidenceSet(items=(saved(900.0, 20), saved(1040.0, 30), alive, *lost)))
+    assert found.because.endswith("the last checkpoint was saved at step 30")
+    asked = (at(980.0, ParameterServerAsked(number=0, answer_s=0.002)), at(981.0, ParameterServerAsked(number=1)))
+    (found,) = parameter_server_lost.find(EvidenceSet(items=(*asked, *lost)))
+    assert found.because.endswith("it had answered within 2 ms")
+    (found,) = parameter_server_lost.find(EvidenceSet(items=(*asked, at(990.0, ParameterServerAsked(number=0)), *lost)))
+    assert found.because.endswith("it had answered within 2 ms, then no more")

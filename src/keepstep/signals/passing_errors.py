@@ -18,7 +18,7 @@ _WORDS = lazy_pattern(
     r"|HTTP Error (?:429|5\d\d)|\b(?:429|50[0234]) (?:Client|Server) Error"
     r"|\((?:SlowDown|Throttl\w{0,40}|TooManyRequests\w{0,40}|RequestLimitExceeded|RequestTimeout|ServiceUnavailable|InternalError|50[0234])\)"
     r"|[Tt]emporarily unavailable|Temporary failure|Stale file handle|Remote I/O error|Too Many Requests|Read timed out"
-    r"|[Rr]ate ?[Ll]imit ?[Ee]xceeded|reduce your request rate"
+    r"|[Rr]ate ?[Ll]imit ?[Ee]xceeded|reduce your request rate|Unable to find a context_id matching the specified one"
 )
 _GROUP_IS_BROKEN = lazy_pattern(r"Collective ops is aborted|Restart your program to reset")
 LONGEST_MESSAGE = 2000

@@ -43,8 +43,12 @@ def retry(
     raise :class:`keepstep.OutOfStep`. So no rank goes on to a collective that another one does not reach. Keep the
     collective itself out of the function: a rank that waits in it cannot be called back.
     """
-    named = getattr(function, "func", function)  # of a partial: all ranks must call it by the same name
-    name = str(getattr(named, "__name__", type(named).__name__))
+    if function is next:
+        raise TypeError(
+            "retry(next, ...) would leave a batch out: an iterator that failed goes on with what comes after it; "
+            "give retry what the iterator calls, such as the function that reads a file"
+        )
+    name = name_of(function)
     asking = rounds("keepstep.retry") if together else None
     for attempt in range(1, attempts + 1):
         error: Exception | None = None
@@ -55,9 +59,9 @@ def retry(
         except Exception as raised:
             error = raised
         gives_up = error is not None and (attempt == attempts or not (isinstance(error, also) or _may_be_over(error)))
-        reason = _in_words(error)
+        reason = in_words(error)
         if asking is not None:
-            reason = _all_agree(asking, f"{name}, attempt {attempt}", error, gives_up, wait_s)
+            reason = all_agree(asking, f"{name}, attempt {attempt}", error, gives_up, wait_s)
         elif gives_up and error is not None:
             raise error
         if not reason:
@@ -66,12 +70,12 @@ def retry(
     raise ValueError(f"attempts={attempts}: there must be at least one")
 
 
-def _all_agree(asking: Rounds, what: str, error: Exception | None, gives_up: bool, wait_s: float) -> str:
+def all_agree(asking: Rounds, what: str, error: Exception | None, gives_up: bool, wait_s: float) -> str:
     """Why all ranks try again; empty where none has to. Raises where one of them gives up."""
-    failed = asking.ask(f"whether {what} failed", error is not None, wait_s, _in_words(error))
+    failed = asking.ask(f"whether {what} failed", error is not None, wait_s, in_words(error))
     if not failed.yes:
         return ""
-    over = asking.ask(f"whether to give up {what}", gives_up, wait_s, _in_words(error))
+    over = asking.ask(f"whether to give up {what}", gives_up, wait_s, in_words(error))
     if gives_up and error is not None:
         raise error
     if over.yes:
@@ -79,13 +83,23 @@ def _all_agree(asking: Rounds, what: str, error: Exception | None, gives_up: boo
     return f"failed on {failed.first}"
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """All ranks must call it by the same name."""
+    named = getattr(function, "func", function)  # of a partial
+    return str(getattr(named, "__name__", type(named).__name__))
+
+
 def _may_be_over(error: Exception) -> bool:
     message = str(error)
-    kinds = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
-    return not breaks_group(message) and any(is_passing(kind, message) for kind in kinds)
+    return not breaks_group(message) and any(is_passing(kind, message) for kind in kinds_of(error))
 
 
-def _in_words(error: Exception | None) -> str:
+def kinds_of(error: Exception) -> tuple[str, ...]:
+    """Its class and those that this is derived from, with their modules."""
+    return tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
+
+
+def in_words(error: Exception | None) -> str:
     return shorten(redact(f"{type(error).__name__}: {error}"), 120) if error is not None else ""
 
 

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 from keepstep.base.wording import duration
 from keepstep.model.facts import ConnectFailed, Fact, ParameterServerLost, ProcessExited, ServerStarted, StepSeen
+from keepstep.model.facts.platform import ParameterServerAsked
 from keepstep.model.facts.training import CheckpointSaved
 from keepstep.rules.api import Cause, Confidence, Evidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, rule
 from keepstep.rules.asking.fallout import FALLOUT, lasting
+
+_TASK = re.compile(r"task:?\s?(\d+)", re.IGNORECASE)
 
 
 @rule(
@@ -34,7 +39,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Findings:
     ## How we know
     An established connection to a task of the job `ps` broke. Where something says why that process
     exited, we report that instead. Where the guard recorded the checkpoints, the last one says how much
-    was lost.
+    was lost. The coordinator's guard also asks each server now and then how fast it answers.
 
     ## What to do
     Look at the parameter server's own log, give it more memory, and resume from a checkpoint.
@@ -44,13 +49,14 @@ def parameter_server_lost(seen: EvidenceSet) -> Findings:
     """
     found = lasting(seen, ParameterServerLost)
     never = [e for e in found if e.fact.how and ("connect to all" in e.fact.how or "refused" in e.fact.how)]
-    if not found or (len(never) == len(found) and not seen.all(StepSeen)):
+    health = _health(seen, found)
+    if not found or (len(never) == len(found) and not seen.all(StepSeen) and not health):
         return
     member = next((e.fact.member for e in found if e.fact.member), None)
     name = f"parameter server {member}" if member else "a parameter server"
     yield Found(
         title=f"{name} was lost during training",
-        because="an established connection to it broke, and it holds the variables" + _cost(seen, found),
+        because=f"an established connection to it broke, and it holds the variables{health}{_cost(seen, found)}",
         evidence=found[:8],
         ranks=_ended(seen, found) or _at_its_address(seen, found),
         fixes=(
@@ -60,14 +66,28 @@ def parameter_server_lost(seen: EvidenceSet) -> Findings:
     )
 
 
+def _health(seen: EvidenceSet, told: Sequence[Evidence[ParameterServerLost]]) -> str:
+    """What it answered to the coordinator before."""
+    number = next((int(task[1]) for e in told if (task := _TASK.search(e.fact.member or ""))), 0)
+    asked = [e for e in seen.all(ParameterServerAsked) if e.fact.number == number]
+    answers = [e.fact.answer_s for e in asked if e.fact.answer_s is not None]
+    if not answers:
+        return ""
+    silent = "" if asked[-1].fact.answer_s is not None else ", then no more"
+    return f"; it had answered within {math.ceil(max(answers) * 1000)} ms{silent}"
+
+
 def _cost(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> str:
     """What was trained since the last checkpoint is gone with it."""
     lost = min((e.at for e in told if e.at is not None), default=None)
-    saved = [e for e in seen.all(CheckpointSaved) if lost is not None and e.at is not None and e.at <= lost]
-    if lost is None or not saved:
+    if lost is not None and any(e.fact.answer_s and (e.at or 0.0) > lost for e in seen.all(ParameterServerAsked)):
+        lost = None  # it still answered then: the line has its time from an earlier one
+    saved = [e for e in seen.all(CheckpointSaved) if lost is None or (e.at is not None and e.at <= lost)]
+    if not saved:
         return ""
     last = max(saved, key=lambda e: e.at or 0.0)
-    return f"; the last checkpoint was saved at step {last.fact.step}, {duration(lost - (last.at or lost))} before"
+    before = "" if lost is None else f", {duration(lost - (last.at or lost))} before"
+    return f"; the last checkpoint was saved at step {last.fact.step}{before}"
 
 
 def _at_its_address(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> tuple[int, ...]:

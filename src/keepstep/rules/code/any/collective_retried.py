@@ -33,8 +33,8 @@ def _issuing(known: ProjectFacts, functions: Iterable[str]) -> Iterator[Call]:
 
 
 def _given_to_retry(known: ProjectFacts, functions: Collection[str]) -> Iterator[Call]:
-    """`keepstep.retry` of such a function: with ``together=True`` too, a rank inside a collective hears no other."""
-    for each in known.calls("keepstep.retry"):
+    """`keepstep.retry` or `microbatches` of such a function: a rank inside a collective hears no other."""
+    for each in (*known.calls("keepstep.retry"), *known.calls("keepstep.microbatches")):
         function = each.fact.argument("function", 0)
         if function is not None and function.target in functions:
             yield each
@@ -79,7 +79,7 @@ def collective_retried(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The collective stands in a `try` inside a loop that counts attempts, once more in the `except`, or in a function
-    that `keepstep.retry` calls.
+    that `keepstep.retry` or `keepstep.microbatches` calls.
 
     ## What to do
     ```python
