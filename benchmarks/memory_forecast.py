@@ -3,6 +3,7 @@
 
     PYTHONPATH=src python -m benchmarks.memory_forecast [--device h200] [--json FILE]
 
+Programs of others, fetched and not kept here, are in ``benchmarks/memory_strangers`` (its ``series.py`` says how).
 Needs torch alone. Without a GPU only the forecasts are printed. The programs are in ``benchmarks/memory_programs``;
 nothing in keepstep was tuned to their sizes before the first measurement.
 """
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.memory_strangers import series
 from keepstep.check.memory.devices import device_named
 from keepstep.check.memory.forecast import forecast
 from keepstep.check.memory.launch_line import LaunchLine
@@ -75,7 +77,14 @@ def main() -> None:
     parser.add_argument("--device", default="h200")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--json", help="also write the numbers here")
+    parser.add_argument("--strangers", choices=("forecast", "measure", "limits", "compare"), help="programs of others")
+    parser.add_argument("--programs", type=Path, default=Path(".strangers"), help="where they were fetched to")
+    parser.add_argument("--jobs", type=int, default=1, help="measure so many at once")
+    parser.add_argument("files", nargs="*", help="to compare: forecasts, measurements")
     asked = parser.parse_args()
+    if asked.strangers:
+        series.main(asked, device_named(asked.device))
+        return
     device, gpu, rows, errors = device_named(asked.device), has_gpu(), [], []
     print(f"{'MiB':32}{'forecast':>19}{'measured':>19}{'error':>14}{'time':>8}")
     print(f"{'':32}{'alloc.  reserved':>19}{'alloc.  reserved':>19}{'alloc. res.':>14}")

@@ -7,7 +7,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from keepstep.analyze.why import explain_paths
+from keepstep.model.codec import to_dict
+from keepstep.model.evidence import Evidence, Origin
+from keepstep.model.facts import DeviceMemoryForecast
 from keepstep.model.finding import Finding
 
 
@@ -39,6 +44,18 @@ def test_device_memory_that_ran_out_explains_the_peers_reset_connection(tmp_path
     assert found[0].cause.value == "resource.gpu_oom"
     assert found[0].ranks == (1,)
     assert "2.00 GiB" in found[0].title
+
+
+def test_what_was_missing_is_said_in_numbers(tmp_path):
+    oom = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 "
+        "GiB of which 1.06 GiB is free. Of the allocated memory 76.20 GiB is allocated by PyTorch\n"
+    )
+    found = findings(tmp_path, rank1=STEPS + oom)[0]
+    assert found.because == (
+        "an allocation of 2.00 GiB did not fit into GPU 1: 1.06 GiB of 79.15 GiB was free, at least 0.94 GiB too "
+        "little; tensors held 76.20 GiB"
+    )
 
 
 def test_an_allocator_that_goes_on_with_less_is_no_finding(tmp_path):
@@ -257,3 +274,62 @@ def test_a_wait_that_ended_after_the_kill_was_a_wait_for_the_killed(tmp_path):
 def test_a_worker_that_fell_after_the_wait_ended_was_not_what_they_waited_for(tmp_path):
     found = {f.rule: f.confidence.value for f in findings(tmp_path, run=WAITED + ACTOR_KILLED)}
     assert found.get("RES003") != "supported"
+
+
+H200_OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.66 GiB. GPU 0 has a total capacity of 139.80 GiB "
+    "of which 134.82 GiB is free. Including non-PyTorch memory, this process has 4.97 GiB memory in use. 6.00 GiB "
+    "allowed; Of the allocated memory 4.24 GiB is allocated by PyTorch, and 2.00 MiB is reserved by PyTorch but "
+    "unallocated.\n"
+)
+"""PyTorch 2.11 on an H200, with set_per_process_memory_fraction."""
+
+
+def forecast(low: float, high: float, tensors: float) -> str:
+    fact = DeviceMemoryForecast(
+        device="NVIDIA H200",
+        total=150 << 30,
+        low=int(low * (1 << 30)),
+        high=int(high * (1 << 30)),
+        allocated=int(tensors * (1 << 30)),
+        parts=(("parameters", 1 << 30), ("activations", 2 << 30)),
+        earlier=True,
+    )
+    return json.dumps(to_dict(Evidence(fact=fact, origin=Origin(source="train.py")))) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tensors", "says"),
+    [
+        (
+            4.0, 4.5, 3.5,
+            "the forecast was 4.00 to 4.50 GiB: tensors needed at least 4.40 GiB more than the 3.50 GiB in it",
+        ),
+        (
+            8.5, 9.5, 8.0,
+            "the forecast was 8.50 to 9.50 GiB, more than these 6.00 GiB: tensors needed 0.10 GiB less than the 8.00 "
+            "GiB in it until then",
+        ),
+    ],
+)  # fmt: skip
+def test_a_forecast_made_before_is_set_beside_what_ran_out(tmp_path, low, high, tensors, says):
+    (tmp_path / "memory-forecast.jsonl").write_text(forecast(low, high, tensors))
+    (found,) = findings(tmp_path, rank0=STEPS + H200_OOM)
+    assert (found.rule, found.ranks) == ("RES001", (0,))
+    assert found.because.endswith(f"; {says}; its largest part is activations, 2.00 GiB")
+    assert any("did not see" in fix.do for fix in found.fixes) is (tensors < 7.9)
+
+
+def test_gaps_and_other_processes_are_named_where_tensors_are_within_the_forecast(tmp_path):
+    (tmp_path / "memory-forecast.jsonl").write_text(forecast(70, 75, 68))
+    oom = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 "
+        "GiB of which 1.06 GiB is free. Of the allocated memory 50.20 GiB is allocated by PyTorch\n"
+    )
+    (found,) = findings(tmp_path, rank1=STEPS + oom)
+    assert "15.80 GiB less than the 68.00 GiB in it until then, so other processes or gaps" in found.because
+
+
+def test_a_forecast_made_before_is_no_finding_of_a_run_that_went_well(tmp_path):
+    (tmp_path / "memory-forecast.jsonl").write_text(forecast(200, 210, 190))
+    assert findings(tmp_path, rank0=STEPS) == ()

@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import replace
 
 from keepstep.base.redact import redact, redacted
 from keepstep.base.visible import visible
-from keepstep.base.wording import size
-from keepstep.check.memory.check_memory import MemoryChecked, check_memory, short_place
-from keepstep.check.memory.devices import DEVICES, device_named
+from keepstep.base.wording import count, shorten, size
+from keepstep.check.memory.check_memory import SEARCH_S, Host, MemoryChecked, check_memory, short_place
+from keepstep.check.memory.devices import DEVICES, amount, device_named
 from keepstep.check.memory.forecast import Forecast
+from keepstep.check.memory.host import HostForecast
 from keepstep.check.memory.launch_line import EXAMPLE, understood
-from keepstep.cli.print_report import print_report, say
+from keepstep.check.memory.remedies import Advice
+from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError
+from keepstep.model.codec import to_dict
 
 BAR = 30
 
@@ -30,14 +35,58 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
         raise UserError("--ranks must be at least 1", hint=f"it is {asked.ranks}")
     if not asked.timeout > 0:
         raise UserError("--timeout must be more than 0", hint=f"it is {asked.timeout:g}")
+    if asked.search is not None and not asked.search >= 0:
+        raise UserError("--search must be 0 or more", hint=f"it is {asked.search:g}")
+    if asked.save and not asked.save.endswith(".jsonl"):
+        raise UserError("the FILE of --save must end with .jsonl", hint="for example memory-forecast.jsonl")
+    for target in (asked.html, asked.save):
+        refuse_to_overwrite(target, asked.force)
     device = device_named(asked.device)
     line = understood(asked.command[1:] if asked.command[:1] == ["--"] else asked.command)
-    checked = check_memory(line, device, asked.ranks or line.ranks or 1, asked.timeout)
+    ranks = asked.ranks or line.ranks or 1
+    longest = longest_in(asked.data) if asked.data else None
+    say("running the script on tensors without content, for two optimizer steps")
+    if asked.search is None:
+        say(f"where it may not fit, up to {SEARCH_S:.0f} s more go into what would help (--search)")
+    checked = check_memory(line, device, ranks, asked.timeout, asked.search, _host(asked, ranks), longest)
     if not asked.json:
         _show(checked)
     report = redacted(checked.report)
+    if asked.html:
+        from keepstep.render.html import render_preflight
+
+        write_page(asked.html, render_preflight(report, held=checked.held))
+    if asked.save:
+        _save(checked, asked.save)
     print_report(report, as_json=asked.json)
     return report.exit_status
+
+
+def longest_in(path: str) -> dict[tuple[str, str], int]:
+    """As `keepstep check data` has found it, or finds it now."""
+    from keepstep.check.data.look import DataRequest, look_at_data
+    from keepstep.check.data.report.manifest import usual_place
+
+    return look_at_data(DataRequest(paths=(path,), manifest=usual_place([path]))).longest
+
+
+def _save(checked: MemoryChecked, target: str) -> None:
+    """As lines of evidence, which `keepstep run` and `keepstep why` read."""
+    if not checked.facts:
+        say(f"did not write {target}: there is no forecast")
+        return
+    kept = [replace(each, fact=replace(each.fact, earlier=True)) for each in checked.facts]
+    write_page(target, "".join(json.dumps(to_dict(each)) + "\n" for each in kept))
+
+
+def _host(asked: argparse.Namespace, ranks: int) -> Host:
+    total = amount(asked.host_memory) if asked.host_memory else None
+    if asked.host_memory and not total:
+        raise UserError(f"--host-memory {asked.host_memory} is no amount", hint="give an amount such as 512GB")
+    each = asked.ranks_per_host if asked.ranks_per_host is not None else min(ranks, 8)
+    if not 1 <= each <= ranks:
+        raise UserError("--ranks-per-host must be between 1 and the ranks of the job", hint=f"it is {each} of {ranks}")
+    return Host(each, total)
 
 
 def _show(checked: MemoryChecked) -> None:
@@ -46,6 +95,10 @@ def _show(checked: MemoryChecked) -> None:
     if checked.forecast is not None:
         for each in _table(checked.forecast, checked.complete):
             print(visible(redact(each)))
+        for each in _advice(checked.forecast, checked.advice) if checked.advice is not None else ():
+            print(visible(redact(each)))
+    if checked.host is not None:
+        print("\n".join(_of_host(checked.host)))
     if checked.confined:
         print(f"\n{checked.confined}")
     print()
@@ -57,13 +110,51 @@ def _table(made: Forecast, complete: bool) -> list[str]:
     lines = [f"{'at the peak':20}{'':>10}"]
     for name, bytes_ in made.parts:
         lines.append(f"  {name:20}{size(bytes_):>10}  {'#' * max(1, round(BAR * bytes_ / most))}")
-    lines.append(f"  {'tensors together':20}{size(made.allocated):>10}  (allocated)")
-    lines.append(f"  {'with gaps':20}{size(made.reserved):>10}  (reserved by PyTorch's allocator)")
+    together = "tensors together" if made.framework == "torch" else "together"
+    lines.append(f"  {together:20}{size(made.allocated):>10}  (allocated)")
+    if made.framework == "torch":
+        lines.append(f"  {'with gaps':20}{size(made.reserved):>10}  (reserved by PyTorch's allocator)")
     if made.lines:
         lines.append("made at")
         lines += [f"  {size(bytes_):>10}  {short_place(place)}" for place, bytes_ in made.lines]
     if not complete and made.verdict != "does not fit":
         return [*lines, "", "not established: this is what was seen before the script ended"]
     lines += ["", f"{made.verdict}: {size(made.low)} to {size(made.high)} of the {size(made.device.total)} that"]
-    lines += [f"{made.device.name} has, with CUDA's own share (assumed)"]
+    lines += [f"{made.device.name} has" + (", with CUDA's own share (assumed)" if made.framework == "torch" else "")]
     return lines
+
+
+def _advice(made: Forecast, advice: Advice) -> list[str]:
+    """Each remedy alone, with what it would need; and the largest batch."""
+    lines = [""]
+    if advice.remedies:
+        lines.append(f"{'each remedy alone':32}{'saves':>8}  needs")
+    for each in advice.remedies:
+        other = each.forecast
+        needs = f"{size(other.low)} to {size(other.high)}"
+        mark = "" if each.tried else " *"
+        lines.append(f"  {each.what + mark:30}{size(made.high - other.high):>8}  {needs:20} {other.verdict}")
+    if not all(each.tried for each in advice.remedies):
+        lines.append("  * the same log with other sizes; the rest ran the script again")
+    if advice.largest is not None:
+        found = f"{advice.largest} (now {advice.batch})" if advice.largest else "none, not even a batch of 1"
+        lines.append(f"largest batch that surely fits: {found}")
+        if advice.largest and advice.next_larger is None:
+            lines[-1] += ", the largest that was tried"
+    elif advice.batch is None:
+        lines.append("largest batch: not searched, as neither an option nor a loader says the batch")
+    lines += [shorten(f"not tried: {each}", 78) for each in advice.untried]
+    return lines
+
+
+def _of_host(made: HostForecast) -> list[str]:
+    """What the ranks of a host need of its memory, and of /dev/shm."""
+    together = " together" if made.ranks > 1 else ""
+    lines = ["", f"on the host, {count(made.ranks, 'rank')}{together} (processes and workers assumed)"]
+    for name, low, high in made.parts:
+        lines.append(f"  {name:20}{size(low):>10}" + (f" to {size(high)}" if high > low else ""))
+    if made.shared:
+        lines.append(f"  of these in /dev/shm {size(made.shared):>9}  (Docker gives 64 MB unless told)")
+    verdict = f"{made.verdict} there: " if made.verdict else "all of it: "
+    of = f" of {size(made.total)}" if made.total else "; --host-memory SIZE asks for a verdict"
+    return [*lines, f"{verdict}{size(made.low)} to {size(made.high)}{of}"]

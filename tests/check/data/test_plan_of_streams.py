@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from keepstep.model.facts.plan import LoaderRefuses
 from tests.check.data.fed import assert_fed_as_planned, batch_sizes, nonempty_files, numbers_of_ranks, planned
+from tests.lazy_framework import lazy_framework
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.filterwarnings("ignore")]
 EXAMPLES = int(os.environ.get("PLAN_EXAMPLES", "4"))
@@ -45,7 +46,7 @@ def _tars(folder: Path, sizes: list[int]) -> list[str]:
 
 
 def _webdataset(names: list[str], rank: int, ranks: int, batch: int, workers: int, drop: bool) -> list[list[int]]:
-    import torch
+    torch = lazy_framework("torch")
     import webdataset
 
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks))
@@ -86,7 +87,8 @@ def _rows(pieces: list[list[int]]) -> Iterator[dict[str, int]]:
 
 def _huggingface(sizes: list[int], rank: int, ranks: int, batch: int, workers: int, drop: bool) -> list[list[int]]:
     import datasets
-    import torch
+
+    torch = lazy_framework("torch")
     from datasets.distributed import split_dataset_by_node
 
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
@@ -112,7 +114,7 @@ def test_huggingface_streams_what_the_plan_says(
 @given(records=st.integers(5, 60), ranks=numbers_of_ranks, batch=batch_sizes, drop=st.booleans())
 def test_huggingface_splits_a_map_style_dataset_as_planned(records: int, ranks: int, batch: int, drop: bool) -> None:
     datasets = pytest.importorskip("datasets")
-    import torch
+    torch = lazy_framework("torch")
     from datasets.distributed import split_dataset_by_node
 
     whole = datasets.Dataset.from_dict({"record": list(range(records))})

@@ -19,8 +19,9 @@ from tests.check.data.fed import (
     planned,
     sizes_of_files,
 )
+from tests.lazy_framework import lazy_framework
 
-tf = pytest.importorskip("tensorflow")
+tf = lazy_framework("tensorflow")
 pytestmark = pytest.mark.frameworks("tensorflow")
 many = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 POLICIES = {"tf-auto": "AUTO", "tf-file": "FILE", "tf-data": "DATA", "tf-off": "OFF"}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -20,8 +21,9 @@ from tests.check.data.fed import (
     planned,
     sizes_of_files,
 )
+from tests.lazy_framework import lazy_framework
 
-torch = pytest.importorskip("torch")
+torch = lazy_framework("torch")
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 many = settings(max_examples=50, deadline=None)
 few = settings(max_examples=3, deadline=None)
@@ -59,27 +61,31 @@ def test_the_shuffled_order_is_that_of_the_seed_and_the_epoch(records: int, rank
     assert_totals(made, per_rank)
 
 
-class _Stream(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined, unused-ignore]
-    """A dataset in the three ways in which people write them."""
+@cache
+def _stream_class() -> Any:
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined, unused-ignore]
+        """A dataset in the three ways in which people write them."""
 
-    def __init__(self, sizes: list[int], how: str, rank: int, ranks: int) -> None:
-        self.sizes, self.how, self.rank, self.ranks = sizes, how, rank, ranks
+        def __init__(self, sizes: list[int], how: str, rank: int, ranks: int) -> None:
+            self.sizes, self.how, self.rank, self.ranks = sizes, how, rank, ranks
 
-    def __iter__(self) -> Iterator[int]:
-        info = torch.utils.data.get_worker_info()
-        worker, workers = (info.id, info.num_workers) if info else (0, 1)
-        reader, readers = self.rank * workers + worker, self.ranks * workers
-        starts = [sum(self.sizes[:index]) for index in range(len(self.sizes))]
-        files = [range(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
-        if self.how == "torch-iterable-files":
-            files = files[reader::readers]
-        records = (record for file in files for record in file)
-        return islice(records, reader, None, readers) if self.how == "torch-iterable-records" else records
+        def __iter__(self) -> Iterator[int]:
+            info = torch.utils.data.get_worker_info()
+            worker, workers = (info.id, info.num_workers) if info else (0, 1)
+            reader, readers = self.rank * workers + worker, self.ranks * workers
+            starts = [sum(self.sizes[:index]) for index in range(len(self.sizes))]
+            files = [range(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
+            if self.how == "torch-iterable-files":
+                files = files[reader::readers]
+            records = (record for file in files for record in file)
+            return islice(records, reader, None, readers) if self.how == "torch-iterable-records" else records
+
+    return Stream
 
 
 def _stream_as_planned(policy: str, sizes: list[int], ranks: int, batch: int, workers: int, drop: bool) -> None:
     fed = [
-        _loaded(_Stream(sizes, policy, rank, ranks), batch_size=batch, num_workers=workers, drop_last=drop)
+        _loaded(_stream_class()(sizes, policy, rank, ranks), batch_size=batch, num_workers=workers, drop_last=drop)
         for rank in range(ranks)
     ]
     made = planned(sizes, ranks=ranks, batch=batch, policy=policy, workers=workers, drop_last=drop)

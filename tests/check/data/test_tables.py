@@ -167,3 +167,15 @@ def test_text_in_arrow_that_is_no_utf8_is_found(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data.replace(b"row 3", b"row\xff3"))
     assert kinds(looked(path)) == ["corrupt"]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_the_longest_text_and_list_of_a_table_are_told(tmp_path: Path, name: str) -> None:
+    made = table(3, text=["ä", "äöü", None], ids=[[1] * 4, None, [1] * 900])
+    if name == "a.parquet":
+        parquet.write_table(made, tmp_path / name, row_group_size=1)
+    else:
+        with pyarrow.OSFile(str(tmp_path / name), "wb") as sink, pyarrow.ipc.new_file(sink, made.schema) as writer:
+            writer.write_table(made, max_chunksize=1)
+    found = {each.name: each.longest for each in looked(tmp_path / name).fields}
+    assert found == {"x": None, "label": None, "text": 3, "ids": 900}

@@ -143,6 +143,7 @@ def test_tokens_with_the_index_of_megatron(tmp_path: Path) -> None:
     index = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, 3, 4) + sizes
     (tmp_path / "text_document.idx").write_bytes(index)
     assert (looked(path).records, len(looked(path).bad)) == (3, 0)
+    assert [each.longest for each in looked(path).fields] == [12]
     cut(path, 4)
     assert [(b.kind, b.offset) for b in looked(path).bad.first] == [("truncated", 56)]
     path.write_bytes(bytes(80))
@@ -165,3 +166,15 @@ def test_a_packed_bomb_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.M
         found = looked(tmp_path / name)
         assert "unpack to more than" in found.unread
         assert not len(found.bad)
+
+
+def test_the_longest_record_of_each_field_is_told_and_kept_in_the_manifest(tmp_path: Path) -> None:
+    folder, manifest = tmp_path / "data", tmp_path / "manifest.jsonl"
+    folder.mkdir()
+    for name, length in (("a", 7), ("b", 2048), ("c", 30)):
+        rows = [{"input_ids": [1] * 5, "text": "ä" * length, "id": 1}, {"input_ids": [1] * length, "text": "", "id": 2}]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for unchanged in (False, True):
+        told = [each.what for each in report_on(folder, manifest=manifest).coverage]
+        assert "the length of each record (the longest: input_ids 2,048 values and text 2,048 characters)" in told
+        assert any("3 files unchanged" in each for each in told) is unchanged

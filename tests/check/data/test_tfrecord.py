@@ -21,9 +21,10 @@ from keepstep.check.data.units import ReadRequest
 from keepstep.errors import UserError
 from keepstep.parse.formats.data import tfrecord
 from tests.check.data.files import cut, flip, kinds, looked, report_on, rules_of
+from tests.lazy_framework import lazy_framework
 
 pytestmark = pytest.mark.frameworks
-tensorflow = pytest.importorskip("tensorflow")
+tensorflow = lazy_framework("tensorflow")
 pytest.importorskip("crc32c")
 
 RECORDS = 40
@@ -361,3 +362,9 @@ def test_any_sample_is_placed(tmp_path: Path) -> None:
     assert "record 2 of" in where(14, seen.counted())
     with pytest.raises(UserError, match="there is no sample 15"):
         where(15, seen.counted())
+
+
+def test_the_longest_list_of_a_feature_is_told_where_all_values_are_read(path: Path, records: list[bytes]) -> None:
+    write(path, [*records, example(1, x=[1.0] * 77)])
+    assert {each.name: each.longest for each in looked(path, values=True).fields} == {"x": 77, "label": 1, "name": None}
+    assert {each.longest for each in looked(path).fields} == {None}

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+from keepstep.model.codec import from_dict
+from keepstep.model.facts import DeviceMemoryForecast, HostMemoryForecast
+from tests.supervise.starting import wait_for
+
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
 
 Try = Callable[..., subprocess.CompletedProcess[str]]
@@ -24,9 +29,18 @@ LOOP = """
 import torch
 from torch import nn
 
+class Metric(nn.Module):  # as torchmetrics: its hash needs what its construction makes
+    def __init__(self):
+        super().__init__()
+        self.kept = ()
+    def __hash__(self):
+        return hash(self.kept)
+
+metric = Metric()
 model = nn.Sequential(nn.Linear(1000, 3000), nn.ReLU(), nn.Dropout(0.1), nn.Linear(3000, 10)).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
 data = torch.utils.data.TensorDataset(torch.randn(64, 1000), torch.randint(0, 10, (64,)))
+total = torch.tensor(0.0, device="cuda")
 for x, y in torch.utils.data.DataLoader(data, 16, shuffle=True, num_workers=2, pin_memory=True):
     x, y = x.to("cuda"), y.to("cuda")
     assert x.is_cuda and model[0].weight.device.type == "cuda"
@@ -35,7 +49,8 @@ for x, y in torch.utils.data.DataLoader(data, 16, shuffle=True, num_workers=2, p
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    print(f"{loss.item():.3f}")
+    total += loss.detach()
+    print(f"{total.item():.3f}")
 raise SystemExit("it went on after two steps" if len(data) == 64 else 0)
 """
 
@@ -61,6 +76,65 @@ for _ in range(3):
     model(torch.randn(8, 1024, device="cuda")).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
+"""
+
+ON_META = """
+import torch
+from torch import nn
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+
+dist.init_process_group("nccl")
+with torch.device("meta"):
+    model = nn.Sequential(*(nn.Linear(8192, 8192, bias=False) for _ in range(3)))
+for layer in model:
+    fully_shard(layer)
+fully_shard(model)
+model.to_empty(device="cuda")
+for each in model.parameters():
+    nn.init.normal_(each)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.randn(8, 8192, device="cuda")).sum().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+ADAPTED = """
+import torch
+from torch import nn
+
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4096, 4096, bias=False, dtype=torch.bfloat16).requires_grad_(False)
+        self.down, self.up = nn.Linear(4096, 64, bias=False), nn.Linear(64, 4096, bias=False)
+    def forward(self, x):
+        return self.base(x.bfloat16()).float() + self.up(self.down(x))
+
+model = nn.Sequential(*(Adapted() for _ in range(4))).cuda()
+optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad])
+for _ in range(3):
+    model(torch.randn(8, 4096, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+FLOAT64 = """
+import numpy, torch
+
+model = torch.nn.Linear(4, 4).cuda()
+x = torch.from_numpy(numpy.zeros((8, 4))).cuda()
+model(x)
+"""
+
+FOUR_DEVICES = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+mesh = dist.device_mesh.init_device_mesh("cuda", (4,))
 """
 
 TOO_LARGE = """
@@ -119,8 +193,8 @@ def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_plain_loop_fits_and_its_parts_are_arithmetic(try_it: Try) -> None:
-    done = try_it(LOOP)
+def test_a_plain_loop_fits_and_its_parts_are_arithmetic(try_it: Try, tmp_path: Path) -> None:
+    done = try_it(LOOP, "--html", "page.html", "--save", "forecast.jsonl")
     assert done.returncode == 0, done.stdout + done.stderr
     parameters = 4 * (1000 * 3000 + 3000 + 3000 * 10 + 10)
     rows = {line.split("  ")[1]: line for line in done.stdout.splitlines() if line.startswith("  ") and " MB" in line}
@@ -129,6 +203,12 @@ def test_a_plain_loop_fits_and_its_parts_are_arithmetic(try_it: Try) -> None:
     assert f"{2 * parameters / 1e6:.1f} MB" in rows["optimizer state"]
     assert "fits: " in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+    page = (tmp_path / "page.html").read_text()
+    assert "What the device would hold" in page and "optimizer state <b>" in page
+    lines = (tmp_path / "forecast.jsonl").read_text().splitlines()
+    kept, of_host = (from_dict(json.loads(line)).fact for line in lines)
+    assert isinstance(kept, DeviceMemoryForecast) and isinstance(of_host, HostMemoryForecast)
+    assert kept.earlier and dict(kept.parts)["parameters"] == parameters
 
 
 @pytest.mark.parametrize(("how", "share"), [("ddp", 1), ("fsdp", 8)])
@@ -138,6 +218,9 @@ def test_ranks_share_what_is_sharded(try_it: Try, how: str, share: int) -> None:
     parameters = 4 * 4 * 1024 * 1024 / share
     state = next(line for line in done.stdout.splitlines() if line.startswith("  optimizer state"))
     assert f"{2 * parameters / 1e6:.1f} MB" in state
+    # each rank builds the whole model on the host first
+    host = next(line for line in done.stdout.splitlines() if line.startswith("  their tensors"))
+    assert f"{8 * 4 * 4 * 1024 * 1024 / 1e6:.1f} MB" in host
 
 
 def test_a_tensor_of_3_terabytes_does_not_fit_and_its_line_is_named(try_it: Try) -> None:
@@ -148,6 +231,37 @@ def test_a_tensor_of_3_terabytes_does_not_fit_and_its_line_is_named(try_it: Try)
     assert finding["evidence"][0]["source"] == "train.py"
     assert finding["evidence"][0]["line"] == 5
     assert "3.2 TB" in finding["because"]
+
+
+def test_a_model_that_no_host_could_build_is_sharded_from_meta(try_it: Try) -> None:
+    done = try_it(ON_META, "--ranks", "64")
+    assert done.returncode == 0, done.stdout + done.stderr
+    parameters = 3 * 8192 * 8192 * 4 / 64
+    lines = {line[2:22].strip(): line for line in done.stdout.splitlines() if line.startswith("  ")}
+    assert f"{parameters / 1e6:.1f} MB" in lines["parameters"]
+    assert f"{2 * parameters / 1e6:.1f} MB" in lines["optimizer state"]
+    assert "their tensors" not in lines
+
+
+def test_frozen_weights_have_neither_gradients_nor_state(try_it: Try) -> None:
+    done = try_it(ADAPTED)
+    assert done.returncode == 0, done.stdout + done.stderr
+    frozen, adapters = 4 * 4096 * 4096 * 2, 4 * 2 * 64 * 4096 * 4
+    lines = {line[2:22].strip(): line for line in done.stdout.splitlines() if line.startswith("  ")}
+    assert f"{(frozen + adapters) / 1e6:.1f} MB" in lines["parameters"]
+    assert f"{2 * adapters / 1e6:.1f} MB" in lines["optimizer state"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [(FLOAT64, "train.py:6", "torch.float32 and torch.float64"), (FOUR_DEVICES, "train.py:6", "4")],
+    ids=["float64 fed to float32", "a program for four devices on three ranks"],
+)
+def test_a_mistake_is_refused_before_a_step_with_its_line(try_it: Try, text: str, place: str, says: str) -> None:
+    done = try_it(text, "--ranks", "3", "--json")
+    assert done.returncode == 3, done.stdout + done.stderr
+    coverage = json.dumps(report(done)["coverage"])
+    assert place in coverage and says in coverage
 
 
 def test_a_training_on_the_cpu_is_no_answer(try_it: Try) -> None:
@@ -162,6 +276,27 @@ def test_a_script_that_fails_is_no_answer(try_it: Try) -> None:
     done = try_it("import torch\ntorch.zeros(3, device='cuda') @ torch.zeros(4, device='cuda')\n", "--json")
     assert done.returncode == 3, done.stdout + done.stderr
     assert "train.py:2" in json.dumps(report(done)["coverage"])
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax", "tensorflow"])
+def test_a_python_without_the_framework_is_called_that(tmp_path: Path, framework: str) -> None:
+    venv.create(tmp_path / "bare")
+    (tmp_path / "train.py").write_text(f"import {framework}\n")
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "check",
+        "memory",
+        "--device",
+        "h200",
+        "--",
+        "bare/bin/python",
+        "train.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 3
+    assert f"bare/bin/python has no {framework}: name the Python that trains" in " ".join(done.stdout.split())
 
 
 def test_what_was_seen_until_a_failure_is_not_called_an_answer(try_it: Try) -> None:
@@ -188,3 +323,35 @@ def test_the_dry_run_changes_nothing_and_reaches_nobody(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept.txt", "train.py"]
     assert (tmp_path / "kept.txt").read_text() == "as it was"
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("how", ["namespaces", "hooks"])
+def test_a_keepstep_that_is_killed_leaves_no_dry_run_behind(tmp_path: Path, how: str) -> None:
+    def running() -> list[Path]:
+        """The dry runs of this test that have torch."""
+        found = []
+        for each in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                is_ours = str(tmp_path).encode() in (each / "cmdline").read_bytes()
+                if is_ours and "libtorch" in (each / "maps").read_text():
+                    found.append(each)
+        return found
+
+    (tmp_path / "train.py").write_text("import time\ntime.sleep(3600)\n")
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "check",
+        "memory",
+        "--device",
+        "h200",
+        "--",
+        sys.executable,
+        "train.py",
+    ]
+    env = {**os.environ, "KEEPSTEP_MEMORY_CONFINE": how}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.DEVNULL) as keepstep:
+        wait_for(running, LIMIT_S)
+        keepstep.kill()
+    wait_for(lambda: not running(), LIMIT_S)

@@ -54,6 +54,8 @@ class DataSeen:
     """By the number of a unit: its records, or a negative number."""
     labels: dict[int, str]
     """By the number of a unit: the label of each record, where it was asked for and found."""
+    longest: dict[tuple[str, str], int]
+    """By field and unit, ``characters`` or ``values``: the most that a record has."""
     interrupted: bool = False
 
     def counted(self) -> Iterator[tuple[DataUnit, int | None]]:
@@ -129,6 +131,7 @@ class _Looking:
             units=self._units,
             records=self._records,
             labels=self._labels,
+            longest=self.summary.longest,
             interrupted=interrupted,
         )
 

@@ -56,6 +56,8 @@ class Field:
     name: str
     dtype: str
     shape: str = ""
+    longest: int | None = None
+    """Characters of the longest text, or values of the longest list, where records may differ in that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def looked_from(found: dict[str, Any]) -> UnitRead:
     return looked
 
 
-def _field(name: str, dtype: str, shape: str = "") -> Field:
-    if not type(name) is type(dtype) is type(shape) is str:
+def _field(name: str, dtype: str, shape: str = "", longest: int | None = None) -> Field:
+    if not type(name) is type(dtype) is type(shape) is str or type(longest) not in (int, type(None)):
         raise ValueError("not a field")
-    return Field(name, dtype, shape)
+    return Field(name, dtype, shape, longest)

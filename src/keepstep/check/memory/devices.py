@@ -62,12 +62,19 @@ def device_named(text: str) -> Device:
     known = DEVICES.get(text.lower())
     if known is not None:
         return known
-    amount = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(GB|GiB|G|MB|MiB|M)", text, re.IGNORECASE)
-    if amount is None:
+    total = amount(text)
+    if total is None:
         hint = did_you_mean(text.lower(), DEVICES, "`--device list` shows all; an amount such as 80GB is fine too")
         raise UserError(f"no such device: {text}", hint=hint)
-    unit = {"gb": 10**9, "mb": 10**6, "g": GIB, "m": MIB, "gib": GIB, "mib": MIB}[amount[2].lower()]
-    total = int(float(amount[1]) * unit)
     if not total:
         raise UserError(f"--device {text} has no memory", hint="give an amount such as 80GB")
     return Device(name=text, total=total)
+
+
+def amount(text: str) -> int | None:
+    """Bytes of ``80GB``, ``24GiB``; None if it is none."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(GB|GiB|G|MB|MiB|M)", text, re.IGNORECASE)
+    if found is None:
+        return None
+    unit = {"gb": 10**9, "mb": 10**6, "g": GIB, "m": MIB, "gib": GIB, "mib": MIB}[found[2].lower()]
+    return int(float(found[1]) * unit)

@@ -32,6 +32,8 @@ class Forecast:
     device: Device
     low: int
     high: int
+    low_beside: int
+    """What is taken beside tensors, at least."""
     allocated: int
     reserved: int
     parts: tuple[tuple[str, int], ...]
@@ -41,6 +43,7 @@ class Forecast:
     asked: int | None
     wrong_sums: tuple[str, ...]
     """Parts whose count is not what arithmetic says."""
+    framework: str = "torch"
 
     @property
     def verdict(self) -> str:
@@ -51,9 +54,9 @@ class Forecast:
 
 def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
     """``seen``: what the dry run wrote."""
-    kinds = {int(number): str(kind) for number, kind in seen["kinds"].items()}
+    kinds = kinds_of(seen)
     places = {int(number): str(place) for number, place in seen["places"].items()}
-    events = _with_libraries([(int(number), int(size)) for number, size in seen["events"]], kinds, device)
+    events = events_of(seen, device, kinds)
     free = replay(events)
     beside = [device.context[0], device.context[1]]
     if ranks > 1 and seen.get("grouped", True):
@@ -68,6 +71,7 @@ def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
         device=device,
         low=low,
         high=high,
+        low_beside=beside[0],
         allocated=free.allocated,
         reserved=free.reserved,
         parts=_parts(free.live, kinds),
@@ -78,8 +82,14 @@ def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
     )
 
 
-def _with_libraries(events: list[tuple[int, int]], kinds: dict[int, str], device: Device) -> list[tuple[int, int]]:
-    """cuBLAS takes memory with the first product, and once more in the thread that runs backward."""
+def kinds_of(seen: dict[str, Any]) -> dict[int, str]:
+    """What each storage is for."""
+    return {int(number): str(kind) for number, kind in seen["kinds"].items()}
+
+
+def events_of(seen: dict[str, Any], device: Device, kinds: dict[int, str]) -> list[tuple[int, int]]:
+    """The log that is replayed: cuBLAS takes memory with the first product, and once more in backward's thread."""
+    events = [(int(number), int(size)) for number, size in seen["events"]]
     found: list[tuple[int, int]] = []
     number = max(kinds, default=-1)
     for kind in (_FORWARD, _BACKWARD):
@@ -88,10 +98,9 @@ def _with_libraries(events: list[tuple[int, int]], kinds: dict[int, str], device
             number += 1
             kinds[number] = "library"
             found.append((first, number))
-    result = list(events)
     for place, each in sorted(found, reverse=True):
-        result.insert(place, (each, device.library_workspace))
-    return result
+        events.insert(place, (each, device.library_workspace))
+    return events
 
 
 def _parts(live: dict[int, int], kinds: dict[int, str]) -> tuple[tuple[str, int], ...]:

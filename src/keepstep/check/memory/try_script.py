@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.check.memory.devices import Device
+from keepstep.check.memory.framework import framework_of
 from keepstep.check.memory.launch_line import LaunchLine
 from keepstep.errors import UserError
 
@@ -52,21 +53,27 @@ class Tried:
     said: tuple[str, ...] = ()
 
 
-def try_script(line: LaunchLine, device: Device, ranks: int, limit_s: float) -> Tried:
-    """Run the script on tensors without content until two optimizer steps are done."""
+def try_script(
+    line: LaunchLine, device: Device, ranks: int, limit_s: float, change: dict[str, Any] | None = None
+) -> Tried:
+    """Run the script on tensors without content until two optimizer steps are done.
+
+    ``change``: what is to be other than the script says, as ``dry_run/changes.py`` knows it.
+    """
     if shutil.which(line.python) is None:
         raise UserError(f"program {line.python} not found", hint="give the command as you would type it in the shell")
     scratch = tempfile.mkdtemp(prefix="keepstep-memory-")
     try:
-        return _tried(line, device, ranks, limit_s, scratch)
+        return _tried(line, device, ranks, limit_s, scratch, change or {})
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch: str) -> Tried:
+def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch: str, change: dict[str, Any]) -> Tried:
     asked = {
         "script": line.script,
         "module": line.module,
+        "framework": framework_of(line),
         "arguments": list(line.arguments),
         "own_folders": _own_folders(line),
         "name": device.name,
@@ -76,6 +83,7 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
         "ranks": ranks,
         "launched": ranks > 1 or line.ranks is not None,
         "scratch": scratch,
+        "change": change,
     }
     package = Path(__file__).parents[2]
     env = {**os.environ, **_OFFLINE}
@@ -105,11 +113,15 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
         last = _last_lines(said)
     if body is None:
         return Tried(seen={}, why=f"it had not made two optimizer steps after {limit_s:.0f} s", said=last)
-    with contextlib.suppress(ValueError):
+    try:
         seen = json.loads(body)
-        if isinstance(seen, dict) and not seen.get("own"):
-            return Tried(seen=seen, said=last)
-    return Tried(seen={}, why=f"the dry run itself ended early (status {status})", said=last)
+    except ValueError:
+        return Tried(seen={}, why=f"the dry run itself ended early (status {status})", said=last)
+    if not seen.get("own"):
+        return Tried(seen=seen, said=last)
+    if seen["missing"] == asked["framework"]:
+        return Tried(seen={}, why=f"{line.python} has no {asked['framework']}: name the Python that trains")
+    return Tried(seen={}, why=f"the dry run could not begin: {seen['own']}", said=last)
 
 
 def _read(answer: int, until: float) -> bytes | None:

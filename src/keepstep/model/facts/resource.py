@@ -15,6 +15,9 @@ class DeviceMemoryExhausted(Fact):
     device: str | None = None
     requested: str | None = None
     capacity: str | None = None
+    free: str | None = None
+    held: str | None = None
+    """By the framework's own tensors."""
     fatal: bool = True
     """False if the framework may continue with less, or if the message only usually means this."""
     library: str | None = None
@@ -147,3 +150,42 @@ class DeviceMemoryForecast(Fact):
     asked: int | None = None
     """The bytes that did not fit any more."""
     ranks: int = 1
+    remedies: tuple[tuple[str, int], ...] = ()
+    """What was changed to forecast again, and the upper end then; what needs least first."""
+    batch: int | None = None
+    largest_batch: int | None = None
+    """That fits; 0 if not one record does, None if it was not found."""
+    longest: int | None = None
+    """The most that tensors would hold with the longest record of the data, where that is longer than those seen."""
+    framework: str | None = None
+    earlier: bool = False
+    """Whether it was made before the run that is being explained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemoryHeld(Fact):
+    """The most that a rank's tensors have held of its device so far, as its framework counts. Bytes."""
+
+    steps: int
+    held: int
+    taken: int | None = None
+    """The most that the allocator took for them."""
+    limit: int | None = None
+    """What the process may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMemoryForecast(Fact):
+    """What the ranks of one host would need of its memory together, from a dry run. Bytes."""
+
+    low: int
+    high: int
+    ranks: int
+    total: int | None = None
+    """What the host has, if that was said."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """The upper end of each part, of all ranks together."""
+    workers: int = 0
+    """Of loaders, per rank."""
+    earlier: bool = False
+    """Whether it was made before the run that is being explained."""

@@ -13,9 +13,16 @@ from keepstep.rules.api import (
     Findings,
     Fix,
     Found,
-    Safety,
     lazy_pattern,
     rule,
+)
+from keepstep.rules.asking.memory_advice import shortfall, smaller_batch
+from keepstep.rules.asking.memory_forecast import (
+    beside_forecast,
+    earlier_forecast,
+    held_before,
+    needed_more,
+    what_differs,
 )
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
@@ -43,7 +50,10 @@ def gpu_oom(seen: EvidenceSet) -> Findings:
     fragmented; or another process (often a leftover one, or a second rank on the same device) holds it.
 
     ## How we know
-    The allocator says so. If only a library's handle failed, memory is the usual but not the only reason.
+    The allocator says so. If only a library's handle failed, memory is the usual but not the only reason. A
+    forecast that `keepstep check memory --save FILE.jsonl` wrote is set beside it, if `keepstep run --memory-
+    forecast` or `why` is given that file. Where the guard counted, it says whether more was needed from the first
+    steps on.
 
     ## What to do
     Check which processes hold the device's memory. Reduce the batch per device, or shard or offload the state.
@@ -70,22 +80,26 @@ def gpu_oom(seen: EvidenceSet) -> Findings:
     asked = next((e.fact.requested for e in evidence if e.fact.requested), None)
     device = next((e.fact.device for e in evidence if e.fact.device), None)
     device = f"GPU {device}" if device and device.isdecimal() else device
+    missing = next((words for e in evidence if (words := shortfall(e.fact))), "")
     detail = f" when it requested {asked}" if asked else ""
+    forecast = earlier_forecast(seen)
+    worst = next((e for e in evidence if e.fact.held), evidence[0])
+    full, before = worst.fact, held_before(seen, worst) if forecast else ()
+    for each in forecast:
+        missing += beside_forecast(full, each.fact, before)
     yield Found(
         title=f"{who(evidence)} ran out of GPU memory{detail}",
         because=(
-            f"an allocation{f' of {asked}' if asked else ''} did not fit into {device or 'its GPU'}"
+            f"an allocation{f' of {asked}' if asked else ''} did not fit into {device or 'its GPU'}{missing}"
             if sure
             else "a CUDA library could not get what it needs; usually, the device is out of memory"
         ),
-        evidence=evidence,
+        evidence=(*evidence, *forecast, *before),
         confidence=None if sure else Confidence.SUPPORTED,
         fixes=(
             Fix(do="check which processes hold the device's memory, and end leftover ones", command="nvidia-smi"),
-            Fix(
-                do="reduce the batch per device, and accumulate gradients to keep the effective batch size",
-                safety=Safety.CHANGES_RESULTS,
-            ),
+            *(what_differs(before, each.fact) for each in forecast if (needed_more(full, each.fact) or 0) > 0),
+            *smaller_batch(seen),
             Fix(
                 do="let PyTorch grow its segments, to avoid fragmentation",
                 command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",

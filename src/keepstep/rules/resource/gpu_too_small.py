@@ -42,7 +42,7 @@ def gpu_too_small(seen: EvidenceSet) -> Findings:
     """
     for each in seen.all(DeviceMemoryForecast):
         fact = each.fact
-        if fact.low <= fact.total:
+        if fact.earlier or fact.low <= fact.total:
             continue
         parts = dict(fact.parts)
         asked = f", where {size(fact.asked)} more are asked for" if fact.asked else ""
@@ -61,6 +61,12 @@ def _fixes(fact: DeviceMemoryForecast, parts: dict[str, int]) -> list[Fix]:
     state = sum(parts.get(name, 0) for name in ("parameters", "gradients", "optimizer state"))
     if fact.asked is not None and fact.asked > fact.total:
         return [Fix(do="check the shape of the tensor that this line makes: alone it is larger than the device")]
+    if fact.remedies or fact.largest_batch:
+        return _tried(fact)
+    if fact.framework == "jax":
+        return _of_jax(parts)
+    if fact.framework == "tensorflow":
+        return list(OF_TENSORFLOW)
     shard = Fix(do="shard parameters, gradients and optimizer state over the ranks (`fully_shard`), or offload them")
     smaller = [
         Fix(do="checkpoint activations (`torch.utils.checkpoint`)"),
@@ -70,3 +76,33 @@ def _fixes(fact: DeviceMemoryForecast, parts: dict[str, int]) -> list[Fix]:
         ),
     ]
     return [shard, *smaller] if state > parts.get("activations", 0) else [*smaller, shard]
+
+
+OF_TENSORFLOW = (
+    Fix(do="reduce the batch per replica", safety=Safety.CHANGES_RESULTS),
+    Fix(do="compute in half precision", code='keras.mixed_precision.set_global_policy("mixed_bfloat16")'),
+    Fix(do="recompute activations in the backward pass (`tf.recompute_grad`)"),
+)
+
+
+def _tried(fact: DeviceMemoryForecast) -> list[Fix]:
+    """What was found to suffice alone; else what helps most."""
+    found = [each for each in fact.remedies if each[1] <= fact.total]
+    short = "" if found else "; alone it may not be enough"
+    fixes = [_fix(what, f"needs at most {size(high)}{short}") for what, high in (found or fact.remedies[:2])[:4]]
+    if fact.largest_batch:
+        do = f"use a batch of at most {fact.largest_batch} per device"
+        fixes.append(Fix(do=f"{do} (now {fact.batch})", safety=Safety.CHANGES_RESULTS))
+    return fixes
+
+
+def _fix(what: str, needs: str) -> Fix:
+    changes = any(word in what for word in ("bfloat16", "8 bits", "SGD"))
+    return Fix(do=f"{what} ({needs})", safety=Safety.CHANGES_RESULTS if changes else Safety.SAFE)
+
+
+def _of_jax(parts: dict[str, int]) -> list[Fix]:
+    held = Fix(do="shard the training state over a mesh (`NamedSharding`), and donate it (`donate_argnums`)")
+    inside = Fix(do="recompute activations in the backward pass (`jax.checkpoint`), or reduce the batch per device")
+    more = Fix(do="let JAX take more of the device", command="export XLA_PYTHON_CLIENT_MEM_FRACTION=0.95")
+    return [inside, held, more] if parts.get("temporaries", 0) > parts.get("arrays held", 0) else [held, inside, more]

@@ -13,6 +13,7 @@ from keepstep.model.facts import (
     LoaderWorkerDied,
     OomKilled,
     ProcessExited,
+    RankRaised,
     SharedMemoryExhausted,
 )
 from keepstep.rules.api import (
@@ -29,6 +30,7 @@ from keepstep.rules.api import (
     ranks_of,
     rule,
 )
+from keepstep.rules.asking.memory_advice import smaller_batch
 from keepstep.rules.asking.process_endings import (
     OF_A_DEAD_RANK,
     ended_badly,
@@ -103,7 +105,7 @@ def host_oom_killed(seen: EvidenceSet) -> Findings:
             title=f"{who(failed)} could not allocate host memory{f' ({asked})' if asked else ''}",
             because="an allocation of host memory failed: the host, or its memory limit, was exhausted",
             evidence=failed,
-            fixes=_FIXES,
+            fixes=(*_FIXES[:2], *smaller_batch(seen), *_FIXES[2:]) if _in_a_step(seen) else _FIXES,
         )
         return
     shm = seen.all(SharedMemoryExhausted)
@@ -130,6 +132,10 @@ def host_oom_killed(seen: EvidenceSet) -> Findings:
             standing=Standing.SYMPTOM,
             fixes=_FIXES,
         )
+
+
+def _in_a_step(seen: EvidenceSet) -> bool:
+    return any(e.fact.batch for e in seen.all(RankRaised))
 
 
 def _several_share_the_host(seen: EvidenceSet) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from keepstep.base.wording import shorten
+from keepstep.check.data.readers.longest import Longest
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.parquet import arrow_values, without_pickles
 from keepstep.check.data.readers.source import ALWAYS_VALUES, DataSource
@@ -44,7 +45,7 @@ def _messages(arrow: Any, source: DataSource, asked: ReadRequest, looked: UnitRe
     head = ipc.read_message(arrow.PythonFile(stream, mode="r"))
     schema = ipc.read_schema(head)
     looked.fields = [Field(each.name, str(each.type)) for each in schema]
-    numbers = Numbers(asked)
+    numbers, longest = Numbers(asked), Longest()
     memo = ipc.DictionaryMemo() if hasattr(ipc, "DictionaryMemo") else None
     records = number = 0
     has_dictionaries = any(arrow.types.is_dictionary(each.type) for each in schema)
@@ -61,8 +62,9 @@ def _messages(arrow: Any, source: DataSource, asked: ReadRequest, looked: UnitRe
                 batch = ipc.read_record_batch(message, schema, memo) if memo else ipc.read_record_batch(message, schema)
                 batch.validate(full=True)
                 source.decoded(batch.nbytes, ALWAYS_VALUES)
-                if asked.values:
-                    for field, column in zip(batch.schema, batch.columns, strict=True):
+                for field, column in zip(batch.schema, batch.columns, strict=True):
+                    longest.column(field.name, column)
+                    if asked.values:
                         arrow_values(numbers, field.name, records, column)
                 records += batch.num_rows
             except (arrow.ArrowException, OSError, ValueError) as error:
@@ -72,7 +74,7 @@ def _messages(arrow: Any, source: DataSource, asked: ReadRequest, looked: UnitRe
             number += 1
         source.worked(stream.tell() - place)
     looked.records, looked.odd = (None if has_dictionaries else records), numbers.odd()
-    looked.labels = numbers.labels(looked.records)
+    looked.labels, looked.fields = numbers.labels(looked.records), longest.told(looked.fields)
     if has_dictionaries:
         _whole(arrow, source, looked, begin)
 

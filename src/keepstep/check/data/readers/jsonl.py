@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from keepstep.check.data.readers.lines import TOO_LONG, lines_of
+from keepstep.check.data.readers.longest import Longest
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
@@ -21,6 +22,9 @@ def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     """All lines."""
     looked = UnitRead("jsonl", packed=packed, protected=packed in ("gz", "zst", "xz", "bz2"))
     known: dict[str, set[str]] = {}
+    lengthy: list[str] = []
+    longest = Longest()
+    most = longest.most
     numbers = Numbers(asked)
     records = number = at = 0
     try:
@@ -40,6 +44,11 @@ def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
             elif isinstance(found, dict):
                 if records < FIRST_RECORDS:
                     _note(known, found)
+                    lengthy = [name for name, types in known.items() if not types or types & {"text", "list"}]
+                for name in lengthy:
+                    value = found.get(name)
+                    if (type(value) is str or type(value) is list) and len(value) > most.get(name, 0):
+                        most[name] = len(value)
                 if asked.values:
                     _values(numbers, records, found)
             records += 1
@@ -49,7 +58,8 @@ def read(source: DataSource, asked: ReadRequest, packed: str = "") -> UnitRead:
     except TooMuch as error:
         looked.unread = str(error)
     looked.records, looked.odd, looked.labels = records, numbers.odd(), numbers.labels(records)
-    looked.fields = [Field(name, "/".join(sorted(types)) or "null") for name, types in sorted(known.items())]
+    fields = (Field(name, "/".join(sorted(types)) or "null") for name, types in sorted(known.items()))
+    looked.fields = longest.told(fields)
     if not records and not len(looked.bad) and not looked.unread:
         looked.broken(Bad("empty", "it has no records"))
     return looked

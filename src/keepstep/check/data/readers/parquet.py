@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 from keepstep.base.wording import shorten
+from keepstep.check.data.readers.longest import Longest
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.source import DataSource
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
@@ -53,6 +54,7 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     if before != about.num_rows:
         looked.broken(Bad("corrupt", f"the footer counts {about.num_rows:,} rows, its row groups {before:,}"))
     looked.odd, looked.labels = numbers.odd(), numbers.labels(looked.records)
+    looked.fields = columns.longest.told(looked.fields)
     looked.protected = _is_protected(source, about)
     return looked
 
@@ -71,6 +73,7 @@ class _Columns:
 
     def __init__(self, opened: Any, source: DataSource) -> None:
         self._opened, self._source = opened, source
+        self.longest = Longest()
 
     def read(self, arrow: Any, looked: UnitRead, rows: Any, group: int, before: int, numbers: Numbers | None) -> None:
         """One row group: all columns together, which is faster; one by one only to name the bad ones."""
@@ -92,8 +95,9 @@ class _Columns:
             batch.validate(full=True)
             self._source.worked()
             self._source.decoded(batch.nbytes)
-            if numbers is not None:
-                for field, column in zip(batch.schema, batch.columns, strict=True):
+            for field, column in zip(batch.schema, batch.columns, strict=True):
+                self.longest.column(field.name, column)
+                if numbers is not None:
                     arrow_values(numbers, field.name, before + done, column)
             done += batch.num_rows
         if done != wanted:

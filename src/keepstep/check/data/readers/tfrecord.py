@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from keepstep.check.data.readers.longest import Longest
 from keepstep.check.data.readers.numbers import Numbers
 from keepstep.check.data.readers.source import DataSource, native_crc
 from keepstep.check.data.units import Field, ReadRequest, UnitRead
@@ -61,7 +62,7 @@ class _Contents:
     """What the records hold, as far as they are examples."""
 
     def __init__(self, asked: ReadRequest) -> None:
-        self.numbers = Numbers(asked)
+        self.numbers, self._longest = Numbers(asked), Longest()
         self._asked = asked
         self._known: dict[str, tuple[str, str]] = {}
         self._records = 0
@@ -82,6 +83,8 @@ class _Contents:
                 self._note(name, feature)
             if self._asked.values:
                 self._values(number, name, feature)
+                if feature.kind != "bytes" and name in self._known:
+                    self._longest.add(name, feature.count)
 
     def _note(self, name: str, feature: Feature) -> None:
         if feature.kind == "nothing":
@@ -98,4 +101,4 @@ class _Contents:
     def fields(self) -> list[Field]:
         if not self._is_example:
             return []
-        return [Field(name, kind, length) for name, (kind, length) in sorted(self._known.items())]
+        return self._longest.told(Field(name, kind, length) for name, (kind, length) in sorted(self._known.items()))

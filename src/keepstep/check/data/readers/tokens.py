@@ -24,7 +24,7 @@ def read(source: DataSource, asked: ReadRequest) -> UnitRead:
     if (index := _index(source)) is not None:
         looked.records = index.documents
         dtype = index.dtype
-        looked.fields = [Field("tokens", dtype.lstrip("<"))]
+        looked.fields = [Field("tokens", dtype.lstrip("<"), longest=index.longest)]
         _compare(looked, index.size_bytes, source.size, "its index (.idx)", index.item)
     elif (stated := header_tokens(source.head(1024))) is not None:
         tokens, item = stated

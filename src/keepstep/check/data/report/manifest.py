@@ -49,7 +49,8 @@ class Manifest:
 
     def __init__(self, path: Path | None, asked: ReadRequest) -> None:
         self.path = path
-        self._how = json.dumps(to_plain(replace(asked, work=1)), sort_keys=True)  # more work finds the same
+        how = {**to_plain(replace(asked, work=1)), "lengths": True}  # more work finds the same; earlier ones had none
+        self._how = json.dumps(how, sort_keys=True)
         self._places: dict[int, int] = {}
         self._stream: Any = None
         self._waiting: list[bytes] = []

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstep.base.wording import count, listing, size
+from keepstep.base.wording import count, listing, shorten, size
 from keepstep.check.data.formats import format_name
 from keepstep.check.data.spool import Broken
 from keepstep.check.data.units import INSTALL, DataUnit, Odd, ReadRequest, UnitRead
@@ -31,6 +31,9 @@ MOST_NAMED = 10_000
 MOST_FOLDERS = 2_000
 MOST_SCHEMAS = 50
 MOST_REASONS = 50
+MOST_FIELDS = 1_000
+MOST_SHOWN = 4
+_TEXTS = ("text", "string", "large_string")
 
 _Fields = tuple[tuple[str, str, str], ...]
 
@@ -71,6 +74,8 @@ class Summary:
         self._libraries: Counter[tuple[str, str]] = Counter()
         self._unprotected: Counter[str] = Counter()
         self._ranges: dict[str, tuple[int, int]] = {}
+        self.longest: dict[tuple[str, str], int] = {}
+        """By the name of a field and what was counted: the most that a record has."""
         self.broken = Broken()
 
     def add(self, unit: DataUnit, looked: UnitRead) -> None:
@@ -90,6 +95,7 @@ class Summary:
             self._others += 1
             return
         self._folder(unit, looked.format).add(unit, looked)
+        self._longest(looked)
         if not looked.protected and not len(looked.bad):
             self._unprotected[name] += 1
         if len(looked.bad):
@@ -98,6 +104,12 @@ class Summary:
                 self._bad(unit, looked, bad, looked.bad.more if number == 0 else 0)
         for odd in looked.odd:
             self._odd(unit, odd)
+
+    def _longest(self, looked: UnitRead) -> None:
+        for each in looked.fields:
+            key = (each.name, "characters" if each.dtype in _TEXTS else "values")
+            if (each.longest or 0) > 1 and (key in self.longest or len(self.longest) < MOST_FIELDS):
+                self.longest[key] = max(each.longest or 0, self.longest.get(key, 0))
 
     def _folder(self, unit: DataUnit, format: str) -> _Folder:
         where = "" if format == "image" else _alike(os.path.dirname(unit.path))
@@ -203,6 +215,10 @@ class Summary:
             self._looked.checked(f"{files} ({', '.join(told)})" if told else files)
         for name, (low, high) in self._ranges.items():
             self._looked.checked(f"{name} ({low:,} to {high:,})")
+        if self.longest:
+            most = sorted(self.longest.items(), key=lambda each: -each[1])[:MOST_SHOWN]
+            longest = listing(f"{shorten(name, 40)} {length:,} {unit}" for (name, unit), length in most)
+            self._looked.checked(f"the length of each record (the longest: {longest})")
         if unchanged and by_format:
             self._looked.checked(f"the manifest ({count(unchanged, 'file')} unchanged and not read again)")
 

@@ -9,6 +9,7 @@ decides, such as a length, is what it would be.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     unset_fake_temporarily,
 )
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
@@ -29,10 +32,16 @@ from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 REAL_BYTES = 1 << 20
 """Tensors of the host up to this size are real."""
+TINY_BYTES = 4 << 10
+"""From tensors of this size together, as records of a dataset are, small ones are made: a product at most 2 MiB."""
 CPU = torch.device("cpu")
 DEVICE = torch.device("cuda:0")
 aten = torch.ops.aten
 CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
+PRODUCTS = {
+    getattr(aten, name).default for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution")
+}
+"""Kernels want one dtype here; fakes would take any."""
 
 _now = threading.local()
 
@@ -58,7 +67,9 @@ class DeviceTensors(TorchDispatchMode):
         self._making = ""
         self._numbers: dict[int, int] = {}
         self._watches: dict[int, weakref.ref[Any]] = {}
+        self._of_host: dict[int, weakref.ref[Any]] = {}
         self._target: str | None = None
+        self._planning = False
 
     # where a tensor is
 
@@ -86,6 +97,8 @@ class DeviceTensors(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if func is torch.ops.prim.device.default:
             return CPU if isinstance(args[0], FakeTensor) and not self.fakes.in_kernel_invocation else func(*args)
+        if self._planning:
+            return func(*args, **{**kwargs, **({"device": CPU} if is_of_device(kwargs.get("device")) else {})})
         if any(map(is_traceable_wrapper_subclass, tree_leaves((args, kwargs)))):
             return NotImplemented  # a DTensor: what it does to its local tensor comes by here
         target, self._target = self._target, None
@@ -94,6 +107,8 @@ class DeviceTensors(TorchDispatchMode):
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if func in PRODUCTS and len(kinds := {str(each.dtype) for each in tensors}) > 1:
+            raise RuntimeError(f"{func}: tensors of one dtype are expected, not {' and '.join(sorted(kinds))}")
         if tensors:
             follows = any(map(self.holds, tensors))
         else:
@@ -102,8 +117,9 @@ class DeviceTensors(TorchDispatchMode):
         _now.depth = _depth() + 1
         try:
             if not on_device and not any(isinstance(each, FakeTensor) for each in tensors):
-                return self._on_host(func, args, kwargs)
-            out = self._fake(func, args, kwargs)
+                out = self._on_host(func, args, kwargs, tensors)
+            else:
+                out = self._fake(func, args, kwargs)
         finally:
             _now.depth -= 1
         if on_device:
@@ -116,6 +132,10 @@ class DeviceTensors(TorchDispatchMode):
             if func in CONVOLUTIONS:
                 needs = sum(each.numel() * each.element_size() for each in (*tensors, *made))
                 self.log.scratch = max(self.log.scratch, needs)
+        else:
+            for each in tree_leaves(out):
+                if isinstance(each, FakeTensor):
+                    self.note_of_host(each)
         return out
 
     @contextlib.contextmanager
@@ -126,6 +146,15 @@ class DeviceTensors(TorchDispatchMode):
             yield
         finally:
             self._making = before
+
+    @contextlib.contextmanager
+    def planning(self) -> Iterator[None]:
+        """What is made meanwhile is no tensor of the script's."""
+        before, self._planning = self._planning, True
+        try:
+            yield
+        finally:
+            self._planning = before
 
     @contextlib.contextmanager
     def on_device(self) -> Iterator[None]:
@@ -145,8 +174,12 @@ class DeviceTensors(TorchDispatchMode):
             return self._making
         return "backward" if torch._C._current_graph_task_id() != -1 else "activation"
 
-    def _on_host(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _on_host(self, func: Any, args: Any, kwargs: Any, tensors: list[Any]) -> Any:
         """A real result where it is small; a fake one else."""
+        given = sum(each.numel() * each.element_size() for each in tensors)
+        if tensors and given <= TINY_BYTES and not _may_grow(func):
+            with unset_fake_temporarily():
+                return func(*args, **kwargs)
         try:
             with self.fakes:
                 out = func(*args, **kwargs)
@@ -194,6 +227,21 @@ class DeviceTensors(TorchDispatchMode):
         self._numbers[key] = self.log.born(storage.nbytes(), kind)
         self._watches[key] = weakref.ref(storage, lambda _: self._gone(key))
 
+    def note_of_host(self, tensor: Any) -> None:
+        """Count its storage as the host's, if it is new. What is `meta` takes nothing."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._numbers or key in self._of_host or tensor.fake_device.type != "cpu":
+            return
+        size = storage.nbytes()
+        self._of_host[key] = weakref.ref(storage, lambda _: self._gone_from_host(key, size))
+        self.log.host_live += size
+        self.log.host_peak = max(self.log.host_peak, self.log.host_live)
+
+    def _gone_from_host(self, key: int, size: int) -> None:
+        del self._of_host[key]
+        self.log.host_live -= size
+
     def _gone(self, key: int) -> None:
         del self._watches[key]
         self.log.died(self._numbers.pop(key))
@@ -205,6 +253,12 @@ class DeviceTensors(TorchDispatchMode):
             number = self._numbers[key]
             self.log.died(number)
             self._numbers[key] = self.log.born(size, self.log.kinds[number])
+
+
+def _may_grow(func: Any) -> bool:
+    """Whether the result may be far larger than what it is made of."""
+    name = func.overloadpacket.__name__
+    return name.startswith(("new_", "repeat", "constant_pad", "resize", "one_hot", "bincount"))
 
 
 def _largest(func: Any, args: Any, kwargs: Any) -> Any:
@@ -284,6 +338,7 @@ def install(mode: DeviceTensors) -> None:
     FakeTensor.numpy, FakeTensor.tolist = numpy, tolist
     FakeTensor.__array__ = lambda self, dtype=None, copy=None: numpy(self)
     FakeTensor.record_stream = lambda self, stream: None
+    _values_go_to_the_device(mode)
     _parameters_are_fakes(mode)
     plain_resize = torch.UntypedStorage.resize_
 
@@ -295,18 +350,58 @@ def install(mode: DeviceTensors) -> None:
     torch.UntypedStorage.resize_ = resize
 
 
+def _values_go_to_the_device(mode: DeviceTensors) -> None:
+    """`torch.tensor(values, device="cuda")` asks for the device itself: the tensor is made on the host and moved."""
+
+    def making(plain: Any) -> Any:
+        @functools.wraps(plain)
+        def make(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **how: Any) -> Any:
+            device = _default_device() if device is None else device
+            if not is_of_device(device):
+                return plain(
+                    data, dtype=dtype, device=device, **how, **({"requires_grad": True} if requires_grad else {})
+                )
+            made = data if isinstance(data, torch.Tensor) else plain(data, dtype=dtype, device="cpu", **how)
+            made = mode.moved(made, "device", dtype, copy=plain is plain_tensor)
+            return made.detach().requires_grad_() if requires_grad else made
+
+        return make
+
+    plain_tensor, plain_new = torch.tensor, torch.Tensor.new_tensor
+
+    def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, **how: Any) -> Any:
+        if device is None and mode.holds(self):
+            device = DEVICE
+        if not is_of_device(device):
+            return plain_new(self, data, dtype=dtype, device=device, **how)
+        return torch.tensor(data, dtype=dtype or self.dtype, device=device, **how)
+
+    torch.tensor, torch.as_tensor, torch.asarray = map(making, (plain_tensor, torch.as_tensor, torch.asarray))
+    torch.Tensor.new_tensor = new_tensor
+
+
+def _default_device() -> Any:
+    """That of `with torch.device(...)` and `torch.set_default_device`."""
+    modes = reversed(_get_current_function_mode_stack())
+    return next((each.device for each in modes if isinstance(each, DeviceContext)), None)
+
+
 def _parameters_are_fakes(mode: DeviceTensors) -> None:
     """A module keeps its parameters when they move only if both sides are fakes: tied weights stay tied."""
-    plain_new = torch.nn.Parameter.__new__
+    plain_new, plain_swap = torch.nn.Parameter.__new__, torch.utils.swap_tensors
 
     def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
         if data is not None and type(data) is torch.Tensor:
             data = mode.fakes.from_tensor(data.detach())
+            mode.note_of_host(data)
         return plain_new(cls, data, requires_grad)
 
     def swap(first: Any, second: Any) -> None:
         """Modules swap fakes when they move; what the optimizer holds must stay the same object."""
-        first.data = second.detach()
+        if is_traceable_wrapper_subclass(first):
+            plain_swap(first, second)
+        else:
+            first.data = second.detach()
 
     torch.nn.Parameter.__new__ = staticmethod(new)
     torch.utils.swap_tensors = swap

@@ -3,24 +3,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 from typing import Any
 
 import torch
 
+from keepstep.check.memory.dry_run import loaders
 from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
-
-OF_WORKERS = (
-    *("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "worker_init_fn", "timeout"),
-    *("pin_memory", "pin_memory_device"),
-)
 
 
 def install(mode: DeviceTensors, ranks: int, launched: bool) -> None:
     """``launched``: a launcher would have set the variables of a rank."""
-    _loaders()
+    loaders.install(mode.log)
     _compiler(mode)
     if launched:
         for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", min(ranks, 8))):
@@ -31,21 +25,6 @@ def install(mode: DeviceTensors, ranks: int, launched: bool) -> None:
     torch.multiprocessing.spawn = lambda fn, args=(), *_, **__: fn(0, *args)
     torch.save = _save
     _scaler()
-
-
-def _loaders() -> None:
-    """Batches are made in this process: a worker's fakes could not come over."""
-    plain = torch.utils.data.DataLoader.__init__
-    signature = inspect.signature(plain)
-
-    @functools.wraps(plain)
-    def begin(*args: Any, **kwargs: Any) -> None:
-        given = signature.bind(*args, **kwargs)
-        for name in OF_WORKERS:
-            given.arguments.pop(name, None)
-        plain(*given.args, **given.kwargs)
-
-    torch.utils.data.DataLoader.__init__ = begin
 
 
 def _compiler(mode: DeviceTensors) -> None:
@@ -68,6 +47,7 @@ def _group(mode: DeviceTensors, ranks: int) -> None:
     def begin(*_: Any, world_size: int = -1, **__: Any) -> None:
         if not dist.is_initialized():
             plain("fake", store=FakeStore(), rank=0, world_size=max(ranks, world_size))
+            _sharded(mode)
 
     dist.init_process_group = dist.distributed_c10d.init_process_group = begin
     plain_new = dist.new_group
@@ -81,6 +61,22 @@ def _group(mode: DeviceTensors, ranks: int) -> None:
     dist.broadcast_object_list = lambda *_, **__: None
     dist.get_backend = lambda group=None: "nccl"
     _buckets(mode)
+
+
+def _sharded(mode: DeviceTensors) -> None:
+    """Tensors of several ranks are where this rank's part is; for shapes of results they use fakes of their own."""
+    from torch.distributed.tensor import DTensor, _dispatch, _sharding_prop
+
+    plain = _sharding_prop.ShardingPropagator._propagate_tensor_meta_non_cached
+
+    def shape_of_result(self: Any, schema: Any) -> Any:
+        with mode.planning():
+            return plain(self, schema)
+
+    _sharding_prop.ShardingPropagator._propagate_tensor_meta_non_cached = shape_of_result
+    _dispatch.is_rng_supported_mesh = lambda mesh: False  # no seed has to be agreed on
+    DTensor.device = property(lambda self: self._local_tensor.device)
+    DTensor.is_cuda = property(lambda self: self._local_tensor.is_cuda)
 
 
 def is_grouped() -> bool:

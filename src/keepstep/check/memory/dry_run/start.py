@@ -9,6 +9,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from keepstep.check.memory.dry_run import confinement
@@ -23,13 +24,24 @@ def main() -> None:
         _try(asked, answer, confined)
     except BaseException as error:
         traceback.print_exc()
-        _write(answer, {"ended": "error", "error": f"{type(error).__name__}: {error}"[:2000], "own": True})
+        _write(answer, {"own": f"{type(error).__name__}: {error}"[:2000], "missing": getattr(error, "name", None)})
 
 
 def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
+    run = partial(_run, asked, asked["arguments"])
+    if asked["framework"] == "jax":
+        from keepstep.check.memory.dry_run.in_jax.start import try_jax
+
+        return try_jax(asked, confined, run, lambda seen: _write(answer, seen))
+    if asked["framework"] == "tensorflow":
+        from keepstep.check.memory.dry_run.in_tensorflow.start import try_tensorflow
+
+        return try_tensorflow(
+            asked, confined, lambda: _run(asked, asked["arguments"]), lambda seen: _write(answer, seen)
+        )
     import torch
 
-    from keepstep.check.memory.dry_run import cuda_answers, device_tensors, gpu_kernels, one_process
+    from keepstep.check.memory.dry_run import changes, cuda_answers, device_tensors, gpu_kernels, one_process
     from keepstep.check.memory.dry_run.storage_log import StorageLog
     from keepstep.check.memory.dry_run.training_steps import TrainingSteps
 
@@ -39,7 +51,7 @@ def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
     def finish(ended: str, error: str = "", place: str = "") -> None:
         steps.label_parameters()
         seen = {"ended": ended, "error": error, "place": place, "steps": steps.steps}
-        sums = {"sums": steps.sums, "counted": steps.counted}
+        sums = {"sums": steps.sums, "counted": steps.counted, "model": steps.model()}
         about = {"torch": torch.__version__, "confined": confined, "grouped": one_process.is_grouped()}
         _write(answer, {**log.as_json(), **seen, **sums, **about})
 
@@ -48,10 +60,16 @@ def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
     cuda_answers.install(mode, asked["name"], asked["total"], tuple(asked["capability"]), asked["devices"])
     gpu_kernels.install(mode)
     one_process.install(mode, asked["ranks"], asked["launched"])
-    steps.install()
+    change = asked["change"]
+    steps.install(changes.accumulate if change.get("accumulate") else None)
+    if change.get("checkpoint"):
+        changes.recompute(steps.modules)
+    if change.get("bfloat16"):
+        changes.in_bfloat16()
+    arguments = changes.Batch(log, change.get("batch"), change.get("length")).install(asked["arguments"])
     try:
         with mode:
-            _run(asked)
+            _run(asked, arguments)
     except SystemExit as end:
         finish("exit", "" if end.code in (None, 0) else f"status {end.code}")
     except BaseException as error:
@@ -70,9 +88,9 @@ def _write(answer: int, seen: dict[str, Any]) -> None:
     os._exit(0)
 
 
-def _run(asked: dict[str, Any]) -> None:
+def _run(asked: dict[str, Any], arguments: list[str]) -> None:
     """As `python script.py` and `python -m module` do."""
-    sys.argv = [asked["script"] or asked["module"], *asked["arguments"]]
+    sys.argv = [asked["script"] or asked["module"], *arguments]
     if asked["script"]:
         script = os.path.abspath(asked["script"])
         sys.path.insert(0, os.path.dirname(script))

@@ -29,6 +29,14 @@ class StorageLog:
         """What a convolution's library may take for a moment: at most about what it reads and writes."""
         self.autocast = False
         """The script computes in mixed precision."""
+        self.batch: dict[str, Any] = {}
+        """How many records a batch has (``size``), and who says so (``by``): an option, or the loader."""
+        self.lengths: dict[str, int] = {}
+        """By the field of a batch, empty if it has no name: how long its longest record of whole numbers is."""
+        self.loaders: list[dict[str, Any]] = []
+        """What each loader that gave a batch was asked for, and the bytes of its largest batch."""
+        self.host_live = self.host_peak = 0
+        """Bytes of the host's tensors; small ones are not counted."""
         self._of_the_user = of_the_user
 
     def born(self, size: int, kind: str) -> int:
@@ -75,4 +83,8 @@ class StorageLog:
             "guesses": self.guesses,
             "scratch": self.scratch,
             "autocast": self.autocast,
+            "batch": self.batch,
+            "lengths": self.lengths,
+            "loaders": self.loaders,
+            "host_tensors": self.host_peak,
         }

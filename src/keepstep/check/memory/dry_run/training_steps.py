@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
+from keepstep.check.memory.dry_run.changes import blocks
 from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
 
 STEPS = 2
@@ -24,15 +25,23 @@ class TrainingSteps:
         self._mode = mode
         self._enough = enough
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.modules: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        """By identity: some modules (torchmetrics) have a hash that needs what their own construction makes."""
         self.sums: dict[str, int] = {}
         """Parameters, gradients and state by arithmetic over the tensors themselves, at the last step."""
         self.counted: dict[str, int] = {}
         self.steps = 0
 
-    def install(self) -> None:
-        _remember(torch.optim.Optimizer, lambda made: self._steps.setdefault(made, 0))
-        _remember(torch.nn.Module, self._modules.add)
+    def install(self, change: Callable[[Any], None] | None) -> None:
+        """``change``: what is done to every optimizer."""
+
+        def made(optimizer: Any) -> None:
+            if change is not None and optimizer not in self._steps:
+                change(optimizer)
+            self._steps.setdefault(optimizer, 0)
+
+        _remember(torch.optim.Optimizer, made)
+        _remember(torch.nn.Module, lambda made: self.modules.__setitem__(id(made), made))
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         register_optimizer_step_pre_hook(self._before)
@@ -40,7 +49,7 @@ class TrainingSteps:
 
     def label_parameters(self) -> list[Any]:
         """The parameters of all modules that live; their buffers too are named."""
-        modules = list(self._modules)
+        modules = list(self.modules.values())
         for each in modules:
             for buffer in each.buffers(recurse=False):
                 if (number := self._mode.number(buffer)) is not None:
@@ -50,6 +59,21 @@ class TrainingSteps:
             if (number := self._mode.number(each)) is not None:
                 self._mode.log.kinds[number] = "parameter"
         return mine
+
+    def model(self) -> dict[str, Any]:
+        """What is known of the models besides: bytes of the largest block, and of what is in none."""
+        mine = {id(each): each for module in self.modules.values() for each in module.parameters(recurse=False)}
+        found = blocks(self.modules)
+        inside = {id(each) for one in found for each in one.parameters()}
+        states = [each for made in list(self._steps) for each in tree_leaves(list(made.state.values()))]
+        wide = [each.element_size() for each in states if isinstance(each, torch.Tensor) and each.dim()]
+        return {
+            "largest_block": max((_bytes(one.parameters()) for one in found), default=0),
+            "outside_blocks": _bytes(each for key, each in mine.items() if key not in inside),
+            "float32": any(each.dtype is torch.float32 for each in mine.values()),
+            "sharded": any(hasattr(each, "_local_tensor") for each in mine.values()),
+            "state_element_bytes": max(wide, default=4),
+        }
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self.sums = {"parameter": 0, "gradient": 0, "optimizer state": 0}
@@ -97,6 +121,10 @@ def _remember(kind: Any, remember: Callable[[Any], object]) -> None:
         remember(self)
 
     kind.__init__ = begin
+
+
+def _bytes(tensors: Iterable[Any]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
 
 
 def _local(tensors: list[Any]) -> Iterator[Any]:

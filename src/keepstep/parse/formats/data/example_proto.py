@@ -28,10 +28,10 @@ def features(data: bytes) -> dict[str, Feature]:
     """The features of a record. Raises :class:`NotAnExample`."""
     found: dict[str, Feature] = {}
     try:
-        for number, _, value in _fields(memoryview(data)):
+        for number, _, value in fields(memoryview(data)):
             if number != 1 or not isinstance(value, memoryview):
                 raise NotAnExample
-            for _, _, entry in _fields(value):
+            for _, _, entry in fields(value):
                 name, feature = _entry(entry)
                 found[name] = feature
                 if len(found) > MOST_FEATURES:
@@ -55,7 +55,7 @@ def _entry(entry: int | memoryview) -> tuple[str, Feature]:
     if not isinstance(entry, memoryview):
         raise NotAnExample
     name, feature = "", Feature("nothing", 0, b"")
-    for number, _, value in _fields(entry):
+    for number, _, value in fields(entry):
         if not isinstance(value, memoryview):
             raise NotAnExample
         if number == 1:
@@ -67,7 +67,7 @@ def _entry(entry: int | memoryview) -> tuple[str, Feature]:
 
 def _feature(data: memoryview) -> Feature:
     feature = Feature("nothing", 0, b"")
-    for number, _, value in _fields(data):
+    for number, _, value in fields(data):
         if number not in _KINDS or not isinstance(value, memoryview):
             raise NotAnExample
         feature = _values(_KINDS[number], value)
@@ -76,7 +76,7 @@ def _feature(data: memoryview) -> Feature:
 
 def _values(kind: str, data: memoryview) -> Feature:
     count, parts = 0, []
-    for _, wire, value in _fields(data):
+    for _, wire, value in fields(data):
         if kind == "bytes":
             count += 1
         elif isinstance(value, memoryview):  # packed, or one float
@@ -91,7 +91,7 @@ def _values(kind: str, data: memoryview) -> Feature:
     return Feature(kind, count, b"".join(parts))
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
     """Number, wire type and value of each field of a message."""
     position, end = 0, len(data)
     while position < end:

@@ -21,6 +21,8 @@ class TokenIndex:
     item: int
     size_bytes: int
     """Of the file that it describes."""
+    longest: int = 0
+    """Tokens of the longest sequence."""
 
 
 def read_index(data: bytes) -> TokenIndex | None:
@@ -35,7 +37,7 @@ def read_index(data: bytes) -> TokenIndex | None:
     numbers = array.array("i", lengths)
     if sys.byteorder == "big":
         numbers.byteswap()
-    return TokenIndex(max(0, documents - 1), dtype, item, sum(numbers) * item)
+    return TokenIndex(max(0, documents - 1), dtype, item, sum(numbers) * item, max(numbers, default=0))
 
 
 def header_tokens(head: bytes) -> tuple[int, int] | None:

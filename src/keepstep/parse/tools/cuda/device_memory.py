@@ -34,17 +34,32 @@ def _bfc(match: re.Match[str]) -> Fact | None:
     return DeviceMemoryExhausted(device=match["allocator"], requested=match["requested"], fatal=False)
 
 
+def _torch_oom(match: re.Match[str]) -> Fact:
+    """What was free and what tensors held follows in the same line, in the order of the version."""
+    device, line = match["device"] or match["device2"], match.string[match.end() : match.end() + 400].split("\n")[0]
+    allowed = _first(r"({size}) allowed", line)  # the process has a limit of its own: what else is free is not for it
+    capacity = allowed or match["capacity"] or _first(r"total capacity of ({size})", line)
+    return DeviceMemoryExhausted(
+        requested=match["requested"],
+        device=f"GPU {device}" if device else None,
+        capacity=capacity,
+        free=None if allowed else _first(r"({size}) (?:is )?free", line),
+        held=_first(r"({size}) (?:is allocated by PyTorch|already allocated)", line),
+    )
+
+
+def _first(pattern: str, text: str) -> str | None:
+    found = re.search(pattern.replace("{size}", r"\d[\d.]{0,20} ?(?:[KMGT]i?B|bytes)"), text)
+    return found[1] if found else None
+
+
 SIGNATURES = (
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
         r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]{1,20} ?[KMGT]?i?B))?"
         r"(?: \((?:GPU|NPU|XPU) (?P<device>\d+);|[^\n]{0,20}?(?:GPU|NPU|XPU) (?P<device2>\d+))?(?:[^\n]{0,60}?(?<![\d.])(?P<capacity>[\d.]{1,20}"
         r" ?[KMGT]i?B) total capacity)?",
-        lambda m: DeviceMemoryExhausted(
-            requested=m["requested"],
-            device=f"GPU {m['device'] or m['device2']}" if m["device"] or m["device2"] else None,
-            capacity=m["capacity"],
-        ),
+        _torch_oom,
     ),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(

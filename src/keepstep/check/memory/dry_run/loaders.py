@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The script's loaders: their batches are made in this process, and what their workers would hold is noted."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from keepstep.check.memory.dry_run.storage_log import StorageLog
+
+OF_WORKERS = (
+    *("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "worker_init_fn", "timeout"),
+    *("pin_memory", "pin_memory_device"),
+)
+
+
+def install(log: StorageLog) -> None:
+    """A worker's fakes could not come over, so there are no workers."""
+    plain = torch.utils.data.DataLoader.__init__
+    signature = inspect.signature(plain)
+    single = torch.utils.data.dataloader._SingleProcessDataLoaderIter
+    begin_pass, next_data = single.__init__, single._next_data
+
+    @functools.wraps(plain)
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind(self, *args, **kwargs)
+        asked = {name: given.arguments.pop(name, None) for name in OF_WORKERS}
+        plain(*given.args, **given.kwargs)
+        self.keepstep_asked = {
+            "workers": asked["num_workers"] or 0,
+            "prefetch": asked["prefetch_factor"] or 2,
+            "pinned": bool(asked["pin_memory"]),
+            "batch": 0,
+            "place": log.place(),
+        }
+
+    def begin_iterating(self: Any, loader: Any) -> None:
+        begin_pass(self, loader)
+        self.keepstep_asked = getattr(loader, "keepstep_asked", {"batch": 0})
+
+    def give(self: Any) -> Any:
+        batch, asked = next_data(self), self.keepstep_asked
+        if not asked["batch"]:
+            log.loaders.append(asked)
+        asked["batch"] = max(1, asked["batch"], sum(each.numel() * each.element_size() for each in tensors(batch)))
+        return batch
+
+    torch.utils.data.DataLoader.__init__ = begin
+    single.__init__, single._next_data = begin_iterating, give
+
+
+def tensors(batch: Any) -> Iterator[torch.Tensor]:
+    """Those of a batch, whatever it is packed in."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, Mapping | list | tuple):
+        for each in batch.values() if isinstance(batch, Mapping) else batch:
+            yield from tensors(each)

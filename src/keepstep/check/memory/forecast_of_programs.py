@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the log of arrays and the plans of programs to what the device would hold, for frameworks that compile. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from keepstep.check.memory.devices import MIB, Device
+from keepstep.check.memory.forecast import Forecast
+
+COMPILED = ("jax", "tensorflow")
+PARTS = {"array": "arrays held", "variable": "variables", "input": "inputs", "program": "temporaries"}
+MARGIN = 0.25
+"""How far the plan of a program may be off, either way (assumed): the compiler's own is not to be had without the
+device. Arrays that the script holds are exact."""
+UNCOMPILED = 0.35
+"""The same for TensorFlow's graphs, whose operations run in an order of their own (assumed)."""
+ROUNDED = 256
+"""Bytes that every array is rounded up to."""
+PRODUCTS = 40 * MIB
+"""Workspaces of the library that multiplies (assumed)."""
+TAKEN = 0.75
+"""Of the device, unless XLA_PYTHON_CLIENT_MEM_FRACTION says otherwise."""
+
+
+def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
+    """``seen``: what the dry run wrote."""
+    kinds = {int(number): str(kind) for number, kind in seen["kinds"].items()}
+    places = {int(number): str(place) for number, place in seen["places"].items()}
+    events = [(int(number), -(-int(size) // ROUNDED) * ROUNDED) for number, size in seen["events"]]
+    pool = _pool(seen, device)
+    peak, live, at = _peak(events)
+    inside = sum(size for number, size in live.items() if kinds[number].startswith("program"))
+    margin = UNCOMPILED if seen.get("uncompiled") else MARGIN
+    low = peak - int(inside * margin)
+    high = peak + int(inside * margin) + int(seen.get("scratch", 0)) + PRODUCTS
+    full = _full_at(events, pool.total) if low > pool.total else None
+    programs = seen.get("programs", {})
+    return Forecast(
+        device=pool,
+        low=low,
+        high=high,
+        low_beside=0,
+        allocated=peak,
+        reserved=peak,
+        parts=_parts(live, kinds),
+        lines=_lines(live, kinds, places, programs),
+        line=places.get(at if full is None else full[0], ""),
+        asked=None if full is None else _asked(full, kinds, programs, pool.total),
+        wrong_sums=(),
+        framework=seen["framework"],
+    )
+
+
+def _pool(seen: dict[str, Any], device: Device) -> Device:
+    """What the framework takes of the device."""
+    if seen["framework"] == "tensorflow":
+        return replace(device, total=max(0, device.total - device.context[1]))
+    if seen.get("xla_python_client_allocator") == "platform":
+        return replace(device, total=max(0, device.total - device.context[1]))
+    try:
+        share = float(seen.get("xla_python_client_mem_fraction") or TAKEN)
+    except ValueError:
+        share = TAKEN
+    return replace(device, total=int(device.total * share), name=f"JAX's share ({share:.0%}) of {device.name}")
+
+
+def _peak(events: list[tuple[int, int]]) -> tuple[int, dict[int, int], int]:
+    """The most that is held at once, what that is, and what was made last."""
+    now = most = at = 0
+    for index, (number, size) in enumerate(events):
+        now += size if number >= 0 else 0
+        if now > most:
+            most, at = now, index
+    live: dict[int, int] = {}
+    for number, size in events[: at + 1]:
+        if size > 0:
+            live[number] = size
+        else:
+            live.pop(number, None)
+    return most, live, events[at][0] if events else -1
+
+
+def _full_at(events: list[tuple[int, int]], total: int) -> tuple[int, int] | None:
+    now = 0
+    for number, size in events:
+        now += size
+        if now > total:
+            return number, size
+    return None
+
+
+def _asked(full: tuple[int, int], kinds: dict[int, str], programs: dict[str, Any], total: int) -> int | None:
+    """What did not fit any more: an array, or within a program the one that is larger than the device."""
+    kind, _, program = kinds[full[0]].partition(" ")
+    if kind != "program":
+        return full[1]
+    largest: int = programs.get(program, {}).get("largest_array", 0)
+    return largest if largest > total else None
+
+
+def _parts(live: dict[int, int], kinds: dict[int, str]) -> tuple[tuple[str, int], ...]:
+    sums = dict.fromkeys(PARTS.values(), 0)
+    for number, size in live.items():
+        sums[PARTS[kinds[number].partition(" ")[0]]] += size
+    return tuple((name, size) for name, size in sums.items() if size)
+
+
+def _lines(
+    live: dict[int, int], kinds: dict[int, str], places: dict[int, str], programs: dict[str, Any]
+) -> tuple[tuple[str, int], ...]:
+    """Which lines made what is held; of a program, its largest temporaries too."""
+    sums: dict[str, int] = {}
+    for number, size in live.items():
+        place = places.get(number, "")
+        kind, _, program = kinds[number].partition(" ")
+        if kind == "program" and program in programs:
+            for shape, bytes_ in programs[program]["largest"]:
+                sums[f"{place} {shape}".strip()] = bytes_
+        elif place:
+            sums[place] = sums.get(place, 0) + size
+    return tuple(sorted(sums.items(), key=lambda pair: -pair[1])[:6])
