@@ -21,6 +21,8 @@ def check_collectives_verb(asked: argparse.Namespace) -> int:
         raise UserError(f"no such type: {unknown[0]}", hint=f"the types are {', '.join(BYTES)}")
     if min(asked.ranks, asked.devices, asked.largest, asked.rounds) < 1:
         raise UserError("--ranks, --devices, --largest and --rounds must be at least 1")
+    if not (asked.bytes_per_step >= 0 and asked.step_time >= 0):
+        raise UserError("--bytes-per-step and --step-time must not be negative")
     plan = plan_for(
         asked.framework,
         backend=asked.backend,
@@ -35,7 +37,7 @@ def check_collectives_verb(asked: argparse.Namespace) -> int:
     def tell(checked: Checked) -> None:
         assert checked.report is not None
         if not asked.json:
-            print(render_collective_table(checked.seen), end="")
+            print(render_collective_table(checked.seen, int(asked.bytes_per_step), asked.step_time), end="")
         print_report(redacted(checked.report), as_json=asked.json)
 
     return check(CheckRequest(parts=(), collectives=plan, meet=asked.meet), tell=tell).status

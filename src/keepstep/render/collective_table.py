@@ -14,8 +14,11 @@ SLOW_PAIR = 2.0
 LEAST_PAIRS = 3
 
 
-def render_collective_table(seen: EvidenceSet) -> str:
-    """A line for each collective between all ranks: the smallest and the largest; nothing where none ended."""
+def render_collective_table(seen: EvidenceSet, bytes_per_step: int = 0, step_s: float = 0.0) -> str:
+    """A line for each collective between all ranks: the smallest and the largest; nothing where none ended.
+
+    With the bytes that a step reduces, also what that takes, and its share of a step of ``step_s``.
+    """
     facts = [each.fact for each in seen.all(CollectiveTried)]
     lines = []
     for operation in dict.fromkeys(fact.operation for fact in facts):
@@ -26,7 +29,22 @@ def render_collective_table(seen: EvidenceSet) -> str:
         lines.append(f"{operation:15}{times}  {'WRONG' if any(fact.wrong for fact in tried) else 'right'}")
     if not lines:
         return ""
-    return "\n".join([f"{'':15}{'smallest':>18}{'largest':>22}", *lines, *_slow_pairs(facts), "", ""])
+    below = [*_slow_pairs(facts), *_of_a_step(facts, bytes_per_step, step_s)]
+    return "\n".join([f"{'':15}{'smallest':>18}{'largest':>22}", *lines, *below, "", ""])
+
+
+def _of_a_step(facts: Sequence[CollectiveTried], bytes_per_step: int, step_s: float) -> list[str]:
+    """What the sums of one step take, by the smallest and the largest all_reduce between all ranks."""
+    tried = [fact for fact in facts if fact.operation == "all_reduce" and fact.groups == 1 and not fact.pair]
+    if not bytes_per_step or not tried:
+        return []
+    small, large = _slowest(tried, smallest=True), _slowest(tried, smallest=False)
+    per_byte = (large.median_s - small.median_s) / (large.size - small.size) if large.size > small.size else 0.0
+    if per_byte <= 0:
+        per_byte = large.median_s / large.size
+    takes = small.median_s + per_byte * bytes_per_step
+    share = f", {takes / step_s:.0%} of a step of {step_s:g} s" if step_s else ""
+    return [f"summing {say_size(bytes_per_step)} takes about {takes:.3g} s{share}, if nothing overlaps"]
 
 
 def _slowest(tried: Sequence[CollectiveTried], *, smallest: bool) -> CollectiveTried:

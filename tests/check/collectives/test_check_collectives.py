@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from keepstep.check.collectives.plan import Plan, given, top, trials, wanted
+from keepstep.check.collectives.smallest import smallest
+from keepstep.model.evidence import Evidence, EvidenceSet, Origin
+from keepstep.model.facts.collectives import CollectiveTried
+from keepstep.render.collective_table import render_collective_table
 
 DAMAGE = """
 import os, sys, importlib.abc, importlib.util
@@ -38,6 +42,19 @@ class Late(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Late())
 """
+
+LINK = DAMAGE
+for _old, _new in (
+    ('"RANK") != "1"', '"RANK") != "3"'),
+    ("all_reduce", "all_gather_into_tensor"),
+    ("all_reduce", "all_gather_into_tensor"),
+    ("wrong(tensor, *args, **more)", "wrong(tensor, *args, group=None, **more)"),
+    ("right(tensor, *args, **more)", "right(tensor, *args, group=group, **more)"),
+    ("numel() > 2000:", "numel() > 2000 and 1 in module.get_process_group_ranks(group):"),
+):
+    assert _old in LINK
+    LINK = LINK.replace(_old, _new, 1)
+"""Rank 3 gets a wrong element whenever rank 1 is in the group."""
 
 
 def test_every_rank_gives_something_else_and_sums_are_exact_in_their_type() -> None:
@@ -67,10 +84,40 @@ def test_a_type_with_few_digits_gets_small_numbers() -> None:
     assert top("bfloat16", 64) * 64 <= 256 and top("float32", 64) == 251
 
 
+@pytest.mark.parametrize("bad", [{2, 13}, {0, 1}, {5}, {3, 8, 9}, {0, 15}])
+def test_the_smallest_wrong_group_is_found_wherever_its_ranks_are(bad: set[int]) -> None:
+    asking, asked = smallest(range(16)), 0
+    answer: bool | None = None
+    while True:
+        try:
+            part = next(asking) if answer is None else asking.send(answer)
+        except StopIteration as end:
+            found = end.value
+            break
+        asked += 1
+        assert 2 <= len(part) < 16 and len(set(part)) == len(part)
+        answer = bad <= set(part)
+    assert bad <= set(found) and len(found) == max(2, len(bad)) and asked < 60
+
+
+def tried(size: int, median_s: float) -> CollectiveTried:
+    return CollectiveTried(
+        framework="torch", backend="gloo", operation="all_reduce", dtype="float32", size=size, groups=1, members=4,
+        rounds=8, median_s=median_s,
+    )  # fmt: skip
+
+
+def test_what_a_step_sums_is_said_as_time_and_share() -> None:
+    facts = [Evidence(fact=fact, origin=Origin(source="x")) for fact in (tried(1000, 0.001), tried(1_001_000, 0.011))]
+    table = render_collective_table(EvidenceSet(facts), 100_000_000, 4.0)
+    assert "summing 100.0 MB takes about 1 s, 25% of a step of 4 s, if nothing overlaps" in table
+    assert "summing" not in render_collective_table(EvidenceSet(facts))
+
+
 def check(tmp_path: Path, *words: str, **variables: str) -> tuple[int, dict[str, object], str]:
     done = subprocess.run(
         [sys.executable, "-m", "keepstep", "check", "collectives", "--json", *words],
-        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **variables}, timeout=280,
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **variables}, timeout=400,
     )  # fmt: skip
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
@@ -87,6 +134,17 @@ def test_real_ranks_are_right_and_one_with_a_wrong_sum_is_named_with_its_element
     assert finding["rule"] == "NUM020" and finding["ranks"] == [1]
     assert "elements 1,234 to 1,234 of rank 1" in finding["evidence"][0]["quote"]
     assert "all_reduce" in finding["title"]
+
+
+@pytest.mark.frameworks("torch")
+def test_a_link_that_damages_is_narrowed_down_to_its_two_ranks(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(LINK)
+    words = ("--framework", "torch", "--ranks", "4", "--largest", "1", "--rounds", "1", "--dtypes", "float32")
+    status, report, said = check(tmp_path, *words, "--limit", "270", PYTHONPATH=str(tmp_path))
+    assert status == 1, said
+    (finding,) = report["findings"]  # type: ignore[misc]
+    assert finding["rule"] == "NUM020" and "all_gather" in finding["title"]
+    assert "the smallest group that is wrong: ranks 1 and 3" in finding["because"]
 
 
 def test_what_cannot_be_asked_for_is_said_in_one_line(tmp_path: Path) -> None:

@@ -107,8 +107,10 @@ class _Child:
         head: dict[str, Any] = next((each for each in lines if "world" in each), {})
         every = list(trials(plan, head["world"])) if head else []
         where = f"{plan.framework} {head.get('version', '')}".strip()
+        least = {each["of"]: tuple(each["smallest"]) for each in lines if "smallest" in each}
         for each in lines:
             if "median_s" in each:
+                each["smallest"] = least.get(each["trial"], ()) if each["wrong"] else ()
                 fact = _fact(every[each["trial"]], each, plan, head, self.rank if plan.framework == "torch" else None)
                 looked.add(place.saw(fact, f"rank {self.rank}, {where}", fact.words))
         last, since = max(((each["begins"], each["at"]) for each in lines if "begins" in each), default=(None, 0.0))
@@ -166,4 +168,5 @@ def _fact(
         wrong_rounds=int(told["wrong"]),
         wrong=tuple((rank, first, last, many) for rank, first, last, many in told["differences"]),
         median_s=float(told["median_s"]),
+        smallest=tuple(told["smallest"]),
     )

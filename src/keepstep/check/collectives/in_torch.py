@@ -7,9 +7,10 @@ import datetime
 import importlib
 import os
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
-from keepstep.check.collectives.child import Difference, Round, differences, plan_given, say, timed, try_all
+from keepstep.check.collectives.child import Difference, Round, Share, differences, plan_given, say, timed, try_all
 from keepstep.check.collectives.plan import Trial, given, wanted
 
 
@@ -51,8 +52,20 @@ def main() -> None:
 
         return once
 
-    try_all(plan, world, attempt)
+    try_all(plan, world, attempt, _sharer(dist, rank, world))
     dist.destroy_process_group()
+
+
+def _sharer(dist: Any, rank: int, world: int) -> Share:
+    """Through the store by which the ranks found each other."""
+    store, numbers = dist.distributed_c10d._get_default_store(), count()
+
+    def share(text: str) -> list[str]:
+        number = next(numbers)
+        store.set(f"keepstep/{number}/{rank}", text)
+        return [store.get(f"keepstep/{number}/{each}").decode() for each in range(world)]
+
+    return share
 
 
 def _finished(torch: Any, on_gpu: bool, result: Any) -> Any:

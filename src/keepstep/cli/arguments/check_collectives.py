@@ -40,5 +40,11 @@ def add(verbs: Verbs) -> None:
     made.add_argument("--largest", type=int, default=16, metavar="MIB", help="largest message in MiB (default: 16)")
     made.add_argument("--rounds", type=int, default=8, metavar="N", help="how often each is tried (default: 8)")
     made.add_argument("--limit", type=float, default=110.0, metavar="SECONDS", help="end it after that (default: 110)")
+    made.add_argument(
+        "--bytes-per-step", type=float, default=0.0, metavar="N", help="what is summed in a step, as 2e9: say its time"
+    )
+    made.add_argument(
+        "--step-time", type=float, default=0.0, metavar="SECONDS", help="with that: its share of such a step"
+    )
     made.add_argument("--meet", metavar="HOST:PORT", help="where rank 0 listens (default: from the launcher)")
     made.add_argument("--json", action="store_true", help="print keepstep.report/1 as JSON")

@@ -29,6 +29,8 @@ class CollectiveTried(Fact):
     wrong: tuple[tuple[int, int, int, int], ...] = ()
     """Of the first round that was wrong, by rank: the first and the last wrong element, and how many there are."""
     median_s: float
+    smallest: tuple[int, ...] = ()
+    """The smallest group whose collective was wrong as well, found by leaving ranks out."""
 
     @property
     def what(self) -> str:

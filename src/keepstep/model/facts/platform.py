@@ -94,6 +94,16 @@ class ParameterServerLost(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterServerAsked(Fact):
+    """The coordinator asked a parameter server. ``answer_s``: how long it took to answer; None if it did not."""
+
+    number: int
+    answer_s: float | None = None
+    checkpoint_age_s: float | None = None
+    """How old the last checkpoint was then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureMatched(Fact):
     """A user's own signature matched (see docs/your-own-rules.md)."""
 
