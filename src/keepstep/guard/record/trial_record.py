@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For `keepstep shrink`: which lines a rank ran, what it imported and read, and what it held as it failed.
+
+Works only where the trial named a folder for it. A line is written the first time it runs, so a rank that is killed has
+still told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import threading
+import time
+from types import FrameType, ModuleType
+from typing import Any
+
+from keepstep.base.safe_files import write_whole
+from keepstep.guard.own_rank import of_environment
+from keepstep.guard.record.user_line import is_library
+
+VARIABLE = "KEEPSTEP_TRIAL"
+SUFFIX = ".lines"
+MOST_NAMES = 100
+LARGEST = 1 << 20
+"""Elements of a tensor whose content is looked at."""
+
+
+def begin() -> None:
+    """Called at the start of each Python process of the trial."""
+    folder, where = os.environ.get(VARIABLE), os.environ.get(f"{VARIABLE}_LINES")
+    show = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        with contextlib.suppress(Exception):
+            keep_values(error, None)
+        show(kind, error, trace)
+
+    sys.excepthook = hook
+    if folder and where:
+        path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")
+        _Lines(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), tuple(where.split(os.pathsep))).begin()
+
+
+class _Lines:
+    """A tracer of lines, and a finder that finds nothing but sees what is imported."""
+
+    def __init__(self, out: int, folders: tuple[str, ...]) -> None:
+        self._out, self._folders = out, tuple(os.path.join(each, "") for each in folders)
+        self._seen: set[tuple[str, int]] = set()
+        self._known: dict[str, str] = {}
+
+    def begin(self) -> None:
+        sys.meta_path.insert(0, self)
+        sys.addaudithook(self._opened)
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+
+    def _opened(self, event: str, about: Any) -> None:
+        """A file of the user's that is read from Python."""
+        if event == "open" and isinstance(about[0], str) and not about[2] & (os.O_WRONLY | os.O_RDWR):
+            with contextlib.suppress(Exception):
+                path = os.path.realpath(about[0])
+                if path.startswith(self._folders) and not is_library(path):
+                    os.write(self._out, f"O{path}\n".encode())
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._out, f"M{name}\n".encode(errors="replace"))
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        file = frame.f_code.co_filename
+        known = self._known.get(file)
+        if known is None:
+            real = os.path.realpath(file)
+            mine = real.startswith(self._folders) and not is_library(real) and not is_library(file)
+            known = self._known[file] = real if mine else ""
+        if not known:
+            return None
+        self._see(known, frame.f_lineno)
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._see(self._known[frame.f_code.co_filename], frame.f_lineno)
+        return self._line
+
+    def _see(self, file: str, line: int) -> None:
+        if (file, line) not in self._seen:
+            self._seen.add((file, line))
+            with contextlib.suppress(OSError):
+                os.write(self._out, f"L{line} {file}\n".encode(errors="replace"))
+
+
+def keep_values(error: BaseException, rank: int | None) -> None:
+    """What ended this rank, and what the user's frame held then: kinds, and whether numbers are finite."""
+    folder = os.environ.get(VARIABLE)
+    trace, found, stack = error.__traceback__, None, []
+    while trace is not None:
+        if not is_library(trace.tb_frame.f_code.co_filename):
+            found = trace
+            stack.append([os.path.realpath(trace.tb_frame.f_code.co_filename), trace.tb_lineno])
+        trace = trace.tb_next
+    if not folder or found is None:
+        return
+    frame = found.tb_frame
+    values = {}
+    for name, value in list(frame.f_locals.items())[:MOST_NAMES]:
+        values[name] = _kind(value)
+        parts = vars(value) if hasattr(value, "__dict__") and not isinstance(value, ModuleType) else {}
+        values |= {f"{name}.{part}": _kind(each) for part, each in list(parts.items())[:MOST_NAMES]}
+    about = {
+        "rank": rank if rank is not None else of_environment().rank or 0,
+        "at": time.time(),
+        "type": type(error).__name__,
+        "message": str(error)[:1000],
+        "file": os.path.realpath(frame.f_code.co_filename),
+        "line": found.tb_lineno,
+        "stack": stack[-MOST_NAMES:],
+        "values": values,
+    }
+    write_whole(os.path.join(folder, f"{os.getpid()}-{id(error)}.values.json"), json.dumps(about).encode())
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    with contextlib.suppress(Exception):
+        if value is None or isinstance(value, bool):
+            return repr(value)
+        if isinstance(value, int):
+            return kind if value else f"{kind} 0"
+        if isinstance(value, float):
+            return kind if math.isfinite(value) else "not finite"
+        if isinstance(value, (str, bytes, list, tuple, dict, set)):
+            return kind if value else f"empty {kind}"
+        if hasattr(value, "dtype") and hasattr(value, "shape"):
+            return f"{kind} {value.dtype} {_finite(value)}".strip()
+    return kind
+
+
+def _finite(value: Any) -> str:
+    size = math.prod(value.shape)
+    if size == 0:
+        return "empty"
+    if size > LARGEST or getattr(getattr(value, "device", None), "type", "cpu") != "cpu":
+        return ""
+    value = value.detach() if hasattr(value, "detach") else value
+    total = float(abs(value).sum())
+    return "" if math.isfinite(total) else "not finite"

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several files as one, where that is safe: modules take the place of the statements that import their names."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping
+
+SELF = ("__file__", "__name__", "__package__", "__all__")
+
+
+def in_one(texts: Mapping[str, str], script: str) -> str | None:
+    """The text of one file that does the same; None if a module is used in a way that does not allow it."""
+    trees = {name: ast.parse(text) for name, text in texts.items()}
+    modules = {name.removesuffix(".py").replace(os.sep, "."): name for name in texts if name != script}
+    if not modules or not _fits(trees, modules, script):
+        return None
+    out: list[str] = []
+    done: set[str] = set()
+
+    def add(name: str) -> None:
+        lines, at = texts[name].splitlines(), 0
+        for node in trees[name].body:
+            module = modules.get(node.module or "") if isinstance(node, ast.ImportFrom) else None
+            if module is None:
+                continue
+            out.extend(lines[at : node.lineno - 1])
+            at = node.end_lineno or node.lineno
+            if module not in done:
+                done.add(module)
+                add(module)
+        out.extend(lines[at:])
+        out.append("")
+
+    add(script)
+    text = _tidy(out)
+    return text if done == set(modules.values()) else None
+
+
+def _fits(trees: Mapping[str, ast.Module], modules: Mapping[str, str], script: str) -> bool:
+    bound: dict[str, str] = {}
+    tops = {each.partition(".")[0] for each in modules}
+    for name, tree in trees.items():
+        own = {id(node) for node in tree.body}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import) and any(each.name.partition(".")[0] in tops for each in node.names):
+                return False
+            if isinstance(node, ast.ImportFrom):
+                local = node.level > 0 or (node.module or "").partition(".")[0] in tops
+                plain = all(each.asname is None and each.name != "*" for each in node.names)
+                if local and not (node.level == 0 and node.module in modules and plain and id(node) in own):
+                    return False
+                if node.module == "__future__" and name != script:
+                    return False
+            if name != script and isinstance(node, ast.Name) and node.id in SELF:
+                return False
+        for each, said in _top_names(tree, modules):
+            if bound.setdefault(each, said) != said:
+                return False  # two files mean different things by one name
+    return True
+
+
+def _top_names(tree: ast.Module, modules: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a file binds at its top, and where from; an import is the same in every file."""
+    found = []
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = getattr(node, "module", None)
+            if module not in modules:
+                found += [(each.asname or each.name, f"{module} {each.name} {each.asname}") for each in node.names]
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append((node.name, f"{id(tree)}"))
+        else:
+            stored = [each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            found += [(each.id, f"{id(tree)}") for each in stored]
+    return found
+
+
+def _tidy(lines: list[str]) -> str:
+    """Imports once and at the top, at most two blank lines."""
+    tree = ast.parse("\n".join(lines))
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    taken = {line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    head = list(dict.fromkeys(ast.unparse(node) for node in imports))
+    head.sort(key=lambda text: (not text.startswith("from __future__"), text.startswith("from "), text))
+    rest = "\n".join(line for number, line in enumerate(lines, 1) if number not in taken).strip("\n")
+    while "\n\n\n\n" in rest:
+        rest = rest.replace("\n\n\n\n", "\n\n\n")
+    return "\n".join(head) + "\n\n\n" * bool(head) + rest + "\n"

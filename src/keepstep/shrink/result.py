@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder that is handed over: the program, its versions, what it prints, why it fails, the text of an issue."""
+
+from __future__ import annotations
+
+import ast
+import getpass
+import math
+import os
+import platform
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from keepstep.base.redact import redact
+from keepstep.base.safe_files import make_private, open_regular, share_whole
+from keepstep.base.wording import count, duration
+from keepstep.shrink.one_file import in_one
+from keepstep.shrink.program import Edits, Program, Rendered
+from keepstep.shrink.same_failure import Failure, difference, failure_of
+from keepstep.shrink.search import ENOUGH
+from keepstep.shrink.shrink import Shrunk
+from keepstep.shrink.trials import Trials
+
+LARGEST_DATA = 1 << 16
+LAST_LINES = 25
+
+
+@dataclass
+class Result:
+    """``proof`` says how the last run, in a fresh folder, went; ``files`` are the program's."""
+
+    folder: Path
+    files: dict[str, str]
+    run: str
+    lines: int
+    lines_before: int
+    same: bool
+    proof: str
+    title: str = ""
+    shown: str = ""
+    output: str = ""
+
+
+def write_result(shrunk: Shrunk, folder: Path, env: Mapping[str, str]) -> Result:
+    """Write everything, after the program was run once more where nothing else is. Ctrl-C ends that run only."""
+    several = _texts(shrunk)
+    script = os.path.basename(shrunk.launch.script)
+    one = in_one(_python(several), script)
+    others = {name: text for name, text in several.items() if not name.endswith(".py")}
+    for texts in ({script: one, **others} if one is not None else None, several):
+        if texts is not None:
+            result = _unproven(shrunk, folder, texts, script)
+            try:
+                _prove(shrunk, result, script, env)
+            except KeyboardInterrupt:
+                break
+            if result.same:
+                break
+    make_private(folder)
+    _write(folder, result.files)
+    share_whole(folder / "requirements.txt", "".join(f"{each}\n" for each in _versions(result.files)).encode())
+    share_whole(folder / "report.txt", result.shown.encode())
+    share_whole(folder / "output.txt", result.output.encode())
+    share_whole(folder / "issue.md", issue(shrunk, result).encode())
+    return result
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        make_private((folder / name).parent)
+        share_whole(folder / name, text.encode())
+        if text.startswith("#!"):
+            os.chmod(folder / name, 0o755)
+
+
+def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], script: str) -> Result:
+    return Result(
+        folder=folder,
+        files=texts,
+        run=shrunk.smaller.line(script),
+        lines=sum(map(_code_lines, _python(texts).values())),
+        lines_before=shrunk.whole,
+        same=False,
+        proof="it was not tried",
+        title=without_private(shrunk.failure.title),
+    )
+
+
+def _texts(shrunk: Shrunk) -> dict[str, str]:
+    """The files that have anything left, by their name below the script's folder, without what is private."""
+    root = os.path.dirname(shrunk.launch.script)
+    found = {}
+    for path, each in shrunk.made().items():
+        name = os.path.relpath(path, root)
+        if any(line.strip() for line in each.lines) and not name.startswith(".."):
+            found[name] = without_private(each.text)
+    more = {} if shrunk.alone else dict(shrunk.data)
+    for path in shrunk.launch.beside():
+        with open_regular(path) as stream:
+            more[path] = stream.read().decode(errors="replace")
+    for path, text in more.items():
+        name = os.path.relpath(path, root)
+        if not name.startswith("..") and len(text) <= LARGEST_DATA:
+            found[name] = without_private(text)
+    return found
+
+
+def without_private(text: str) -> str:
+    """Without secrets, the user's name, the host's name and the home folder."""
+    text = redact(text)
+    for name, stands_for in (
+        (os.path.expanduser("~"), "/home/user"),
+        (socket.gethostname(), "host"),
+        (_user(), "user"),
+    ):
+        if len(name) > 3:
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", stands_for, text)
+    return text
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _prove(shrunk: Shrunk, result: Result, script: str, env: Mapping[str, str]) -> None:
+    """Run the result as its own line says, in a folder that has nothing else."""
+    fresh = os.path.realpath(tempfile.mkdtemp(prefix="keepstep-fresh-"))
+    try:
+        _write(Path(fresh), result.files)
+        program = Program({os.path.join(fresh, name): text for name, text in _python(result.files).items()})
+        made = program.made(Edits())
+        line = shrunk.smaller
+        root = os.path.dirname(line.script)
+        order = line.order()
+        order["command"] = [re.sub(rf"^{re.escape(root)}(?=/)", lambda _: fresh, each) for each in order["command"]]
+        if line.by == "torchrun":
+            launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(line.ranks)]
+            order = {"command": [line.python, *launcher, os.path.join(fresh, script), *line.words], "ranks": None}
+        kept = {name: value for name, value in env.items() if name not in shrunk.edits.unset}
+        trials = Trials(fresh, (fresh,), kept)
+        tries = 1 if shrunk.rate is None else math.ceil(ENOUGH / shrunk.rate[0])
+        runs = failed = 0
+        try:
+            while runs < tries and failed < ENOUGH:
+                runs += 1
+                now = trials.run({**order, "files": {}, "limit_s": shrunk.limit_s, "shown": True})
+                how = failure_of(now, program, made, line.ranks)
+                late = f"it was still running after {duration(shrunk.limit_s)}"
+                differs = late if now.get("late") else _differs(shrunk, how, made)
+                if differs is None or not failed:
+                    seen, found, why = now, how, differs
+                failed += differs is None
+        finally:
+            trials.close()
+        result.same = failed > 0
+        result.title = without_private(found.title if found is not None else shrunk.failure.title)
+        often = f" in {failed} of {count(runs, 'run')}" if tries > 1 else ""
+        result.proof = (
+            "it failed in the same way" + often if result.same else f"it did not fail in the same way ({why})"
+        )
+        result.shown = without_private(seen.get("shown", "").replace(fresh + os.sep, ""))
+        logs = "\n".join(text for name, text in seen.get("logs", {}).items())
+        result.output = without_private(logs.replace(fresh + os.sep, ""))
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _differs(shrunk: Shrunk, found: Failure | None, made: Mapping[str, Rendered]) -> str | None:
+    """As in a trial; the failing line is compared by its text."""
+    wanted = shrunk.failure
+    if found is None:
+        return "it did not fail"
+    original = shrunk.made()
+    expected = {without_private(text) for place in wanted.at for text in _lines_at(original, place)}
+    got = {text for place in found.at for text in _lines_at(made, place)}
+    if expected != got:
+        return f"it failed at another line: {' '.join(sorted(got))[:60]}"
+    return difference(
+        Failure(**{**wanted.__dict__, "at": (), "held": ()}), Failure(**{**found.__dict__, "at": (), "held": ()})
+    )
+
+
+def _lines_at(made: Mapping[str, Rendered], place: tuple[str, int]) -> set[str]:
+    for each in made.values():
+        found = [line.strip() for line, origin in zip(each.lines, each.origins, strict=True) if origin == place]
+        if found:
+            return {found[0]}
+    return set()
+
+
+def _python(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if name.endswith(".py")}
+
+
+def _versions(texts: Mapping[str, str]) -> list[str]:
+    """The packages that the program imports, with the versions that are installed here."""
+    names: set[str] = set()
+    for text in _python(texts).values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                names |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    owners = metadata.packages_distributions()
+    found = {owner for name in names for owner in owners.get(name, ())[:1]}
+    return sorted(f"{each}=={metadata.version(each)}" for each in found)
+
+
+def _code_lines(text: str) -> int:
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+def issue(shrunk: Shrunk, result: Result) -> str:
+    """Markdown to paste."""
+    ranks = ""
+    if shrunk.needs is not None and shrunk.needs > 1:
+        ranks = f" It needs {shrunk.needs} ranks: with {shrunk.needs - 1} it does not fail in this way."
+    alone = " It has only the collectives of the original: neither its model nor its data." if shrunk.alone else ""
+    parts = [f"# {result.title}\n", f"Run it with `{result.run}`.{ranks}{alone}\n"]
+    for name, text in result.files.items():
+        kind = {".py": "python", ".sh": "sh"}.get(os.path.splitext(name)[1], "")
+        parts.append(f"`{name}`:\n\n```{kind}\n{text.rstrip()}\n```\n")
+    said = "\n".join(result.output.strip().splitlines()[-LAST_LINES:])
+    parts += [f"It prints\n\n```\n{said}\n```\n", f"What `keepstep why` says:\n\n```\n{result.shown.strip()}\n```\n"]
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    parts.append(f"Versions: {', '.join(_versions(result.files)) or 'only the standard library'}; {system}.\n")
+    trials, took = count(shrunk.trials, "trial"), duration(shrunk.took_s)
+    parts.append(f"Made from {result.lines_before} lines by `keepstep shrink` in {trials} and {took}.\n")
+    return "\n".join(parts)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a trial failed as the original did, by keepstep's own report and by what the failing rank held."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keepstep.shrink.program import Place, Program, Rendered, own_parts
+
+NUMBER = re.compile(r"(?:(?<![A-Za-z_\d])|(?<=\dx))[-+]?(?:0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
+LISTS = re.compile(r"#(?:\s*[,x]\s*#)+")
+FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+ANY_RANK = "several"
+SAME = ("cause", "verdict", "raised", "signal", "at")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a run failed. Lines are those of the original program."""
+
+    verdict: str
+    cause: str
+    rule: str
+    title: str
+    who: str
+    """``only``, ``first`` (rank 0), ``one`` (another one) or ``several``."""
+    rank: int | None = None
+    world: int = 1
+    raised: str | None = None
+    words: str | None = None
+    """The exception's message without its numbers; None: none, or another one in each run."""
+    signal: str | None = None
+    at: tuple[Place, ...] = ()
+    """The user's line that failed, or those where ranks are stuck."""
+    through: tuple[Place, ...] = ()
+    """The lines of the program that were being called, from the outside."""
+    held: tuple[tuple[str, str], ...] = ()
+    """Of the names in the failing statement and in the conditions around it: what they were."""
+
+
+def failure_of(
+    seen: Mapping[str, Any], program: Program, made: Mapping[str, Rendered], world: int | None
+) -> Failure | None:
+    """How the trial failed; None if it did not, or nothing was found."""
+    report = seen.get("report") or {}
+    findings = report.get("findings") or []
+    if not findings or findings[0]["severity"] != "fatal":
+        return None
+    root = findings[0]
+    ranks = root["ranks"]
+    raised = sorted((each for each in seen["values"] if each), key=lambda each: each["at"])
+    mine = [each for each in raised if each["rank"] in ranks] or raised
+    hung = report["verdict"] == "hung"
+    first = mine[0] if mine and not hung else None
+    alike = {
+        each["rank"] for each in raised if first and (each["type"], each["line"]) == (first["type"], first["line"])
+    }
+    size = world or 1 + max([*ranks, *(each["rank"] for each in raised), 0])
+    places: tuple[Place, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
+    through: Sequence[Place | None] = ()
+    if first is not None:
+        through = [carried(file, line, made) for file, line in first["stack"]]
+        place = carried(first["file"], first["line"], made)
+        places = (place,) if place else ()
+        held = tuple(_held(first["values"], program, place)) if place else ()
+    elif hung:
+        stacks = list(_stacks(seen, made))
+        places = tuple(sorted({stack[0] for stack in stacks}))
+        through = sorted({place for stack in stacks for place in stack})
+    else:
+        places = tuple(_in_logs(seen, ranks, made))
+    return Failure(
+        verdict=report["verdict"],
+        cause=root["cause"],
+        rule=root["rule"],
+        title=root["title"],
+        who=_who(set(ranks) | alike, size),
+        rank=ranks[0] if ranks else None,
+        world=size,
+        raised=first["type"] if first else None,
+        words=without_numbers(first["message"]) if first else None,
+        signal=_signal(seen["exits"], ranks) if first is None and not hung else None,
+        at=places,
+        through=tuple(each for each in through if each is not None),
+        held=held,
+    )
+
+
+def difference(wanted: Failure, found: Failure | None) -> str | None:
+    """Why it is not the same failure; None if it is."""
+    if found is None:
+        return "it did not fail"
+    for name in SAME:
+        if getattr(wanted, name) != getattr(found, name):
+            return f"{name}: {getattr(found, name)}"
+    if wanted.words is not None and wanted.words != found.words:
+        return f"words: {found.words}"
+    if found.world > 1 and wanted.who != found.who and wanted.who != ANY_RANK:
+        return f"who: {found.who}"
+    before, now = dict(wanted.held), dict(found.held)
+    changed = [name for name in before if name in now and before[name] != now[name]]
+    return f"{changed[0]} was {before[changed[0]]}, is {now[changed[0]]}" if changed else None
+
+
+def failure_of_json(said: Mapping[str, Any]) -> Failure:
+    """As `dataclasses.asdict` and JSON made it."""
+    pairs = {name: tuple(map(tuple, said[name])) for name in ("at", "through", "held")}
+    return Failure(**{**said, **pairs})
+
+
+def common(one: Failure, other: Failure | None) -> Failure | None:
+    """What two runs of one program share, if it is one failure: words, rank and values may be others each time."""
+    if other is None or any(getattr(one, name) != getattr(other, name) for name in SAME):
+        return None
+    return replace(
+        one,
+        words=one.words if one.words == other.words else None,
+        who=one.who if one.who == other.who else ANY_RANK,
+        held=tuple(each for each in one.held if dict(other.held).get(each[0], each[1]) == each[1]),
+    )
+
+
+def carried(file: str, line: int, made: Mapping[str, Rendered]) -> Place | None:
+    """The statement of the original program that a line of a candidate comes from."""
+    rendered = made.get(file)
+    if rendered is None or not 0 < line <= len(rendered.origins):
+        return None
+    return rendered.origins[line - 1]
+
+
+def without_numbers(message: str) -> str:
+    """The words of a message: other sizes give other numbers, and no other failure."""
+    return LISTS.sub("#", NUMBER.sub("#", message))[:300]
+
+
+def _who(ranks: set[int], world: int) -> str:
+    if world <= 1:
+        return "only"
+    if len(ranks) != 1:
+        return ANY_RANK
+    return "first" if ranks == {0} else "one"
+
+
+def _held(values: Mapping[str, str], program: Program, place: Place) -> Iterator[tuple[str, str]]:
+    node = program.statement_at(*place)
+    if node is None:
+        return
+    asked = [node]
+    for each in program.above(node):
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+        if isinstance(each, (ast.If, ast.While)):
+            asked.append(each)
+    parts = [part for each in asked for part in own_parts(each)]
+    names = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    for part in parts:
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            names.add(f"{part.value.id}.{part.attr}")
+    yield from sorted((name, values[name]) for name in names if name in values)
+
+
+def _stacks(seen: Mapping[str, Any], made: Mapping[str, Rendered]) -> Iterator[list[Place]]:
+    """The lines of the program in each stack of a rank, from the inside."""
+    for each in seen["stacks"]:
+        frames = each["fields"]["frames"] if each["fact"] == "StackDump" else ()
+        places = [carried(frame.get("file") or "", frame.get("line") or 0, made) for frame in frames]
+        if found := [place for place in places if place is not None]:
+            yield found
+
+
+def _in_logs(seen: Mapping[str, Any], ranks: list[int], made: Mapping[str, Rendered]) -> Iterator[Place]:
+    """Where a rank was when a signal ended it, as Python's fault handler wrote."""
+    for rank in ranks[:1]:
+        for file, line in FRAME.findall(seen["logs"].get(f"rank{rank}.log") or "".join(seen["logs"].values())):
+            place = carried(file, int(line), made)
+            if place is not None:
+                yield place
+                return
+
+
+def _signal(exits: list[dict[str, Any]], ranks: list[int]) -> str | None:
+    for each in exits:
+        if each["fact"] == "ProcessExited" and (each.get("rank") or {}).get("index") in ranks:
+            found: str | None = each["fields"].get("signal")
+            return found
+    return None

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for a smaller program: the original, the best so far, and how a candidate is tried and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keepstep.base.safe_files import make_private, open_regular, write_whole
+from keepstep.base.wording import count, duration
+from keepstep.errors import Unavailable
+from keepstep.shrink.chance import Chance
+from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
+from keepstep.shrink.launch_line import LaunchLine
+from keepstep.shrink.names import Names
+from keepstep.shrink.program import Edits, Node, Program, Rendered, uid
+from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json
+from keepstep.shrink.trials import Trials
+
+TRIES, SHARE = 8, 0.25
+"""How often a command that does not fail is run before that is the answer, within which share of the budget."""
+SLACK_S = 20.0
+ENOUGH, MOST_RUNS = 3, 12
+"""Of a failure that does not come every time: seen so often, or after so many runs, its rate is taken as known."""
+DOUBTS = (1, 4, 16)
+"""After so many candidates that did not fail at all, the best so far is run again: does it fail every time?"""
+LARGEST_FILE = 4 << 20
+WARM = {"torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib", "flax", "numpy", "transformers", "lightning"}
+STATE = "state.json"
+OF_EDITS = "user.code_exception"
+"""What most candidates fail with that lack something they need: not worth a word."""
+
+
+class OutOfTime(Exception):
+    """The budget is spent, or the user has had enough: the best so far is the result."""
+
+
+@dataclass
+class Search:
+    """The best so far, and how a candidate is tried. Reductions ask ``same``."""
+
+    trials: Trials
+    launch: LaunchLine
+    env: Mapping[str, str]
+    budget_s: float
+    keep: tuple[re.Pattern[str], ...] = ()
+    say: Callable[[str], None] = lambda _: None
+    state: Path | None = None
+    program: Program = field(default_factory=lambda: Program({}))
+    best: Edits = field(default_factory=Edits)
+    count: int = 0
+    refused: int = 0
+    also: dict[str, int] = field(default_factory=dict)
+    limit_s: float = math.inf
+    cold_limit_s: float = 600.0
+    """The same for a run whose ranks import everything themselves, as the original did."""
+    began: float = field(default_factory=time.monotonic)
+    needs: int | None = None
+    doing: str = "as it is"
+    sliced: bool = False
+    """Only what the failing lines need by name is left."""
+    chance: Chance | None = None
+    """How often the original fails, if not always."""
+    failed_of: tuple[int, int] = (1, 1)
+    """How often the best so far failed."""
+    executed: set[tuple[str, int]] = field(default_factory=set)
+    data: dict[str, list[str]] = field(default_factory=dict)
+    """The lines of the text files that the program reads."""
+    ran: int = 0
+    """Lines of the original that ran."""
+    alone: str | None = None
+    """The program of nothing but the collectives, if it fails in the same way: then it is what is made smaller."""
+    whole: int = 0
+    """Lines of the original."""
+    _known: dict[str, bool] = field(default_factory=dict)
+    _wanted: Failure | None = None
+    _warm: list[str] = field(default_factory=list)
+    _issued: Issued | None = None
+    _of: str = ""
+    _first: list[Failure | None] = field(default_factory=list)
+    """How the first runs of the original went."""
+    _passed: int = 0
+    """Candidates that did not fail at all."""
+
+    @property
+    def failure(self) -> Failure:
+        assert self._wanted is not None
+        return self._wanted
+
+    @property
+    def knows_the_failure(self) -> bool:
+        return self._wanted is not None
+
+    # --- the original
+
+    def look(self, folders: tuple[str, ...]) -> Failure:
+        """Run the original, and learn what it executes and imports. Raises Unavailable if it does not fail."""
+        edits = Edits(words=self.launch.words, ranks=self.launch.ranks)
+        for number in range(TRIES):
+            seen = self._run(edits, {}, lines=True, issued=True)
+            places = [line[1:].partition(" ") for line in seen.get("lines", ())]
+            self.executed = {(file, int(number)) for number, _, file in places}
+            self.program = Program(_texts({self.launch.script, *(file for file, _ in self.executed)}))
+            found = failure_of(seen, self.program, self.program.made(edits), edits.ranks)
+            self._first.append(found)
+            spent = time.monotonic() - self.began
+            if found is not None or spent > SHARE * self.budget_s:
+                break
+            self.say(f"it did not fail in run {number + 1} of {TRIES}, {duration(seen['took_s'])}")
+        if found is None:
+            said = [line for log in seen.get("logs", {}).values() for line in log.splitlines() if line.strip()][-3:]
+            runs = f"{count(len(self._first), 'run')}, {duration(spent)}"
+            how = "does not fail here" if not seen.get("status") else "fails, but keepstep finds no cause"
+            raise Unavailable(f"the command {how} ({runs})", hint="; ".join(said) or None)
+        about = [self.program.texts, asdict(self.launch), [each.pattern for each in self.keep]]
+        self._of = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+        self.ran = len(self.executed)
+        self.data = _records(set(seen.get("opened", ())) - set(self.program.texts))
+        self.whole = sum(map(_lines, self.program.made(edits).values()))
+        self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
+        self._begin_with(found, edits)
+        self.limit_s = self.cold_limit_s = 3 * seen["took_s"] + SLACK_S
+        loaded = {name.partition(".")[0] for name in seen["imports"] if "." in name}  # the others were only looked for
+        warm = [name for name in seen["imports"] if name.partition(".")[0] in loaded & WARM]
+        self.say(f"{found.title} [{found.cause}]")
+        self._warm = warm
+        return found
+
+    def _begin_with(self, failure: Failure, edits: Edits) -> None:
+        self._wanted, self.best = failure, edits
+        self._known[self._key(edits, self.program.made(edits))] = True
+        self.names = Names(self.program)
+        self.kept = self._kept(failure)
+
+    def warm_up(self) -> None:
+        """Import the frameworks once for all trials."""
+        if self._warm:
+            self.trials.warm_up(self._warm)
+
+    def collectives_alone(self, text: str | None = None) -> bool:
+        """Whether nothing but the collectives fails in the same way: model and data are out then, in one trial."""
+        if self._issued is None or (text := text or program_of(self._issued)) is None:
+            return False
+        self.doing = "collectives alone"
+        program, edits = Program({self.launch.script: text}), Edits(ranks=self.launch.ranks)
+        made = program.made(edits)
+        seen = self._run(edits, made, issued=True)
+        found = failure_of(seen, program, made, edits.ranks)
+        now = issued_in(seen.get("issued", ()), edits.ranks or 1)
+        why = difference_alone(self.failure, found, self._issued, now)
+        if why is not None or found is None:
+            self.say(f"the collectives alone do not fail in this way ({why})")
+            return False
+        self.say("the collectives alone fail in the same way: model and data are out")
+        self.alone, self.program = text, program
+        self.executed = {(self.launch.script, line) for line in range(1, len(text.splitlines()) + 1)}
+        self._begin_with(found, edits)
+        self.save()
+        return True
+
+    def settle(self) -> None:
+        """See whether the program fails every time."""
+        if self.alone is not None or len(self._first) == 1:
+            self._first = [self.failure, self._once_more()]
+            if self._warm and common(self.failure, self._first[1]) is None:
+                self.trials.warm_up([])  # ranks that have imported the framework before they begin may fail otherwise
+                self._first.append(self._once_more())
+                if common(self.failure, self._first[-1]) is None:
+                    self.warm_up()
+            if (both := common(self.failure, self._first[-1])) is not None:
+                self._wanted = both
+                return
+        self._measure(self._first)
+
+    def _once_more(self) -> Failure | None:
+        """How the best so far fails now."""
+        made = self.program.made(self.best)
+        seen = self._run(self.best, made)
+        found = failure_of(seen, self.program, made, self.best.ranks)
+        if found is not None:
+            self.limit_s = min(self.limit_s, 3 * seen["took_s"] + SLACK_S)
+        return found
+
+    def _measure(self, found: list[Failure | None]) -> None:
+        """How often the best so far fails. Of several failures the most frequent is the one that is looked for."""
+        while True:
+            kinds: list[list[Failure]] = []
+            for each in filter(None, found):
+                for kind in kinds:
+                    if (both := common(kind[0], each)) is not None:
+                        kind[:] = [both, *kind[1:], each]
+                        break
+                else:
+                    kinds.append([each])
+            kinds.sort(key=len, reverse=True)
+            if kinds and (len(kinds[0]) >= ENOUGH or len(found) >= MOST_RUNS):
+                break
+            found.append(self._once_more())
+        most = kinds[0]
+        for other in kinds[1:]:
+            self.also[other[0].title] = self.also.get(other[0].title, 0) + len(other)
+        if self._wanted is not None and common(self._wanted, most[0]) is None:
+            self.say(f"{most[0].title} [{most[0].cause}]")
+        self._begin_with(most[0], self.best)
+        if len(most) < len(found):
+            early = len(most) >= ENOUGH  # it ended with a failure, which is one too many for the rate
+            self.chance = Chance((len(most) - early) / (len(found) - early))
+            self.failed_of = len(most), len(found)
+            self.say(f"this failure came in {len(most)} of {len(found)} runs; candidates are run until that is clear")
+
+    def _kept(self, failure: Failure) -> set[Node]:
+        """The failing statements, their callers, what is around them, and lines that the user wants to keep."""
+        found: set[Node] = set()
+        asked = [self.program.statement_at(*place) for place in (*failure.at, *failure.through)]
+        for each in self.program.statements():
+            text = self.program.texts[uid(each)[0]].splitlines()[each.lineno - 1]
+            if any(pattern.search(text) for pattern in self.keep):
+                asked.append(each)
+        for node in asked:
+            if node is not None:
+                found |= {uid(node), *(uid(each) for each in self.program.above(node))}
+        return found
+
+    # --- candidates
+
+    def same(self, edits: Edits, *, close: bool = True) -> bool:
+        """Whether the candidate fails as the original does; then it is the best so far."""
+        closed = self.names.closed(edits, self.kept) if close else edits
+        made = self.program.made(closed) if closed is not None else {}
+        if closed is None or not _parses(made):
+            self.refused += 1
+            return False
+        key = self._key(closed, made)
+        if key not in self._known:
+            self._known[key] = self._fails(closed, made)
+        if self._known[key]:
+            self.best = closed
+            self.save()
+        return self._known[key]
+
+    def _fails(self, edits: Edits, made: Mapping[str, Rendered]) -> bool:
+        runs = failed = 0
+        while True:
+            seen = self._run(edits, made)
+            found = failure_of(seen, self.program, made, edits.ranks)
+            same = difference(self.failure, found) is None
+            if found is not None and found.cause not in (self.failure.cause, OF_EDITS):
+                self.also[found.title] = self.also.get(found.title, 0) + 1
+            runs, failed = runs + 1, failed + same
+            verdict = same if self.chance is None else self.chance.keeps_failing(failed, runs)
+            if found is None and self.chance is None and not seen.get("late"):
+                self._passed += 1
+                if self._passed in DOUBTS and (again := self._once_more()) != self.failure:
+                    if common(self.failure, again) is None:
+                        self._measure([self.failure, again])
+                    if self.chance is not None:
+                        self._known = {key: same for key, same in self._known.items() if same}
+                        continue
+            if verdict is not None:
+                self.failed_of = (failed, runs) if verdict else self.failed_of
+                return verdict
+
+    def _run(self, edits: Edits, made: Mapping[str, Rendered], **more: Any) -> dict[str, Any]:
+        left = self.began + self.budget_s - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        self.count += 1
+        self.say(self.progress())
+        launch = self.launch.smaller(edits.ranks, edits.words)
+        changed = {path: each.text for path, each in made.items() if each.text != self.program.texts[path]}
+        changed |= {path: "".join(self.data[path][n] for n in left) for path, left in edits.records}
+        env = {name: value for name, value in self.env.items() if name not in edits.unset}
+        limit_s = min(self.limit_s, left)
+        seen = self.trials.run({**launch.order(), "files": changed, "env": env, "limit_s": limit_s, **more})
+        if seen.get("late") and limit_s == left:
+            raise OutOfTime
+        if "broken" in seen:
+            raise Unavailable(f"a trial could not be made: {seen['broken']}", hint=seen.get("trace", ""))
+        return seen
+
+    def progress(self) -> str:
+        """`trial 12 (statements): 41 of 212 lines, 2 of 8 ranks, 14 min left`."""
+        left = max(0.0, self.began + self.budget_s - time.monotonic())
+        lines = sum(map(_lines, self.program.made(self.best).values()))
+        ranks = f", {self.best.ranks} of {self.launch.ranks} ranks" if self.launch.ranks and self.best.ranks else ""
+        size = f"{lines} of {self.whole} lines{ranks}, " if self.whole else ""
+        return f"trial {self.count} ({self.doing}): {size}{left / 60:.0f} min left"
+
+    def _key(self, edits: Edits, made: Mapping[str, Rendered]) -> str:
+        about = [
+            edits.ranks,
+            edits.words,
+            sorted(edits.unset),
+            edits.records,
+            sorted((path, each.text) for path, each in made.items()),
+        ]
+        return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+    def save(self) -> None:
+        if self.state is not None:
+            make_private(self.state.parent)
+            said = {"edits": self.best.as_json(), "known": self._known, "needs": self.needs, "of": self._of}
+            said |= {"alone": self.alone, "failure": asdict(self.failure), "failed_of": self.failed_of}
+            said["rate"] = None if self.chance is None else self.chance.rate
+            write_whole(self.state, json.dumps(said).encode())
+
+    def earlier(self) -> dict[str, Any] | None:
+        """What an earlier search of the same program kept."""
+        try:
+            assert self.state is not None
+            with open_regular(self.state) as stream:
+                said: dict[str, Any] = json.load(stream)
+            failure = failure_of_json(said["failure"])
+        except (AssertionError, OSError, ValueError, KeyError, TypeError):
+            return None
+        if said["of"] != self._of:
+            self.say("starting anew: the program, its options or --keep are others than in the earlier search")
+        elif not said["alone"] and common(failure, self.failure) is None:
+            self.say(f"starting anew: the earlier search was about: {failure.title}")
+        else:
+            return said
+        return None
+
+    def resume(self, said: Mapping[str, Any]) -> None:
+        """Go on where it ended."""
+        self.say("going on where the earlier search ended")
+        self._begin_with(failure_of_json(said["failure"]), Edits.of_json(said["edits"]))
+        self._known, self.needs, self.failed_of = said["known"], said["needs"], tuple(said["failed_of"])
+        self.chance = None if said["rate"] is None else Chance(said["rate"])
+
+
+def _texts(paths: set[str]) -> dict[str, str]:
+    found = {}
+    for path in sorted(paths):
+        with open_regular(path) as stream:
+            found[path] = stream.read(LARGEST_FILE).decode()
+    return found
+
+
+def _records(paths: set[str]) -> dict[str, list[str]]:
+    """The lines of each that is a text of several lines."""
+    found = {}
+    for path in sorted(paths):
+        with contextlib.suppress(OSError, ValueError), open_regular(path) as stream:
+            text = stream.read(LARGEST_FILE + 1).decode()
+            if "\n" in text.rstrip() and "\0" not in text and len(text) <= LARGEST_FILE and not path.endswith(".py"):
+                found[path] = text.splitlines(keepends=True)
+    return found
+
+
+def _parses(made: Mapping[str, Rendered]) -> bool:
+    try:
+        for path, each in made.items():
+            compile(each.text, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _lines(each: Rendered) -> int:
+    return sum(bool(line.strip()) for line in each.lines)

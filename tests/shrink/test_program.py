@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Candidates: what is cut, what keeps its form, and which line each line comes from."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from keepstep.shrink.delta_debugging import reduce
+from keepstep.shrink.names import Names
+from keepstep.shrink.one_file import in_one
+from keepstep.shrink.program import Edits, Node, Program, uid
+
+TEXT = """\
+import os, sys
+from json import (
+    dumps,
+    loads,
+)
+
+
+def unused(x):
+    return x
+
+
+def total(rows, count):
+    found = 0  # the sum
+    for index in range(count):
+        if index > 1:
+            found += rows[
+                index
+            ]
+        else:
+            print("small")
+    return found
+
+
+class Table:
+    def __init__(self):
+        self.rows = [1, 2, 3]
+        self.log = []
+
+
+table = Table()
+table.log.append("made")
+print(total(table.rows, 32), dumps([]))
+"""
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program({"job.py": TEXT})
+
+
+def node(program: Program, text: str) -> Node:
+    line = next(n for n, each in enumerate(TEXT.splitlines(), 1) if text in each)
+    found = program.statement_at("job.py", line)
+    assert found is not None
+    return uid(found)
+
+
+def test_without_edits_the_text_is_the_original(program: Program) -> None:
+    assert program.made(Edits())["job.py"].text == TEXT
+
+
+def test_what_stays_keeps_its_form_and_knows_its_line(program: Program) -> None:
+    gone = frozenset({node(program, "def unused"), node(program, 'print("small")')})
+    made = program.made(Edits(removed=gone))["job.py"]
+    assert "found = 0  # the sum" in made.text
+    assert "else:" not in made.text and "unused" not in made.text
+    line = made.lines.index("                index") + 1
+    assert made.origins[line - 1] == ("job.py", 16), "all lines of a statement come from its first"
+    compile(made.text, "job.py", "exec")
+
+
+def test_an_emptied_body_passes(program: Program) -> None:
+    made = program.made(Edits(removed=frozenset({node(program, "return x")})))["job.py"].text
+    assert "def unused(x):\n    pass" in made
+
+
+def test_numbers_names_of_imports_and_wrappers_change_in_place(program: Program) -> None:
+    tree = program.trees["job.py"]
+    number = next(each for each in ast.walk(tree) if isinstance(each, ast.Constant) and each.value == 32)
+    loads = next(each for each in ast.walk(tree) if isinstance(each, ast.alias) and each.name == "loads")
+    edits = Edits(
+        numbers=((uid(number), 4),), removed=frozenset({uid(loads)}), unwrapped=frozenset({node(program, "if index")})
+    )
+    made = program.made(edits)["job.py"].text
+    assert "total(table.rows, 4)" in made
+    assert "from json import dumps\n" in made
+    assert "        found += rows[index]\n" in made
+    compile(made, "job.py", "exec")
+
+
+def test_edits_survive_being_kept() -> None:
+    edits = Edits(frozenset({("a", 1)}), frozenset({("b", 2)}), ((("a", 3), 4),), ("--x", "1"), 2, frozenset({"V"}))
+    assert Edits.of_json(edits.as_json()) == edits
+
+
+def test_what_uses_a_removed_name_goes_with_it(program: Program) -> None:
+    names, kept = Names(program), {node(program, "found += rows")}
+    closed = names.closed(Edits(removed=frozenset({node(program, "self.log = ")})), kept)
+    assert closed is not None and node(program, 'table.log.append("made")') in closed.removed
+    assert names.closed(Edits(removed=frozenset({node(program, "found = 0")})), kept) is None, (
+        "the failing line needs it"
+    )
+
+
+def test_an_attribute_that_others_may_set_holds_nothing_back() -> None:
+    text = "class Unused:\n    def __init__(self):\n        self.every = 1\n\n\nargs = parse()\nprint(args.every)\n"
+    program = Program({"job.py": text})
+    unused, failing = program.statement_at("job.py", 1), program.statement_at("job.py", 7)
+    assert unused is not None and failing is not None
+    closed = Names(program).closed(Edits(removed=frozenset({uid(unused)})), {uid(failing)})
+    assert closed is not None and closed.removed == {uid(unused)}
+
+
+def test_a_slice_holds_what_the_failing_line_needs(program: Program) -> None:
+    kept = {node(program, "found += rows"), node(program, "print(total(")}
+    wanted = Names(program).slice_of(kept, mutators=False)
+    for text in ("def total", "found = 0", "for index", "class Table", "self.rows =", "table = Table()"):
+        assert node(program, text) in wanted, text
+    assert node(program, "def unused") not in wanted
+    assert node(program, 'table.log.append("made")') not in wanted
+
+
+def test_delta_debugging_leaves_what_is_needed() -> None:
+    gone: set[int] = set()
+    tried = []
+
+    def goes(piece: list[int]) -> bool:
+        tried.append(piece)
+        if set(piece) & {3, 17}:
+            return False
+        gone.update(piece)
+        return True
+
+    assert reduce(range(20), goes) == [3, 17]
+    assert gone == set(range(20)) - {3, 17}
+    assert len(tried) < 20
+
+
+FILES = {
+    "train.py": "import torch\nfrom model import Net\n\n\nnet = Net()\n",
+    "model.py": "import torch\nfrom parts.block import Block\n\n\nclass Net(Block):\n    pass\n",
+    "parts/block.py": "class Block:\n    pass\n",
+}
+
+
+def test_several_files_become_one() -> None:
+    text = in_one(FILES, "train.py")
+    assert text == ("import torch\n\n\nclass Block:\n    pass\n\n\nclass Net(Block):\n    pass\n\n\nnet = Net()\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.py", "import model\nnet = model.Net()\n"),
+        ("train.py", "from model import Net as Other\n"),
+        ("train.py", "def late():\n    from model import Net\n"),
+        ("train.py", "from model import Net\nclass Block:\n    pass\n"),
+        ("model.py", "print(__name__)\nNet = 1\n"),
+    ],
+)
+def test_what_one_file_would_change_stays_in_several(name: str, text: str) -> None:
+    assert in_one({**FILES, name: text}, "train.py") is None

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judge: the same cause, line, exception and circumstances, or refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from keepstep.shrink.program import Edits, Program
+from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json, without_numbers
+
+TEXT = """\
+def step(loss, rank):
+    if loss > 3:
+        raise ValueError(f"loss {loss}")
+"""
+
+
+def seen(**raised: Any) -> dict[str, Any]:
+    root = {"severity": "fatal", "cause": "user.code_exception", "rule": "USR001", "title": "t", "ranks": [1]}
+    about = {"rank": 1, "at": 1.0, "type": "ValueError", "message": "loss nan", "file": "job.py", "line": 3}
+    about |= {"values": {"loss": "not finite", "rank": "int"}, "stack": [["job.py", 3]]}
+    return {
+        "report": {"verdict": "failed", "findings": [root]},
+        "values": [{**about, **raised}],
+        "exits": [],
+        "stacks": [],
+    }
+
+
+def failure(**raised: Any) -> Failure:
+    program = Program({"job.py": TEXT})
+    found = failure_of(seen(**raised), program, program.made(Edits()), 2)
+    assert found is not None
+    return found
+
+
+def test_the_same_failure_with_other_numbers_is_the_same() -> None:
+    assert difference(failure(message="loss 12.5 at (3, 4)"), failure(message="loss 7 at (1, 2, 3)")) is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "why"),
+    [
+        ({"type": "KeyError"}, "raised"),
+        ({"message": "gradient nan"}, "words"),
+        ({"line": 2}, "at"),
+        ({"rank": 0}, "who"),
+        ({"values": {"loss": "float"}}, "loss was not finite, is float"),
+    ],
+)
+def test_another_failure_is_refused(raised: dict[str, Any], why: str) -> None:
+    found = difference(failure(), failure(**raised))
+    assert found is not None and found.startswith(why)
+
+
+def test_another_cause_and_no_failure_are_refused() -> None:
+    assert difference(failure(), replace(failure(), cause="resource.shm")) == "cause: resource.shm"
+    assert difference(failure(), None) == "it did not fail"
+
+
+def test_words_keep_nan_and_lose_shapes() -> None:
+    assert without_numbers("loss nan at 0x7f1 (4x32 and 64x10), item 3") == "loss nan at # (# and #), item #"
+
+
+def hang(*lines: int) -> Failure:
+    program = Program({"job.py": TEXT})
+    root = {"severity": "fatal", "cause": "sync.deadlock_or_hang_waiting_rank", "rule": "R", "title": "t", "ranks": [1]}
+    library = {"file": "/lib/torch.py", "line": 9}
+    frames = [[library, {"file": "job.py", "line": line}] for line in lines]
+    stacks = [{"fact": "StackDump", "fields": {"frames": each}} for each in frames]
+    said = {"report": {"verdict": "hung", "findings": [root]}, "values": [], "exits": [], "stacks": stacks, "logs": {}}
+    found = failure_of(said, program, program.made(Edits()), 2)
+    assert found is not None
+    return found
+
+
+def test_a_hang_is_the_same_if_ranks_are_stuck_in_the_same_lines() -> None:
+    assert hang(2, 3).at == (("job.py", 2), ("job.py", 3))
+    assert difference(hang(2, 3), hang(3, 2)) is None
+    assert difference(hang(2, 3), hang(3, 3)) is not None
+
+
+def test_a_crash_is_told_by_its_signal_and_the_line_of_the_fault_handler() -> None:
+    program = Program({"job.py": TEXT})
+    root = {"severity": "fatal", "cause": "user.native_crash", "rule": "R", "title": "t", "ranks": [1]}
+    log = 'Fatal Python error: Segmentation fault\n  File "/lib/c.py", line 4 in f\n  File "job.py", line 3 in step\n'
+    exits = [{"fact": "ProcessExited", "fields": {"signal": "SIGSEGV"}, "rank": {"index": 1}}]
+    said = {"report": {"verdict": "failed", "findings": [root]}, "values": [], "exits": exits, "stacks": []}
+    found = failure_of({**said, "logs": {"rank1.log": log}}, program, program.made(Edits()), 2)
+    assert found is not None
+    assert (found.signal, found.at, found.who) == ("SIGSEGV", (("job.py", 3),), "one")
+
+
+def test_what_differs_between_two_runs_of_the_original_is_no_part_of_its_failure() -> None:
+    both = common(failure(), failure(message="loss of k", values={"loss": "float", "rank": "int"}))
+    assert both is not None and both.words is None and failure().held and not both.held
+    assert difference(both, failure(message="anything")) is None
+    assert common(failure(), failure(line=2)) is None and common(failure(), None) is None
+    assert failure_of_json(json.loads(json.dumps(asdict(failure())))) == failure()
