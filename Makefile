@@ -14,6 +14,8 @@ GUESTS_PINS := lab/src/keepstep_lab/guests/requirements.txt
 OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
 BIN := $(VENV)/bin
 JOBS ?= 2
+# Many tests wait for processes: with one worker more the cores have less to wait for.
+WORKERS ?= $(shell expr $(JOBS) + 1)
 FUZZ_SECONDS ?= 600
 # On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
 # elsewhere: make setup PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
@@ -28,7 +30,7 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults fault-storm goodput-storm first-screens shrink-series docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -46,6 +48,10 @@ help:
 	@echo 'make bench   measure the promises with numbers'
 	@echo 'make checkpoint-faults  flip bits in checkpoints and kill saves, with and without the guard (an hour)'
 	@echo 'make silent-faults  change bits in replicas of models that train, and count what the guard finds (FAULTS=300: hours)'
+	@echo 'make fault-storm  one storm of faults under keepstep run, torchrun and a plain restart loop (ten minutes)'
+	@echo 'make goodput-storm  how much of the time that 20 faults cost has an explanation'
+	@echo 'make first-screens  count in how many broken runs the first screens of top and watch name rank and cause'
+	@echo 'make shrink-series  make programs with planted bugs smaller, and count those that fail for another reason (hours)'
 	@echo 'make docs    write the pages that are made from code, and build the site into site/ (offline, once set up)'
 	@echo 'make clean   remove everything that was made here, the environments too'
 
@@ -88,7 +94,7 @@ lint: setup
 	$(BIN)/lint-imports --no-cache
 
 unit: setup
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not long' --durations=25
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not long' --durations=25
 
 test-all: lint plain setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
@@ -174,7 +180,20 @@ checkpoint-faults: setup
 	$(BIN)/python -m benchmarks.checkpoint_faults --flips $(FLIPS) --kills $(KILLS)
 
 silent-faults: setup
-	$(BIN)/python -m benchmarks.silent_faults --faults $(FAULTS)
+	$(BIN)/python -m benchmarks.silent_faults --rounds $(FAULTS)
+
+fault-storm: setup
+	$(BIN)/python -m benchmarks.fault_storm
+
+goodput-storm: setup
+	$(BIN)/python -m benchmarks.goodput_storm
+
+first-screens: setup
+	$(BIN)/python -m benchmarks.first_screens --lab 60
+
+# Programs with a planted bug, made smaller by real trials: hours on two cores.
+shrink-series: setup
+	$(BIN)/python -m benchmarks.shrink_series --cases 6 --seed 1
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules tests/rules/fires

@@ -8,6 +8,7 @@ import itertools
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -15,6 +16,7 @@ import pytest
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "RAY_", "TORCHELASTIC_", "KUBERNETES_", "KEEPSTEP")
 RANK_VARIABLES = ("TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+LONG = Path(__file__).with_name("long_tests.txt")
 NUMBERS = itertools.count()
 
 
@@ -28,13 +30,33 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip ``@pytest.mark.frameworks("torch")`` where torch is not installed; without names, all are needed."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip ``@pytest.mark.frameworks("torch")`` where torch is not installed; without names, all are needed.
+
+    Tests that load a framework into their own process come last: whatever forks after that is slow.
+    """
+    long = tuple(f"tests/{line}" for line in LONG.read_text().splitlines() if line and not line.startswith("#"))
     for item in items:
+        if item.nodeid.startswith(long):
+            item.add_marker(pytest.mark.long)
         for mark in item.iter_markers("frameworks"):
             absent = [name for name in mark.args or FRAMEWORKS if importlib.util.find_spec(name) is None]
             if absent:
                 item.add_marker(pytest.mark.skip(reason=f"not installed: {', '.join(absent)}"))
+    loading = [item for item in items if _loads_a_framework(item)]
+    light = [item for item in items if not _loads_a_framework(item)]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)  # xdist gives each a share of this list
+    shares = [_share(some, worker, workers) for worker in range(workers) for some in (light, loading)]
+    items[:] = [item for share in shares for item in share]
+
+
+def _loads_a_framework(item: pytest.Item) -> bool:
+    return hasattr(getattr(item, "module", None), "lazy_framework")
+
+
+def _share(items: list[pytest.Item], worker: int, workers: int) -> list[pytest.Item]:
+    return items[len(items) * worker // workers : len(items) * (worker + 1) // workers]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -130,6 +130,7 @@ MAKES_ITSELF = {
     "knowledge/__init__.py",  # stands below it, and writes for all users of an installation
     "render/rules_docs.py",  # pages of the documentation
     "supervise/start/control_group.py",  # names of the kernel, which sets the modes
+    "guard/record/checkpoint_ledger.py",  # the folder that a training is about to save in
     "guard/spare.py",  # a number of the kernel
 }
 
@@ -144,3 +145,10 @@ def test_one_file_decides_who_may_read_what_keepstep_makes() -> None:
                 found.append(name)
     assert sorted(set(found) - MAKES_ITSELF) == []
     assert MAKES_ITSELF - set(found) == set(), "an exception that is none"
+
+
+def test_every_line_of_long_tests_names_a_test() -> None:
+    lines = (ROOT / "tests" / "long_tests.txt").read_text().splitlines()
+    for line in (each for each in lines if not each.startswith("#")):
+        file, _, test = line.partition("::")
+        assert f"def {test.partition('[')[0]}" in (ROOT / "tests" / file).read_text(), line

@@ -17,7 +17,8 @@ PAGES = [
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
     if path.name != "CHANGELOG.md" and path.parent.name != "rules"
 ]
-COMMAND = re.compile(r"(?:^|[\s(`$|])keepstep ((?:why|check|run|runs|rules|lab|completion|manual)\b[^`\n#|]*)", re.M)
+VERBS = "why|check|run|runs|top|watch|save|profile|export|shrink|rules|lab|completion|manual"
+COMMAND = re.compile(rf"(?:^|[\s(`$|])keepstep ((?:{VERBS})\b[^`\n#|]*)", re.M)
 
 
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

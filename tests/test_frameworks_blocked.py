@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 IMPORT_EVERYTHING = """
-import importlib, pkgutil, sys
+import importlib, importlib.util, pkgutil, sys
 from importlib.abc import MetaPathFinder
 
 BLOCKED = {"tensorflow", "tf_keras", "keras", "torch", "jax", "jaxlib", "ray", "numpy"}
@@ -28,8 +28,11 @@ names = []
 for root in (keepstep, keepstep_lab):
     names += [m.name for m in pkgutil.walk_packages(root.__path__, f"{root.__name__}.", onerror=failed)]
 for name in names:
-    # what runs in the training's own processes
+    # what runs in the training's own processes, and in TensorBoard
     inside = ("keepstep.check.memory.dry_run.", "keepstep_lab.jobs.", "keepstep_lab.guests.programs")
+    inside += ("keepstep.export.tensorboard_plugin",)
+    if importlib.util.find_spec("starlette") is None:  # keepstep[web]
+        inside += ("keepstep.watch.page.gate", "keepstep.watch.page.server")
     if not name.endswith("__main__") and not name.startswith(inside):
         importlib.import_module(name)
 loaded = BLOCKED & {name.partition(".")[0] for name in sys.modules}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lazy_framework import need_framework
 from tools.tutorial import outputs, play, wording
 
 RULE = re.compile(r"\b[A-Z]{3}\d{3}\b")
@@ -16,7 +17,7 @@ RULE = re.compile(r"\b[A-Z]{3}\d{3}\b")
 @pytest.mark.frameworks
 @pytest.mark.slow
 def test_every_command_of_the_tutorial_runs_and_prints_what_the_page_shows(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     ran = {one.block: one for one in play(tmp_path)}
     assert len(ran) == 11
     for block, one in ran.items():

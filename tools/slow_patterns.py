@@ -3,6 +3,8 @@
 
     python -m tools.slow_patterns              all of them, some minutes
     python -m tools.slow_patterns --like xid   only those whose place or text holds this
+    python -m tools.slow_patterns --quick --remember tests/parse/measured_patterns.txt
+                                               `make test` measures only what is not in that file
 
 Patterns come from the tables (signatures, blocks, progress), from every pattern that a module keeps, and from
 calls of ``re`` found in the source. Each is asked as its module asks it (``search``, ``fullmatch``, ...). A pattern
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import gc
+import hashlib
 import importlib
 import pkgutil
 import re
@@ -75,6 +78,11 @@ class Asked:
         if self.uses & _ALL:
             return self.uses & {"fullmatch"} | {"finditer"}
         return self.uses - {"match"} if "search" in self.uses else self.uses
+
+    @property
+    def digest(self) -> str:
+        """Another one for any change of what is measured."""
+        return hashlib.sha256(repr((self.pattern, self.flags, sorted(self.uses), self.most)).encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True)
@@ -262,11 +270,16 @@ def main() -> int:
         help="show what takes longer than this (default: 50)",
     )
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="only every Nth pattern, from the Ith on")
+    parser.add_argument("--remember", metavar="FILE", type=Path, help="write down which ones were fast")
+    parser.add_argument("--new-since", metavar="FILE", type=Path, help="only those that were not written down there")
     asked = parser.parse_args()
     index, shards = map(int, asked.shard.split("/"))
     every = [each for each in every_pattern() if asked.like in each.where or asked.like in str(each.pattern)][
         index::shards
     ]
+    if asked.new_since:
+        known = set(asked.new_since.read_text().split())
+        every = [each for each in every if each.digest not in known]
     results = []
     for number, measured in enumerate(measure_all(every, QUICK if asked.quick else THOROUGH), 1):
         results.append(measured)
@@ -277,6 +290,9 @@ def main() -> int:
                 f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    "
                 f"{measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)"
             )
+    if asked.remember:
+        fast = sorted({measured.asked.digest for measured in results if not measured.slow})
+        asked.remember.write_text("".join(" ".join(fast[n : n + 10]) + "\n" for n in range(0, len(fast), 10)))
     slow = sum(measured.slow for measured in results)
     print(f"{len(results)} patterns on {SIZE >> 10} kB: {slow} slower than {LIMIT_S * 1000:.0f} ms")
     return 1 if slow else 0

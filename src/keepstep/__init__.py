@@ -9,14 +9,15 @@ from typing import Any
 __version__ = "0.1.0"
 
 __all__ = [
-    "OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "on_preemption", "retry",
-    "shard", "should_save", "should_stop", "skip_if", "why",
+    "OutOfStep", "__version__", "check", "check_data", "cluster", "guard", "latest_good", "microbatches",
+    "on_preemption", "retry", "shard", "should_save", "should_stop", "skip_if", "why",
 ]  # fmt: skip
 
 _FUNCTIONS = {
     "OutOfStep": "keepstep.errors",
     "check_data": "keepstep.check.live",
     "latest_good": "keepstep.store.ledger.verify",
+    "microbatches": "keepstep.guard.together.microbatches",
     "on_preemption": "keepstep.guard.together.stop",
     "retry": "keepstep.guard.together.retry",
     "shard": "keepstep.feed.shard",

@@ -19,6 +19,7 @@ from keepstep.model.report import Report
 from keepstep.render.json import render_json
 from keepstep.render.terminal import render_terminal
 from tests.analyze.clock_shift import shifted
+from tests.lazy_framework import need_framework
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -118,7 +119,7 @@ raise KeyError("label")
 @pytest.mark.frameworks
 @pytest.mark.parametrize("off", ("+300s", pytest.param("+40s", marks=pytest.mark.long)))
 def test_two_gloo_ranks_of_which_one_has_a_wrong_clock(off: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
     if library is None:
         pytest.skip("libfaketime is not installed")

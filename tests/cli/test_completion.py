@@ -69,7 +69,7 @@ def test_bash_offers_every_command_and_option(script: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["w"], ["why"]),
+        (["w"], ["why", "watch"]),
         (["run", "--remedy", ""], ["off", "safe", "ask", "all"]),
         (["run", "--remedy", "=", "a"], ["ask", "all"]),
         (["check", "--wait", "net"], ["network"]),

@@ -80,3 +80,16 @@ def test_no_run_yet_says_where_it_looked(tmp_path, capsys, monkeypatch):
     assert main(["why", "last"]) == 2
     said = capsys.readouterr().err
     assert "there is no run here yet" in said and str(tmp_path / ".keepstep" / "runs") in said
+
+
+@pytest.mark.parametrize(
+    "verb", ["top --once", "watch --html page.html", "export otlp", "profile", "save", "pause", "resume"]
+)
+def test_a_wrong_path_is_called_that(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*verb.split(), "nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("keepstep: no such file or run: nowhere\n")
+
+
+def test_an_empty_folder_is_no_run_whose_time_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(tmp_path)]) == 2
+    assert "is no run folder" in capsys.readouterr().err

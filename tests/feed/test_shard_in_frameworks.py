@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keepstep
+from tests.lazy_framework import lazy_framework
 
 few = settings(max_examples=25, deadline=None)
 
@@ -18,7 +19,7 @@ few = settings(max_examples=25, deadline=None)
 @pytest.mark.frameworks("torch")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_takes_it_as_its_sampler(workers: int) -> None:
-    torch = pytest.importorskip("torch")
+    torch = lazy_framework("torch")
     data = torch.utils.data.TensorDataset(torch.arange(101))
     fed: Counter[int] = Counter()
     for rank in range(4):
@@ -47,7 +48,7 @@ def test_a_loader_takes_it_as_its_sampler(workers: int) -> None:
 def test_a_tf_data_dataset_is_divided_like_the_numbers(
     records: int, skip: set[int], ranks: int, batch: int, epoch: int, seed: int, remainder: str, shuffle: bool
 ) -> None:
-    tf = pytest.importorskip("tensorflow")
+    tf = lazy_framework("tensorflow")
     skip = {record for record in skip if record < records}
     if len(skip) == records:
         skip = set()
@@ -76,7 +77,7 @@ def test_a_tf_data_dataset_is_divided_like_the_numbers(
 
 @pytest.mark.frameworks("tensorflow")
 def test_a_tf_data_run_goes_on_with_other_ranks() -> None:
-    tf = pytest.importorskip("tensorflow")
+    tf = lazy_framework("tensorflow")
     source = tf.data.Dataset.range(50)
 
     def made(rank: int, ranks: int, batch: int) -> Any:
@@ -94,7 +95,7 @@ def test_a_tf_data_run_goes_on_with_other_ranks() -> None:
 
 @pytest.mark.frameworks("tensorflow")
 def test_a_tf_data_order_changes_with_the_epoch_and_not_between_readings() -> None:
-    tf = pytest.importorskip("tensorflow")
+    tf = lazy_framework("tensorflow")
     own = keepstep.shard(tf.data.Dataset.range(100), batch=10, rank=0, ranks=1)
     first = [batch.tolist() for batch in own.dataset().as_numpy_iterator()]
     assert first == [batch.tolist() for batch in own.dataset().as_numpy_iterator()]
@@ -108,7 +109,7 @@ def test_a_tf_data_order_changes_with_the_epoch_and_not_between_readings() -> No
 
 @pytest.mark.frameworks("jax")
 def test_jax_takes_the_rows_of_each_step() -> None:
-    jax = pytest.importorskip("jax")
+    jax = lazy_framework("jax")
     data = jax.numpy.arange(30) * 10
     steps = [list(keepstep.shard(data, batch=5, rank=rank, ranks=2, remainder="drop").batches()) for rank in range(2)]
     whole = jax.numpy.concatenate([data[jax.numpy.array(rows)] for each in steps for rows in each])
@@ -118,7 +119,7 @@ def test_jax_takes_the_rows_of_each_step() -> None:
 @pytest.mark.frameworks("jax")
 def test_the_plan_for_jax_is_what_a_named_sharding_gives_each_process() -> None:
     """Where the records divide, a process gets as many as the plan says; where they do not, JAX refuses."""
-    jax = pytest.importorskip("jax")
+    jax = lazy_framework("jax")
     from keepstep.check.data.plan.policies import FileRecords, plan
 
     for ranks in range(2, 6):

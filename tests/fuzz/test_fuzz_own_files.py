@@ -32,6 +32,8 @@ from keepstep.sources.recorded.line_arrivals import with_arrivals
 from keepstep.sources.recorded.memory_series import read_metrics
 from keepstep.sources.recorded.own_records import read_own
 from keepstep.store import failed_hosts, run_folders
+from keepstep.store.history.reader import open_history
+from keepstep.store.history.writer import HistoryWriter
 from keepstep.story.engine import diagnose
 from keepstep.supervise.watch.guard_reports import GuardReports
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
@@ -262,3 +264,25 @@ def test_saved_places_in_the_data(state: Any) -> None:
     with contextlib.suppress(ValueError):
         own.resume(state)
         assert all(0 <= record < 20 for record in own[:50])
+
+
+def _history() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        writer = HistoryWriter(Path(folder), "a")
+        for second in range(3):
+            writer.add(1e9 + second, {0: {"step": 1.0, "wait": 0.5}, 1: {"step": 2.0}}, {"a": {"swap": 1.0}})
+        return b"".join(path.read_bytes() for path in sorted((Path(folder) / "history").iterdir()))
+
+
+@target(torn(_history()), keep=[(b"",), (_history(),)])
+def test_history(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "attempt-0" / "history"
+        place.mkdir(parents=True)
+        (place / "a-1s-999999900.tiles").write_bytes(data)
+        history = open_history(Path(folder))
+        start, end = history.span
+        history.grid(start, min(end, start + 1e6), 10)
+        for rank in history.ranks[:3]:
+            history.last(rank)
+            history.series("wait", rank, start, min(end, start + 1e6), 10)

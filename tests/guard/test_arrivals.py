@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.sources.host.ports import free_ports
+from tests.lazy_framework import need_framework
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 LIMIT_S = 240.0
@@ -121,7 +122,7 @@ def until(condition: Callable[[], object], shown: Callable[[], str]) -> None:
 def test_the_missing_rank_is_named_and_a_late_one_ends_the_words(
     framework: str, script: str, ranks: Callable[[str], Ranks]
 ) -> None:
-    pytest.importorskip(framework)
+    need_framework(framework)
     run, at = ranks(script), f"127.0.0.1:{free_ports(1)[0]}"
     run.start(at, 3, 0)
     run.start(at, 3, 1)
@@ -137,7 +138,7 @@ def test_the_missing_rank_is_named_and_a_late_one_ends_the_words(
 
 @pytest.mark.parametrize(("framework", "script"), [("torch", TORCH), ("jax", JAX)])
 def test_a_rank_given_twice_is_told_at_once(framework: str, script: str, ranks: Callable[[str], Ranks]) -> None:
-    pytest.importorskip(framework)
+    need_framework(framework)
     run, at = ranks(script), f"127.0.0.1:{free_ports(1)[0]}"
     run.start(at, 2, 0)
     run.start(at, 2, 0)
@@ -148,7 +149,7 @@ def test_a_rank_given_twice_is_told_at_once(framework: str, script: str, ranks: 
 
 @pytest.mark.long
 def test_ranks_that_wait_at_different_ports_are_told_of_each_other(ranks: Callable[[str], Ranks]) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     run, (one, other) = ranks(TORCH), free_ports(2)
     run.start(f"127.0.0.1:{one}", 2, 0)
     run.start(f"127.0.0.1:{other}", 2, 1)

@@ -10,7 +10,6 @@ import pytest
 from keepstep.signals.blackbox import LEAN
 from tests.guard.tf_workers import Ran, job
 
-pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from keepstep.signals.blackbox import BoxPhase, RecordKind, read
 from tests.guard.tf_workers import Ran, job
+from tests.lazy_framework import need_framework
 
-pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guard_tensorflow.py"
 
@@ -32,8 +32,8 @@ def runs(folder: Path) -> Callable[[str], Ran]:
         "plain keras": job(folder / "plain", "tf_fit.py", ranks=0, env={"KEEPSTEP": "off"}),
         "callback": job(folder / "callback", "tf_fit.py", "--callback", "--eager", ranks=0, env={"KEEPSTEP": ""}),
     }
-    if pytest.importorskip("tf_keras"):
-        jobs["workers"] = job(folder / "workers", "tf_fit.py", env=legacy)
+    need_framework("tf_keras")
+    jobs["workers"] = job(folder / "workers", "tf_fit.py", env=legacy)
     return lambda name: jobs[name]()
 
 

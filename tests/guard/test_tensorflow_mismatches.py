@@ -10,7 +10,6 @@ import pytest
 
 from tests.guard.tf_workers import Ran, job
 
-pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
 
 

@@ -14,6 +14,7 @@ from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
 from keepstep.guard.adapters.tensorflow.graphs import GraphContent, arguments, contract, read_graph, tensor_words
 from keepstep.guard.adapters.tensorflow.pace import late_rank
 from keepstep.guard.adapters.tensorflow.traced_functions import Traced
+from tests.lazy_framework import lazy_framework
 
 
 class DeadlineExceededError(Exception):
@@ -148,7 +149,7 @@ def test_the_late_rank_is_the_one_that_is_on_its_own_while_all_others_wait() -> 
 
 @pytest.mark.frameworks
 def test_the_collectives_of_a_graph_are_read_through_loops_and_inner_functions() -> None:
-    tf = pytest.importorskip("tensorflow")
+    tf = lazy_framework("tensorflow")
     ops = tf.raw_ops
     weight = tf.Variable([1.0, 2.0])
 

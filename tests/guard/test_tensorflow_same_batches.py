@@ -11,7 +11,6 @@ from keepstep.analyze.why import explain_paths
 from keepstep.signals.same_batches import FIRST
 from tests.guard.tf_workers import run
 
-pytest.importorskip("tensorflow")
 pytestmark = [pytest.mark.frameworks("tensorflow"), pytest.mark.slow]
 
 

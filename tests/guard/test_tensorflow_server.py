@@ -10,7 +10,6 @@ import pytest
 from keepstep.signals import blackbox
 from tests.guard.tf_workers import run
 
-pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.frameworks
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.guard.tf_workers import Ran, job
+from tests.lazy_framework import need_framework
 
-pytest.importorskip("tensorflow")
-pytest.importorskip("tf_keras")
+need_framework("tf_keras")
 pytestmark = pytest.mark.frameworks
 
 

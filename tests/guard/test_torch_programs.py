@@ -88,7 +88,8 @@ def test_a_loss_that_is_nan_is_told_when_it_appears_with_the_rank_where_it_began
         assert run.ended() == [0, 0], run.logs()
         first = min(run.notes("LossNotFinite"), key=lambda note: note["fields"]["step"])
         assert (first["rank"]["index"], first["fields"]["step"]) == (1, 41)
-        assert "keepstep: rank 1: the loss is nan in step 41" in run.log(1)
+        place = line_of('float("nan")')
+        assert f"keepstep: rank 1: the loss is nan in step 41: mul at {place} gives the first such" in run.log(1)
     finding = explain_paths([run.guard]).report.findings[0]
     assert (finding.cause.value, finding.ranks, finding.severity.value) == ("numeric.nan_or_divergence", (1,), "fatal")
 

@@ -15,6 +15,7 @@ from keepstep.analyze.why import explain_paths
 from keepstep.guard.batches.batch_hashes import digest_of
 from keepstep.signals.same_batches import FIRST
 from tests.guard.torch_ranks import ranks
+from tests.lazy_framework import lazy_framework
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
 
@@ -38,7 +39,7 @@ def test_ranks_with_data_of_their_own_are_not(tmp_path: Path) -> None:
 
 
 def test_a_hash_depends_on_content_type_and_place() -> None:
-    torch = pytest.importorskip("torch")
+    torch = lazy_framework("torch")
     numpy = pytest.importorskip("numpy")
     one = {"x": torch.arange(6.0).reshape(2, 3), "y": torch.tensor([1, 2])}
     again = {"x": torch.arange(6.0).reshape(2, 3), "y": torch.tensor([1, 2])}

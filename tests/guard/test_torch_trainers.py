@@ -15,6 +15,7 @@ from keepstep.guard.own_rank import Identity
 from keepstep.guard.session import Session
 from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.signals.blackbox import read as read_box
+from tests.lazy_framework import lazy_framework
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def in_order(told: list[BoxPhase], wanted: list[BoxPhase]) -> bool:
 @pytest.mark.frameworks("torch")
 def test_the_real_lightning_tells_validation_and_saving(session: Session, tmp_path: Path) -> None:
     pytest.importorskip("lightning")
-    import torch
+    torch = lazy_framework("torch")
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
@@ -126,7 +127,7 @@ def test_the_real_lightning_tells_validation_and_saving(session: Session, tmp_pa
 def test_the_real_hugging_face_tells_evaluation_and_saving(session: Session, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    import torch
+    torch = lazy_framework("torch")
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     class Model(torch.nn.Module):

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.lazy_framework import need_framework
+
 OPEN = """
 import atexit, contextlib, os, sys, threading, time
 from keepstep.guard.startup_hook import session
@@ -175,7 +177,7 @@ if __name__ == "__main__":
 )
 def test_children_of_multiprocessing_tell_it_too(tmp_path: Path, spawn: str) -> None:
     if "torch" in spawn:
-        pytest.importorskip("torch")
+        need_framework("torch")
     process = start(tmp_path, CHILD.format(spawn=spawn), head="")
     found = told_while_it_blocks(tmp_path, process)
     assert [(each["type"], each["function"], each["how"]) for each in found] == [("ValueError", "train", "uncaught")]

@@ -31,7 +31,7 @@ for part in [part for kind in KINDS for part in vars(sys.modules[kind.__module__
     if isinstance(part, type) and dataclasses.is_dataclass(part):
         complete(part)
 
-EXAMPLES = 20
+EXAMPLES = 8
 """Of each kind of fact. The test of evidence tries a hundred of any kind."""
 WHOLE = st.integers(min_value=-(1 << 63), max_value=(1 << 64) - 1)
 st.register_type_strategy(int, WHOLE)

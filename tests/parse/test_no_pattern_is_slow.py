@@ -3,12 +3,16 @@
 
 The limit is 50 ms of processor time on 8 kB. Where one attack takes longer, the best of four counts, scaled to the pace
 of the machine (``tools.slow_patterns.KNOWN_S``), so a busy or slow machine fails nothing.
-``python -m tools.slow_patterns`` tries more texts, and shows the slow one.
+``python -m tools.slow_patterns`` tries more texts, and shows the slow one. What stands in measured_patterns.txt was
+measured before: `make test` attacks what is new, `make test-all` everything.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +20,7 @@ from tools.attack_strings import QUICK
 from tools.slow_patterns import Asked, every_pattern, measure_all, of_tables
 
 SHARDS = 4
+BEFORE = Path(__file__).with_name("measured_patterns.txt")
 
 SLOW = (
     r"expected to be in states?\s+[^\n]{0,120}?\s+but\s+current\s+state\s+is",
@@ -34,6 +39,14 @@ def every() -> list[Asked]:
     return every_pattern()
 
 
+def test_no_new_pattern_is_slow() -> None:
+    """In a process of its own: to find all patterns it loads all frameworks, and each fork after that would be slow."""
+    command = [sys.executable, "-m", "tools.slow_patterns", "--quick", "--new-since", str(BEFORE)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=BEFORE.parents[2], check=False)
+    assert done.returncode == 0 and "patterns on 8 kB: 0 slower" in done.stdout, done.stdout
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_pattern_is_slow(shard: int, every: list[Asked]) -> None:
     slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.slow]
@@ -43,6 +56,7 @@ def test_no_pattern_is_slow(shard: int, every: list[Asked]) -> None:
     )
 
 
+@pytest.mark.long
 def test_patterns_of_all_kinds_are_attacked(every: list[Asked]) -> None:
     by_place = {each.where: each for each in every}
     assert len(every) > 4000
@@ -88,6 +102,7 @@ def test_what_is_linear_or_looks_at_little_is_not_called_slow() -> None:
     assert not any(found.slow for found in measure_all(asked, QUICK))
 
 
+@pytest.mark.long
 def test_every_pattern_compiles(every: list[Asked]) -> None:
     for each in every:
         re.compile(each.pattern, each.flags)

@@ -116,6 +116,24 @@ def test_the_operation_that_gave_the_first_nan_is_named() -> None:
     assert found.because.startswith("the operation sqrt after layer head gave the first such value; rank 1 had")
     assert found.evidence[0].fact == first.fact
     assert not [fix for fix in found.fixes if "operation that gives the first NaN" in fix.do]
+    assert "(float32[3, 4], hash ab)" in found.fixes[0].do
+
+
+def test_the_line_of_the_first_nan_is_named_or_called_not_established() -> None:
+    lost = noted("LossNotFinite", 0, step=41, own=True, world=1, times=10)
+    known = noted("FirstNonFinite", 0, step=41, op="div", own=True, line="train.py:31")
+    (found,) = report(lost, known).findings
+    assert found.because.startswith("the operation div at train.py:31 gave the first such value; ")
+    unknown = noted("FirstNonFinite", 0, step=41, op="div", no_line="it needs a collective")
+    (found,) = report(lost, unknown).findings
+    assert "(its line is not established: it needs a collective)" in found.because
+
+
+def test_a_weight_that_was_lost_before_the_loss_leaves_the_question_what_lost_it() -> None:
+    lost = noted("LossNotFinite", 0, step=41, own=True, world=1, times=10)
+    (found,) = report(lost, noted("FirstNonFinite", 0, step=41, layer="head.weight", own=True)).findings
+    assert "head.weight was not finite before that step: an earlier gradient was not, or an update was" in found.because
+    assert any(fix.code == "torch.autograd.set_detect_anomaly(True)" for fix in found.fixes)
 
 
 def past(rank: int) -> Any:
@@ -298,3 +316,11 @@ def test_a_rank_whose_end_was_noted_a_moment_after_others_lost_it_had_finished(n
     lost = noted("PeerLost", 0, how="connection closed by peer", final=True)
     found = report(replace(ended, at=noted_at), lost).findings
     assert any(each.rule == "SYN208" and each.ranks == (1,) for each in found) == is_named, found
+
+
+def test_the_batch_that_ran_out_of_memory_is_in_the_advice() -> None:
+    full = noted("DeviceMemoryExhausted", 1, requested="2.00 GiB")
+    raised = noted("RankRaised", 1, type="torch.OutOfMemoryError", message="out of memory", batch="batch[0] [64, 3]")
+    found = report(full, raised, noted("ProcessExited", 1, **EXITED)).findings[0]
+    assert found.rule == "RES001"
+    assert "the step took batch[0] [64, 3]" in " ".join(fix.do for fix in found.fixes)

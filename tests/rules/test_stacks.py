@@ -280,6 +280,19 @@ def test_a_framework_that_is_called_without_a_python_line_of_its_own_may_have_cr
     assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.HYPOTHESIS)
 
 
+def test_an_abort_at_a_line_of_the_program_that_printed_nothing_is_the_programs_own() -> None:
+    aborted = FatalSignal(signal="SIGABRT", frames=(py("/job/train.py"),), extensions=("torch._C",))
+    finding = root(of(aborted, 0))
+    assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.HYPOTHESIS)
+    assert "(SIGABRT) in train.py:10, in step()" in finding.title and "os.abort()" in finding.fixes[0].do
+    shown = (native("libc.so.6", "abort"), native("libpython3.11.so.1.0", "os_abort_impl"), py("/job/train.py"))
+    finding = root(of(FatalSignal(signal="SIGABRT", frames=shown), 0))
+    assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.ESTABLISHED)
+    assert "os.abort() at train.py:10, in step()" in finding.title
+    said = NativeAbort(what="c10::Error: out of range")
+    assert root(of(said, 0, 5), of(aborted, 0)).cause is Cause.FRAMEWORK_BUG_SEGFAULT
+
+
 def test_a_library_of_the_framework_that_the_kernel_names_weighs_more_than_the_line() -> None:
     struck = FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=("h5py.h5",))
     kernel = FatalSignal(signal="SIGSEGV", library="libtensorflow_cc.so.2")

@@ -20,7 +20,6 @@ from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from tests.supervise.starting import OURS, Running, wait_for, why
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
-pytest.importorskip("torch")
 
 HEAD = """
 import os, time, torch, torch.distributed as dist
@@ -72,6 +71,7 @@ def test_a_sleeping_rank_is_named_and_the_run_comes_back(tmp_path: Path) -> None
     assert "trained" in run.log(0, attempt=1)
 
 
+@pytest.mark.long
 def test_a_hang_at_the_same_line_a_step_later_ends_the_run_the_second_time(tmp_path: Path) -> None:
     script = HEAD + "train(60, at=8 + attempt, what=lambda: time.sleep(600))"
     run = Running(tmp_path, "-n", "2", "--no-spares", "--suspected-wait", "2", script=script)

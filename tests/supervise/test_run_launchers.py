@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lazy_framework import need_framework
 from tests.supervise.starting import Running, wait_for
 from tests.supervise.test_run_ends import alive, pids_in
 
@@ -52,7 +53,7 @@ LAUNCHERS = {
 def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     name = str(request.param)
     if name == "torchrun":
-        pytest.importorskip("torch")
+        need_framework("torch")
     elif shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
     if name == "srun":

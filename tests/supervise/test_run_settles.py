@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.lazy_framework import need_framework
 from tests.supervise.starting import Running, wait_for
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
@@ -101,7 +102,7 @@ ROOM_S = 8.0
 
 
 def test_an_exception_in_jax_is_not_waited_for_at_the_exit_barrier(tmp_path: Path) -> None:
-    pytest.importorskip("jax")
+    need_framework("jax")
     run = Running(tmp_path, "-n", "2", "--no-spares", script=JAX)
     assert run.finish() == 1
     assert "rank 1 failed with an error but has not exited" in run.err
@@ -125,7 +126,7 @@ def test_an_exception_in_jax_is_not_waited_for_at_the_exit_barrier(tmp_path: Pat
     ids=["finally", "a thread that lives on"],
 )
 def test_an_exception_in_torch_is_not_waited_for_on_its_way_out(tmp_path: Path, leave: str) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TORCH + leave)
     assert run.finish() == 1
     assert re.search(r"decision: end the run: rank 1 raised KeyError in train.py:\d+", run.err), run.err
@@ -135,7 +136,7 @@ def test_an_exception_in_torch_is_not_waited_for_on_its_way_out(tmp_path: Path, 
 
 @pytest.mark.long
 def test_a_rank_that_saves_before_it_leaves_may_finish_that(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     save = """
 try:
     train(30)
@@ -155,7 +156,7 @@ finally:
 
 @pytest.mark.long
 def test_an_exception_under_the_users_launcher_is_told_at_once_and_nothing_is_ended(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     leave = (
         "try:\n    train(30)\n    if rank == 1: raise KeyError('lost')\n    train(3000)\nfinally:\n    dist.barrier()"
     )
@@ -171,7 +172,7 @@ def test_an_exception_under_the_users_launcher_is_told_at_once_and_nothing_is_en
 
 @pytest.mark.long
 def test_a_sleeping_rank_gets_no_longer_than_a_restart_costs(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     sleep = (
         "if first == 0:\n    train(90)\n    if rank == 1: time.sleep(600)\n"
         "train(150, begin=first)\nprint('trained', flush=True)"
@@ -186,7 +187,7 @@ def test_a_sleeping_rank_gets_no_longer_than_a_restart_costs(tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_a_sleeping_rank_of_tensorflow_comes_back_too(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow")
+    need_framework("tensorflow")
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TENSORFLOW, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     assert run.finish() == 0, run.err
     assert "of work since the start of the attempt, with nothing saved" in run.err
@@ -196,7 +197,7 @@ def test_a_sleeping_rank_of_tensorflow_comes_back_too(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_rank_that_works_alone_is_not_restarted(tmp_path: Path) -> None:
     """An evaluation and a save by rank 0 alone, by no name that tells it, in a run whose restart costs little."""
-    pytest.importorskip("torch")
+    need_framework("torch")
     alone = """
 train(60)
 if rank == 0:
@@ -218,7 +219,7 @@ train(30)
 
 @pytest.mark.long
 def test_a_collective_of_one_rank_ends_the_run(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     odd = "train(40)\nif rank == 0: dist.all_gather([torch.ones(3), torch.ones(3)], torch.ones(3))\ntrain(3000)"
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TORCH + odd)
     assert run.finish() != 0
@@ -227,7 +228,7 @@ def test_a_collective_of_one_rank_ends_the_run(tmp_path: Path) -> None:
 
 def test_a_script_that_starts_over_is_ended_before_it_overwrites_its_checkpoints(tmp_path: Path) -> None:
     """It saves, and never loads: a first restart cannot know that, and the second attempt shows it."""
-    pytest.importorskip("torch")
+    need_framework("torch")
     script = TORCH.replace('torch.load("model.pt")["step"] if os.path.exists("model.pt") else 0', "0")
     script += "if os.environ['KEEPSTEP_ATTEMPT'] == '0':\n    train(80)\n    os.kill(os.getpid(), 9)\ntrain(3000)\n"
     script = script.replace(
@@ -287,7 +288,7 @@ for n in range(60):
     w.block_until_ready()
     time.sleep(0.02)
 """
-    pytest.importorskip("jax")
+    need_framework("jax")
     run = Running(tmp_path, "-n", "2", "--no-spares", script=script)
     assert run.finish(300) == 1
     assert "decision: end the run" in run.err

@@ -288,6 +288,33 @@ def test_no_spares_where_it_is_not_known_what_they_would_do(bench: Bench, fake: 
         assert bench.pool.pids() == ()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a process that has stepped back may not come forward again")
+def test_a_spare_that_still_imports_no_longer_steps_back_when_it_is_taken(
+    bench: Bench, fake: str, tmp_path: Path
+) -> None:
+    write(
+        tmp_path / "site" / "jax" / "__init__.py",
+        """
+        import os, time
+        while os.path.exists('once') and not os.path.exists('go'):
+            time.sleep(0.05)
+        open('once', 'w')
+        """,
+    )
+    write(tmp_path / "train.py", "import jax, time\nprint('trains', flush=True)\ntime.sleep(100)")
+    launch, own = bench.launch("train.py", PYTHONPATH=fake), os.getpriority(os.PRIO_PROCESS, 0)
+    first, _ = bench.go(launch, warm=False)
+    behind = lambda: any(os.getpriority(os.PRIO_PROCESS, pid) > own for pid in bench.pool.pids())  # noqa: E731
+    bench.until(behind, launch, first)
+    taken, log = bench.go(bench.launch("train.py", PYTHONPATH=fake), warm=True)
+    assert os.getpriority(os.PRIO_PROCESS, taken.pid) == own
+    (tmp_path / "go").touch()
+    end = time.monotonic() + PATIENCE_S
+    while "trains" not in log.read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert "trains" in log.read_text()
+
+
 def test_a_framework_that_cannot_be_imported_twice_gives_no_spare(bench: Bench, fake: str, tmp_path: Path) -> None:
     write(
         tmp_path / "site" / "jax" / "__init__.py",

@@ -36,6 +36,7 @@ TELLS: dict[str, tuple[str, ...]] = {
     "jax_short_batch_metrics": (*MISMATCH, *UNEVEN),
     "tf_short_shard": UNEVEN,
     "tf_fewer_steps": (*UNEVEN, *STOPPED),
+    "torch_skipped_alone": (*UNEVEN, *MISMATCH, *STOPPED),
     "torch_uneven_data": UNEVEN,
     "torch_uneven_four": UNEVEN,
     "torch_empty_shard": UNEVEN,
@@ -61,6 +62,11 @@ TELLS: dict[str, tuple[str, ...]] = {
     # values that are not finite
     "jax_nan": ("numeric.nan_or_divergence",),
     "tf_nan_batch": ("numeric.nan_or_divergence",),
+    # replicas that differ
+    "torch_flipped_bit": ("sync.replica_desync",),
+    "jax_flipped_bit": ("sync.replica_desync",),
+    "tf_flipped_weight": ("sync.replica_desync",),
+    "tf_desync_in_replica": ("sync.replica_desync",),
     # stalls
     "tf_stuck_generator": (*STOPPED, "slow.input_bound"),
     "tf_stuck_py_function": (*STOPPED, "slow.input_bound"),
@@ -120,7 +126,8 @@ def guarded(scenario: Scenario) -> Scenario | None:
     accepted = TELLS.get(scenario.name)
     if accepted is None:
         return None
-    return replace(scenario, cause=accepted[0], also_accept=accepted[1:], later=None)
+    ranks = scenario.inside_ranks or scenario.root_ranks
+    return replace(scenario, cause=accepted[0], also_accept=accepted[1:], root_ranks=ranks, later=None)
 
 
 def guard_folder(run: Run) -> Path:

@@ -74,7 +74,8 @@ def judge_run(run: Run) -> tuple[Outcome, Explained | None]:
     else:
         explained = explain_live(sorted(run.rank_pids().values())) if scenario.hang else explain_paths([run.folder])
         seconds = time.time() - strikes[0][0] if strikes and not scenario.healthy else None
-    outcome = compare(scenario, explained.report, proof=proof, seconds=seconds)
+    runs = any(process.poll() is None for process in run.processes.values())
+    outcome = compare(scenario, explained.report, proof=proof, seconds=seconds, still_runs=runs)
     if run.watch == "run" and scenario.healthy and (line := supervised.spoke(run)) is not None:
         outcome = replace(outcome, status=Status.WRONG, false=(line,))
     return outcome, explained
@@ -99,12 +100,15 @@ def prove(run: Run) -> str:
     return "; ".join(proofs)
 
 
-def compare(scenario: Scenario, report: Report, *, proof: str = "", seconds: float | None = None) -> Outcome:
+def compare(
+    scenario: Scenario, report: Report, *, proof: str = "", seconds: float | None = None, still_runs: bool = False
+) -> Outcome:
     """What was said against what happened."""
     root = report.root
+    unfinished = scenario.hang or still_runs
     right_cause = (
-        (root is None and report.verdict in (Verdict.HEALTHY, *([Verdict.UNKNOWN] if scenario.hang else [])))
-        if scenario.healthy  # one that pauses for long is looked at in the middle: nothing proves its end
+        (root is None and report.verdict in (Verdict.HEALTHY, *([Verdict.UNKNOWN] if unfinished else [])))
+        if scenario.healthy  # of one that is looked at in the middle nothing proves the end
         else (root is not None and root.cause.value in scenario.accepted)
     )
     right_rank = None

@@ -40,11 +40,11 @@ NOT_UNDER_RUN = {
     "tf_port_taken",
     "jax_port_taken",
     "jax_port_taken_exception",
-    "tf_restarted_worker",
     "jax_healthy_sigterm",
 }
-"""What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM
-to it."""
+"""What cannot be there: the supervisor takes free ports, and is ended by a SIGTERM to it."""
+STARTS_RANKS_AGAIN = {"restart_rank", "second_life", "old_process"}
+"""Faults that are the restart itself, by somebody else. Under `keepstep run` only the supervisor starts ranks."""
 LONG_PAUSE_S = 20.0
 """How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own
 limits."""
@@ -79,6 +79,8 @@ def command(run: Run) -> list[str]:
         raise NotForRun("the fault gives ranks different variables or arguments; `keepstep run` gives all the same")
     if run.absent or run.delay or any(run.prefix) or run.order != sorted(run.order):
         raise NotForRun("the fault starts ranks late, elsewhere or not at all; `keepstep run` starts them all here")
+    if run.scenario.fault in STARTS_RANKS_AGAIN:
+        raise NotForRun("the fault starts ranks again itself; under `keepstep run` only the supervisor does")
     roles = run.scenario.roles
     how = ["-n", str(sum(role in ("chief", "worker") for role in roles) or run.scenario.ranks)]
     if "ps" in roles:

@@ -130,6 +130,14 @@ def run_or_path(word: str) -> Path:
     return fallback_folder.of(path) or path
 
 
+def run_place(word: str) -> Path:
+    """The same for verbs that take one run: it must be there."""
+    path = run_or_path(word)
+    if not path.exists():
+        raise UserError(f"no such file or run: {word}", hint="`keepstep runs` lists the runs in this folder")
+    return path
+
+
 def _explain(meant: _Meant, question: Question, own: Extensions, progress: Progress) -> Explained:
     """The last attempt of each run, and everything else; of a single run, the earlier attempts too."""
     folders = [*meant.places, *meant.runs[-1:]]

@@ -31,7 +31,8 @@ PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
 VERBS = (
     *("why", "check", "check code", "check data", "check checkpoint", "check collectives", "check gpu", "check memory"),
-    *("run", "runs", "save", "rules", "lab", "completion", "manual", "help"),
+    *("run", "runs", "top", "watch", "save", "pause", "resume", "profile", "export", "shrink"),
+    *("rules", "lab", "completion", "manual", "help"),
 )
 
 _QUOTED = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*\"""")

@@ -23,11 +23,17 @@ from keepstep.cli.arguments import (
     check_gpu,
     check_memory,
     completion,
+    export,
     help_verb,
     lab,
+    pause,
+    profile,
     rules,
     runs,
     save,
+    shrink,
+    top,
+    watch,
     why,
 )
 from keepstep.cli.arguments import run as run_options
@@ -46,11 +52,14 @@ examples:
   keepstep why --live                    the stuck job on this host
   keepstep run -n 4 -- python train.py   start, watch, explain and restart
   keepstep why last                      the last run of `keepstep run`
+  keepstep top                           that run, live, in the terminal
+  keepstep watch last                    the same as a page in the browser
   keepstep check data train/             corrupt, truncated and odd data files
   keepstep check checkpoint ckpt/        damaged and incomplete checkpoints
   keepstep check collectives             wrong and slow collectives
   keepstep check gpu                     GPUs and memory that give wrong results
   keepstep check memory --device h200 -- python train.py
+  keepstep shrink last                   the smallest program that still fails
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_segfault        break a real job and see the report
 """
@@ -69,7 +78,14 @@ VERBS = {
     "check memory": "keepstep.cli.check_memory:check_memory_verb",
     "run": "keepstep.cli.run:run_verb",
     "runs": "keepstep.cli.runs:runs_verb",
+    "top": "keepstep.cli.top:top_verb",
+    "watch": "keepstep.cli.watch:watch_verb",
     "save": "keepstep.cli.save:save_verb",
+    "pause": "keepstep.cli.pause:pause_verb",
+    "resume": "keepstep.cli.pause:resume_verb",
+    "profile": "keepstep.cli.profile:profile_verb",
+    "export": "keepstep.cli.export:export_verb",
+    "shrink": "keepstep.cli.shrink:shrink_verb",
     "rules": "keepstep.cli.rules:rules",
     "lab": "keepstep_lab.cli.lab:lab",
     "completion": "keepstep.cli.completion:completion_verb",
@@ -90,7 +106,8 @@ def build() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     checks = (check, check_code, check_data, check_checkpoint, check_collectives, check_gpu, check_memory)
-    for each in (why, *checks, run_options, runs, save, rules, lab, completion, help_verb):
+    during = (run_options, runs, top, watch, save, pause, profile, export, shrink)
+    for each in (why, *checks, *during, rules, lab, completion, help_verb):
         each.add(verbs)
     return parser
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
 from keepstep.supervise.decide.remedy import RemedyMode
 from keepstep.supervise.engines.choose import station_of
@@ -19,12 +20,19 @@ from keepstep.supervise.nodes.lead.placement import Roles
 from keepstep.supervise.options import RunOptions
 from keepstep.supervise.start.launch import Job, plan
 
+MOST_FORECAST = 1 << 20
+
 if TYPE_CHECKING:
+    from keepstep.extend.run_settings import RunSettings
+    from keepstep.model.evidence import Evidence
+    from keepstep.model.facts.base import Fact
     from keepstep.supervise.nodes.node_settings import Station
 
 
 def run_verb(asked: argparse.Namespace) -> int:
     """Run, and return the job's own status."""
+    if asked.test_notice:
+        return _test_notice(asked)
     command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
     for name, value, least in (
         ("--max-attempts", asked.max_attempts, 1),
@@ -49,6 +57,32 @@ def run_verb(asked: argparse.Namespace) -> int:
     from keepstep.supervise.nodes.run_on_nodes import run_on_nodes
 
     return run_on_nodes(station, _asked(asked, job), os.environ)
+
+
+def _settings(asked: argparse.Namespace) -> RunSettings:
+    from keepstep.extend.run_settings import read_run_settings
+    from keepstep.store.history.readings import READINGS
+
+    return read_run_settings(Path(asked.config) if asked.config else None, Path.cwd(), READINGS)
+
+
+def _test_notice(asked: argparse.Namespace) -> int:
+    from keepstep.cli.print_report import say
+    from keepstep.supervise.show.notices import sent
+
+    settings = _settings(asked)
+    for problem in settings.problems:
+        say(f"keepstep: {problem}")
+    if not settings.notices.any:
+        raise UserError(
+            "no notices are configured",
+            hint='name a file with --config: [notices] with webhook = "https://...", slack or command',
+        )
+    lines = sent(settings.notices, "test", "this is a test of keepstep's notices", None, ("webhook", "command"))
+    for line in lines:
+        print(line)
+    well = all(" answered 2" in line or line.endswith("status 0") or "status 0 (" in line for line in lines)
+    return 0 if well else 1
 
 
 def _detached(wanted: Wanted) -> int:
@@ -120,7 +154,30 @@ def _asked(asked: argparse.Namespace, job: Job) -> RunOptions:
         max_lost_work_s=_seconds(asked.max_lost_work),
         grace_s=asked.grace,
         quiet=asked.quiet,
+        metrics=asked.metrics,
+        forecasts=_forecasts(asked.memory_forecast) if asked.memory_forecast else (),
+        settings=_settings(asked),
     )
+
+
+def _forecasts(path: str) -> tuple[Evidence[Fact], ...]:
+    """What `keepstep check memory --save` wrote."""
+    from keepstep.base import foreign_json
+    from keepstep.model.codec import from_dict
+    from keepstep.model.facts.resource import DeviceMemoryForecast, HostMemoryForecast
+
+    try:
+        with open_regular(Path(path)) as stream:
+            lines = stream.read(MOST_FORECAST).decode(errors="replace").splitlines()
+        found = [from_dict(foreign_json.loads(line)) for line in lines]
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except ValueError:
+        found = []
+    kept = tuple(each for each in found if isinstance(each.fact, DeviceMemoryForecast | HostMemoryForecast))
+    if not kept:
+        raise UserError(f"{path} holds no forecast", hint="write one with keepstep check memory --save FILE.jsonl ...")
+    return kept
 
 
 def _seconds(text: str) -> float | None:

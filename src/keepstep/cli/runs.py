@@ -14,6 +14,7 @@ from keepstep.base.visible import visible
 from keepstep.base.wording import count, duration, shorten, size
 from keepstep.cli.print_report import say
 from keepstep.errors import Unavailable, UserError
+from keepstep.signals.goodput import Bucket, Goodput
 from keepstep.store import boxes_in_memory, fallback_folder, host_failures, run_folders
 
 
@@ -27,6 +28,8 @@ def runs_verb(asked: argparse.Namespace) -> int:
     if asked.hosts:
         return _hosts(asked.json)
     listed = fallback_folder.all_runs(root)
+    if asked.run:
+        return _one(asked, listed)
     status = _tell_unreadable(root)
     if asked.json:
         rows = [
@@ -42,12 +45,59 @@ def runs_verb(asked: argparse.Namespace) -> int:
     name = max(len(run.path.name) for run in listed)
     room = shutil.get_terminal_size((200, 24)).columns
     for run in listed:
-        line, why = map(visible, _line(run, name))
-        if not why or len(line) + len(why) + 2 <= room:
-            print(f"{line}  {why}".rstrip())
-        else:
-            print(f"{line}\n  {shorten(why, max(20, room - 2))}")
+        _print_line(run, name, room)
     return status
+
+
+def _print_line(run: run_folders.Listed, name: int, room: int) -> None:
+    line, why = map(visible, _line(run, name))
+    if not why or len(line) + len(why) + 2 <= room:
+        print(f"{line}  {why}".rstrip())
+    else:
+        print(f"{line}\n  {shorten(why, max(20, room - 2))}")
+
+
+def _one(asked: argparse.Namespace, listed: list[run_folders.Listed]) -> int:
+    """Where the time of one run went."""
+    from keepstep.analyze.goodput import goodput
+    from keepstep.signals.goodput import as_document
+
+    path = Path(asked.run) if Path(asked.run).is_dir() else run_folders.find(asked.run, listed)
+    if path is None:
+        raise UserError(f"no run, or more than one, is called {asked.run}", hint="`keepstep runs` lists them")
+    found = goodput(path)
+    manifest = run_folders.read_manifest(path)
+    known = found.share is not None
+    if manifest is None and not known:
+        raise UserError(f"{path} is no run folder", hint="`keepstep runs` lists the runs in this folder")
+    if asked.json:
+        said = asdict(manifest) if manifest is not None else {}
+        print(json.dumps({"path": str(path), **said, "time": as_document(found)}, indent=1))
+        return 0 if known else 3
+    room = shutil.get_terminal_size((200, 24)).columns
+    if manifest is not None:
+        _print_line(run_folders.Listed(path, manifest), 0, room)
+    for line in _table(found, room):
+        print(visible(line))
+    return 0 if known else 3
+
+
+def _table(found: Goodput, room: int) -> list[str]:
+    """The buckets, the largest first, each with what explains it."""
+    whole = found.ranks * found.wall_s
+    if found.share is None or whole <= 0:
+        return ["where its time went is not known: its ranks had no guard, or were not watched"]
+    lines = [f"time of its {count(found.ranks, 'rank')}: {duration(whole)}, of which"]
+    rows = [((Bucket.PRODUCTIVE, ""), found.buckets.get(Bucket.PRODUCTIVE, 0.0))]
+    rows += sorted(found.lost.items(), key=lambda item: -item[1])
+    width = max(len(bucket.words) for (bucket, _), _ in rows)
+    for (bucket, why), seconds in rows:
+        line = f"  {100 * seconds / whole:5.1f} %  {duration(seconds):>8}  {bucket.words:{width}}"
+        if len(line) + len(why) + 2 <= room:
+            lines.append(f"{line}  {why}".rstrip())
+        else:
+            lines += [line.rstrip(), f"{'':21}{shorten(why, max(20, room - 21))}"]
+    return lines
 
 
 def _prune(asked: argparse.Namespace, root: Path) -> int:
@@ -99,7 +149,8 @@ def _line(run: run_folders.Listed, name: int) -> tuple[str, str]:
     took = duration((said.ended or time.time()) - said.began) if run.state != "killed" else "?"
     status = f" {said.status}" if said.status else ""
     attempts = f", {count(len(said.attempts), 'attempt')}" if len(said.attempts) > 1 else ""
-    line = f"{run.path.name:{name}}  {run.state + status:12} {count(said.ranks, 'rank'):8} {took:>8}"
+    good = f"{100 * said.goodput:.0f} %" if said.goodput is not None else ""
+    line = f"{run.path.name:{name}}  {run.state + status:12} {count(said.ranks, 'rank'):8} {took:>8} {good:>5}"
     return f"{line}  {size(run.size_bytes)}{attempts}", _why(run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from keepstep.analyze.question import run_or_path
+from keepstep.analyze.question import run_place
 from keepstep.base.wording import count
 from keepstep.errors import Unavailable
 from keepstep.supervise.save_now import save_now
@@ -13,7 +13,7 @@ from keepstep.supervise.save_now import save_now
 
 def save_verb(asked: argparse.Namespace) -> int:
     """Ask, and wait until the ranks have agreed on a step."""
-    found = save_now(run_or_path(asked.run), asked.wait)
+    found = save_now(run_place(asked.run), asked.wait)
     if found.step is None:
         raise Unavailable(
             f"asked, but no answer in {asked.wait:.0f} s",

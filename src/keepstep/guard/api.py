@@ -123,10 +123,17 @@ class Guard:
         return trainers.hugging_face(self._session)
 
 
-def attach(**settings: Any) -> Guard:
-    """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`."""
+def attach(*, buddy: int = 0, **settings: Any) -> Guard:
+    """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`.
+
+    ``buddy``: in one step of so many, another rank computes what one rank has computed, and they compare (PyTorch).
+    """
     mode.tell_if_unknown()
     session = startup_hook.session()
+    if buddy:
+        session.buddy_every = buddy
+        while session.at_buddy:
+            session.at_buddy.pop()()
     if startup_hook.is_off():
         found = Guard(session)
     else:

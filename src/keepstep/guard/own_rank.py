@@ -50,6 +50,7 @@ class Identity:
     """Ray Train is running the training's function in it: it is not ended on purpose before that returns."""
     saves_on_request: bool = False
     """The script calls ``keepstep.should_save()``."""
+    pauses_on_request: bool = False
     run: str | None = None
     """What the ranks of this run have in common, once they have met."""
     files: list[str] = field(default_factory=list)
@@ -96,6 +97,7 @@ def of_process(who: Identity) -> dict[str, Any]:
         "killed_as": killed_as(who),
         "in_training": who.is_in_training,
         "saves_on_request": who.saves_on_request,
+        "pauses_on_request": who.pauses_on_request,
         "run": who.run,
         "files": [name[:LONGEST_NAME] for name in who.files[:MOST_FILES]],
     }

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from keepstep.guard.record.profile import ask_for_straggler
 from keepstep.signals.blackbox import BoxPhase
 from keepstep.signals.pace import CROWDED, EXPLAINS
 
@@ -76,6 +77,7 @@ class Rounds(ABC):
             self._told = True
             self._session.note("RankLate", verdict["fields"], verdict["words"])
             self._session.say(verdict["words"])
+            ask_for_straggler(self._session)
 
 
 def merely_lacks_processors(told: Told) -> bool:

@@ -74,6 +74,24 @@ class Feeds(Reports, Protocol):
     def fed_alike(self) -> Compared: ...
 
 
+class AsksForProfile(Reports, Protocol):
+    """For a rank that is to be profiled."""
+
+    @property
+    def folder(self) -> Path | None: ...
+    @property
+    def usual_step_s(self) -> float | None: ...
+
+
+class Profiled(AsksForProfile, Protocol):
+    """For the profile of some steps."""
+
+    at_step: list[Callable[[], None]]
+
+    @property
+    def framework(self) -> str | None: ...
+
+
 class ComparesBatches(Reports, Protocol):
     """For what compares the batches of ranks, from the guard's thread."""
 
@@ -118,6 +136,8 @@ class Fingerprinted(Protocol):
         *,
         promised: bool = False,
     ) -> None: ...
+    def listen(self, leader: int) -> None: ...
+    def tell_all(self, leader: int, agreed: int, words: str) -> None: ...
     def stop_if_strict(self) -> None: ...
     def turn(self) -> None: ...
 
@@ -176,12 +196,15 @@ class RecordsSaves(Protocol):
         together: Callable[..., bool] = ...,
         mine: Callable[[str], bool] = ...,
         is_done: Callable[[Any], Callable[[], bool]] = ...,
+        by_others: bool = ...,
     ) -> Callable[[Any], Callable[..., Any]]: ...
     def fills(self, writer: Callable[[], str], where: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]: ...
     def loads(
         self, where: Callable[..., Any], *, together: Callable[..., bool] = ...
     ) -> Callable[[Any], Callable[..., Any]]: ...
     def suspect(self, after_step: int, why: str) -> None: ...
+    @property
+    def last_saved(self) -> tuple[int, float] | None: ...
 
 
 class LoadsTogether(Reports, FailsSafely, Protocol):
@@ -206,7 +229,7 @@ class Recurs(FailsSafely, Protocol):
     def pulse(self) -> Schedule: ...
 
 
-class Compares(Talks, Reports, Protocol):
+class Compares(Talks, AsksForProfile, Protocol):
     """For comparisons between ranks."""
 
     @property
@@ -221,6 +244,8 @@ class BatchChecks(Protocol):
     shapes: dict[str, tuple[int | None, ...]]
     finite: bool
 
+    @property
+    def last(self) -> str: ...
     @property
     def declared(self) -> bool: ...
     @property
@@ -296,13 +321,19 @@ class Arrives(FormsWorld, Reports, FailsSafely, Protocol):
     """For the rendezvous of a framework."""
 
 
-class Adapts(CountsSteps, Talks, Arrives, Feeds, Protocol):
+class Adapts(CountsSteps, Talks, Arrives, Feeds, AsksForProfile, Protocol):
     """All that the hooks in one framework need together; what its adapter's shared state holds."""
 
     @property
     def ledger(self) -> RecordsSaves: ...
     @property
     def fingerprints(self) -> Fingerprinted: ...
+    @property
+    def buddy_every(self) -> int: ...
+    @property
+    def at_buddy(self) -> list[Callable[[], None]]: ...
+    @property
+    def usual_step_s(self) -> float | None: ...
 
 
 class HasRecords(Reports, Protocol):
@@ -318,6 +349,8 @@ class Speaks(Reports, Protocol):
     def trains_in_thread(self) -> int: ...
     @property
     def notes_path(self) -> Path | None: ...
+    @property
+    def batches(self) -> BatchChecks: ...
 
     def tell_who(self) -> None: ...
 

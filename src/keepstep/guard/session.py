@@ -40,6 +40,7 @@ from keepstep.guard.record.named_pauses import Pauses
 from keepstep.guard.record.notes import Notes
 from keepstep.guard.record.own_pace import OwnPast
 from keepstep.guard.record.processor_wait import Held
+from keepstep.guard.record.profile import Profile
 from keepstep.signals.blackbox import LEAN_STEP, BoxPhase, Record, RecordKind
 from keepstep.signals.box_files import keep, linked_from
 
@@ -101,8 +102,8 @@ class Session(Peers):
         self._listener = Listener(self._leave_at_once)
         self._pausing = False
         self.step_ended = 0
-        self.at_step: Callable[[], None] | None = None
-        """What the script asked for at the end of each step (``keepstep.on_preemption``)."""
+        self.at_step: list[Callable[[], None]] = []
+        """What was asked for at the end of each step (``keepstep.on_preemption``, `keepstep profile`)."""
         self.every = 1
         """One step in this many is recorded in full..."""
         self.lean = False
@@ -118,8 +119,15 @@ class Session(Peers):
         """What an adapter does when the process ends, before the interpreter does."""
         self.at_leaving: list[Callable[[], None]] = []
         """What this rank tells the others before it can talk to them no more."""
+        self.is_to_stop = False
+        """The script has been told to stop (`keepstep.should_stop`)."""
         self.ledger = CheckpointLedger(self, env)
         self.fingerprints = Fingerprints(self, env)
+        asked = env.get("KEEPSTEP_BUDDY", "").strip()
+        self.buddy_every = int(asked) if asked.isdecimal() else 0
+        """In one step of so many, another rank computes what one rank has computed; 0: never."""
+        self.at_buddy: list[Callable[[], None]] = []
+        """What an adapter does when the script asks for that later."""
         self.waiting: Waits | None = None
         """While the framework forms a world."""
         self._lines = 0
@@ -160,7 +168,7 @@ class Session(Peers):
             with self.part(last_words.part):
                 last_words.listen()
             tasks = (Held(self), Pauses(self), OwnPast(self), Thrift(self), Orphan(self._env), LostChildren(self))
-            for task in (*tasks, last_words):
+            for task in (*tasks, last_words, Profile(self)):
                 self.pulse.every(task.period_s, task.part, task)
             self.pulse.start()
 
@@ -469,8 +477,9 @@ class Session(Peers):
             self.write(_STEP, self.steps, now - self.step_ended if self.step_ended else 0)
         self.step_ended = now
         self.lean = self.steps % self.every != 0
-        if self.at_step is not None:
-            self.at_step()
+        if self.at_step:
+            for call in tuple(self.at_step):
+                call()
 
     def see_batch(self, batch: Any) -> None:
         """A batch is about to be trained on. Raises OutOfStep only in strict mode."""

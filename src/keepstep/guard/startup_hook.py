@@ -49,6 +49,11 @@ def session() -> Session:
 
         _session = Session(own_rank.of_environment())
         own_frames.leave_out()
+        if os.environ.get("KEEPSTEP_PAUSE"):
+            with _session.part("pause"):
+                from keepstep.guard.same_step import pause
+
+                pause.begin(_session)
     return _session
 
 
@@ -60,6 +65,7 @@ def start() -> None:
         if is_on() and not _started:
             _started = True
             _print_by_the_line()
+            _record_trial()
             _let_supervisor_look()
             _say_why_it_exits()
             recorded = _record_imports()
@@ -99,6 +105,13 @@ def _attacher(adapter: str, recorded: Then | None = None) -> Then:
             sys.stderr.write(f"keepstep: the guard could not attach to {adapter} ({type(error).__name__}: {error})\n")
 
     return then
+
+
+def _record_trial() -> None:
+    if os.environ.get("KEEPSTEP_TRIAL"):
+        from keepstep.guard.record import trial_record
+
+        trial_record.begin()
 
 
 def _let_supervisor_look() -> None:

@@ -21,6 +21,7 @@ from keepstep.model.finding import Confidence, Finding, Fix, Role, Safety, Sever
 from keepstep.model.report import SCHEMA, Note, Report, Verdict
 from keepstep.render.excerpt import Surroundings
 from keepstep.render.link_matrix import heat_map
+from keepstep.render.memory_picture import HeldOverTime, memory_picture
 from keepstep.render.nothing_found import said_without_findings, where_ranks_ended
 from keepstep.render.rank_shares import shares_markup
 from keepstep.render.templating import Markup, asset, fill, join, prose
@@ -84,14 +85,19 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
     )
 
 
-def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = (), shares: Iterable[ShareSeen] = ()) -> str:
-    """The page of a run to come, redacted, with the probes between hosts, and what each rank would be fed."""
+def render_preflight(
+    report: Report,
+    links: Iterable[Evidence[Fact]] = (),
+    shares: Iterable[ShareSeen] = (),
+    held: HeldOverTime | None = None,
+) -> str:
+    """The page of a run to come, redacted: the probes between hosts, what ranks would be fed and would hold."""
     report = redacted(report)
     return _page(
         report,
         headline=_headline(report, _BEFORE[report.verdict], "check"),
         fixes=Markup(),
-        timeline=Markup(),
+        timeline=memory_picture(held) if held is not None else Markup(),
         links=heat_map(redacted(tuple(links))),
         shares=shares_markup(shares),
         chain=_problems(report),

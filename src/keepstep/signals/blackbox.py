@@ -89,7 +89,7 @@ _WORDS = {
     BoxPhase.CHECKPOINT: "saving or restoring a checkpoint",
     BoxPhase.EVALUATION: "evaluating",
     BoxPhase.END: "ending",
-    BoxPhase.RETRY: "waiting to try again",
+    BoxPhase.RETRY: "paused, or waiting to try again",
 }
 
 

@@ -12,6 +12,7 @@
       attempt-0/stacks.jsonl       where ranks were when they stopped, or when another one failed
       attempt-0/cores/             links to core files
       attempt-0/metrics.jsonl      memory, disk and GPUs over time
+      attempt-0/history/           what every rank and host showed, second by second, then coarser
       attempt-0/report.json        what was found
 
 A full disk stops the writing, never the run: every method returns whether it could write, and none raises.
@@ -73,6 +74,10 @@ class AttemptSaid:
     steps: int | None = None
     step_s: float | None = None
     """How long a step usually took."""
+    resumed: bool | None = None
+    """Whether it went on from a checkpoint, as far as the guards saw."""
+    unsaved_s: float | None = None
+    """How long it had trained since its last checkpoint when it ended."""
     remedies: list[str] = field(default_factory=list)
     """Those that were in force."""
 
@@ -97,6 +102,8 @@ class RunManifest:
     """``running``, ``finished``, ``failed`` or ``stopped`` (by the user or a scheduler)."""
     ended: float | None = None
     status: int | None = None
+    goodput: float | None = None
+    """The share of its ranks' time that was training."""
     attempts: list[AttemptSaid] = field(default_factory=list)
     remedies: list[str] = field(default_factory=list)
     moved_from: str = ""

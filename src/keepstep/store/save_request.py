@@ -24,7 +24,7 @@ def ask(folder: Path) -> int:
 
 def asked(folder: Path) -> int | None:
     """The number of the newest request."""
-    return _read(folder / REQUEST).get("number")
+    return read_numbers(folder / REQUEST).get("number")
 
 
 def answer(folder: Path, number: int, step: int) -> None:
@@ -34,11 +34,12 @@ def answer(folder: Path, number: int, step: int) -> None:
 
 def answered(folder: Path, number: int) -> int | None:
     """About which step all ranks save, once they have agreed on it."""
-    said = _read(folder / ANSWER)
+    said = read_numbers(folder / ANSWER)
     return said.get("step") if said.get("number") == number else None
 
 
-def _read(path: Path) -> dict[str, int]:
+def read_numbers(path: Path) -> dict[str, int]:
+    """The whole numbers of a small file, by name; none where it cannot be read."""
     with contextlib.suppress(OSError, ValueError), open_regular(path, follow=False) as stream:
         said = foreign_json.loads(stream.read(LARGEST))
         if isinstance(said, dict):

@@ -41,6 +41,8 @@ FAILED_GRACE_S = 0.5
 """For ranks whose peer is dead or that are stuck: there is little that they could still do."""
 IDLE_S = 0.25
 """Of it, while they do nothing."""
+STOPPED = 143
+"""The status of a rank that stopped because all were asked to (`keepstep.should_stop`): the others may still save."""
 
 
 class Attempt:
@@ -61,6 +63,7 @@ class Attempt:
         """Start every member. Raises :class:`UserError` if the program cannot be started."""
         job, launch = self._means.job, self._members.launches[0]
         self.records.started(launch, ranks=None if job.as_given else sum(each.trains for each in job.members))
+        self.records.forecast(self._means.forecasts)
         self._means.reaper.keep(self.folder / "guard")
         self._members.start()
 
@@ -177,12 +180,14 @@ class Attempt:
     def end(self, outcome: Outcome) -> None:
         """End what is left, leave nothing behind, and put everything where it will be looked for."""
         means, members, watching = self._means, self._members, self._watching
+        watching.pause.end(time.monotonic())
         watching.let_spares(signal.SIGCONT)
         if outcome.happened is Happened.INTERRUPTED and not means.hurry():
             watching.hangs.take_along(time.monotonic)
         self._record_ends(outcome)
         grace, idle = means.grace_s, None
-        if outcome.happened not in (Happened.INTERRUPTED, Happened.ENDED_WELL):
+        stops = any(each.process.poll() == STOPPED for each in members.all)
+        if not stops and outcome.happened not in (Happened.INTERRUPTED, Happened.ENDED_WELL):
             grace, idle = min(means.grace_s, FAILED_GRACE_S) if watching.uses_grace() else 0.0, IDLE_S
         if not end(
             [each.process for each in members.all],

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.decide.situation import Happened
 from keepstep.supervise.show.run_terminal import Terminal
@@ -17,6 +19,7 @@ from keepstep.supervise.start.launch import Job
 from keepstep.supervise.start.process_exit import Exit
 from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.start.started_process import StartedProcess
+from keepstep.supervise.watch.alarms import Alarms
 from keepstep.supervise.watch.hang_detector import Stop
 
 
@@ -65,6 +68,10 @@ class Means:
     """Whether diagnoses are made in this process."""
     may_start_over: bool = False
     """An earlier attempt saved more work than may be lost, which a start from the first step would overwrite."""
+    forecasts: tuple[Evidence[Fact], ...] = ()
+    """What `keepstep check memory` had said of the training."""
+    alarms: Alarms | None = None
+    """Limits on what is measured; None: the usual ones, which only warn."""
     pauses: dict[str, float] = field(default_factory=dict)
     """The longest pauses that ended by themselves, by kind."""
     looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))

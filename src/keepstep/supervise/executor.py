@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from keepstep.model.evidence import Evidence
 from keepstep.model.facts.base import Fact
 from keepstep.model.report import Report
 from keepstep.store.fallback_folder import FindRoom
+from keepstep.store.pause_request import WANTED
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.attempt_context import Means, Outcome
@@ -26,6 +28,7 @@ from keepstep.supervise.start.ending import Reaper
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.launch import launches
 from keepstep.supervise.start.spares import SparePool
+from keepstep.supervise.watch.alarms import Alarms
 
 
 @dataclass
@@ -41,6 +44,9 @@ class Applied:
     """Where the others reach a node, if not where it says."""
     ports: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Ports of a node that the others are known to reach."""
+
+    fewer: int = 0
+    """Ranks that the run goes on without."""
 
     def take(self, remedy: Remedy) -> None:
         self.names.append(remedy.name)
@@ -156,17 +162,26 @@ class ThisMachine:
             grace_s=asked.grace_s,
             hang_s=asked.hang_timeout_s,
             reserve=reserve,
+            forecasts=asked.forecasts,
+            alarms=Alarms(asked.settings, terminal.say, stop=lambda: interrupts.note(signal.SIGTERM)),
         )
 
+    @property
+    def _own_variables(self) -> dict[str, str]:
+        found = {"KEEPSTEP_GRACE": f"{self._asked.grace_s:g}"}
+        return found if self._asked.job.servers else {**found, WANTED: "on"}
+
     def attempt(self, number: int, folder: Path, exchange: Path, applied: Applied, *, may_start_over: bool) -> Trial:
+        job = replace(self._asked.job, members=self._asked.job.members[: len(self._asked.job.members) - applied.fewer])
+        self._means.job = job
         started = launches(
-            self._asked.job,
+            job,
             attempt=number,
             folder=folder,
             exchange=exchange,
             token=self._reaper.token,
             env=self._env,
-            more={**applied.variables, **self._pool.variables, "KEEPSTEP_GRACE": f"{self._asked.grace_s:g}"},
+            more={**applied.variables, **self._pool.variables, **self._own_variables},
             limits=tuple(applied.limits.items()),
         )
         self._means.may_start_over = may_start_over

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.extend.run_settings import RunSettings
+from keepstep.model.evidence import Evidence
+from keepstep.model.facts.base import Fact
 from keepstep.supervise.decide.decision import MAX_LOST_WORK_S
 from keepstep.supervise.decide.remedy import RemedyMode
 from keepstep.supervise.start.launch import Job
@@ -30,3 +33,9 @@ class RunOptions:
     max_lost_work_s: float | None = MAX_LOST_WORK_S
     grace_s: float = 10.0
     quiet: bool = False
+    metrics: str | None = None
+    """Where Prometheus is answered: ``[ADDRESS:]PORT``."""
+    forecasts: tuple[Evidence[Fact], ...] = ()
+    """What `keepstep check memory` had said of the training."""
+    settings: RunSettings = field(default_factory=RunSettings)
+    """Limits on what is measured, and whom to tell."""

@@ -31,9 +31,11 @@ from keepstep.supervise.executor import Applied, Crew, Overtaken, Superseded, Th
 from keepstep.supervise.options import RunOptions
 from keepstep.supervise.show import status_file
 from keepstep.supervise.show.journal import LARGEST_LOGS, Account
+from keepstep.supervise.show.notices import Notices
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.script_check import CodeLook, script_of
+from keepstep.supervise.watch.alarms import not_possible
 
 ASK_AGAIN_S = 5.0
 MakeCrew = Callable[[RunOptions, Mapping[str, str], Terminal, Interrupts], Crew]
@@ -80,20 +82,42 @@ class Supervisor:
         return status
 
     def _run(self) -> int:
+        for problem in (*self._asked.settings.problems, *not_possible(self._asked.settings, self._asked.job)):
+            self._terminal.say(problem)
         with self._interrupt.listening():
             try:
-                account = Account(self._make_folder(), self._terminal, self._asked.on_failure)
+                account = Account(
+                    self._make_folder(),
+                    self._terminal,
+                    self._asked.on_failure,
+                    Notices(self._asked.settings.notices, self._terminal.say),
+                )
                 try:
                     must_check = self._asked.check and self._make_crew is None  # on several nodes, the crew does it
                     if must_check and not self._check(account.folder.path):
                         return account.finish("failed", 1)
-                    with self._reading_the_script():
+                    with self._answering(account), self._reading_the_script():
                         return self._attempts(account)
                 finally:
                     account.close()
                     boxes_in_memory.sweep()
             finally:
                 self._terminal.close()
+
+    @contextlib.contextmanager
+    def _answering(self, account: Account) -> Iterator[None]:
+        """Prometheus, if the user asked for it."""
+        if self._asked.metrics is None:
+            yield
+            return
+        from keepstep.supervise.show.metrics_server import MetricsServer
+
+        server = MetricsServer(self._asked.metrics, lambda: account.folder.path)
+        self._terminal.say(f"metrics for Prometheus: {server.address}")
+        try:
+            yield
+        finally:
+            server.close()
 
     # --- before
 
@@ -191,8 +215,8 @@ class Supervisor:
             outcome = attempt.watch()
             if outcome.happened in (Happened.INTERRUPTED, Happened.ENDED_WELL):
                 return None, outcome
-            if outcome.happened is Happened.GROWS:
-                return account.grows(self._decide(_of(attempt, outcome), outcome, ())), outcome
+            if outcome.happened in (Happened.GROWS, Happened.SHRINKS):
+                return account.resizes(self._decide(_of(attempt, outcome), outcome, ())), outcome
             account.find_room(attempt, outcome)
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
@@ -263,12 +287,15 @@ class Supervisor:
         if outcome.happened is not Happened.EXITED:
             attempt.end(outcome)
         if outcome.happened is Happened.ENDED_WELL:
-            return self._ended_well(attempt, account)
+            return self._ended_well(attempt, account, outcome)
         if decision is None or (outcome.happened is not Happened.EXITED and self._interrupt.signal is not None):
             return self._interrupted(attempt, account)
         status = outcome.exit.status if outcome.exit is not None else 1
-        account.ended(attempt, outcome.happened, status)
-        if decision.action in (Action.RESTART, Action.GROW) and self._prepare_next(decision, account):
+        account.ended(attempt, outcome.happened, status, _of(attempt, outcome))
+        if decision.action is Action.SHRINK:
+            self._applied.fewer += 1
+            account.folder.manifest.ranks -= 1
+        if decision.action in (Action.RESTART, Action.GROW, Action.SHRINK) and self._prepare_next(decision, account):
             return None
         if outcome.happened is not Happened.EXITED:  # what was seen while it still ran is not all
             report, _ = account.explain(attempt)
@@ -290,8 +317,8 @@ class Supervisor:
             time.sleep(min(left, 0.1))
         return self._interrupt.signal is None
 
-    def _ended_well(self, attempt: Trial, account: Account) -> int:
-        account.ended(attempt, Happened.ENDED_WELL, 0)
+    def _ended_well(self, attempt: Trial, account: Account, outcome: Outcome) -> int:
+        account.ended(attempt, Happened.ENDED_WELL, 0, _of(attempt, outcome))
         if sum(path.stat().st_size for path in attempt.folder.rglob("*.log")) <= LARGEST_LOGS:
             report, _ = account.explain(attempt)
             account.save(attempt, report)

@@ -11,17 +11,22 @@ import time
 from pathlib import Path
 
 from keepstep.base.proc_stat import ProcStat, family, with_descendants
+from keepstep.extend.run_settings import RunSettings
 from keepstep.signals.blackbox import BoxPhase, Doing
 from keepstep.signals.box_files import keep
 from keepstep.supervise.attempt_context import AttemptStarted, Means, Outcome
 from keepstep.supervise.attempt_processes import Members
 from keepstep.supervise.decide.situation import Happened
+from keepstep.supervise.watch.alarms import SAVES_S, Alarms
 from keepstep.supervise.watch.foreign_ranks import Below
 from keepstep.supervise.watch.guard_reports import GuardReports
 from keepstep.supervise.watch.hang_detector import Sign, Stop
 from keepstep.supervise.watch.hangs import Hangs
+from keepstep.supervise.watch.history_recorder import HistoryRecorder
+from keepstep.supervise.watch.memory_ahead import MemoryAhead
 from keepstep.supervise.watch.metrics import Metrics
 from keepstep.supervise.watch.own_evidence import Records
+from keepstep.supervise.watch.pause import Pause
 from keepstep.supervise.watch.preload import prepare, rehearse
 from keepstep.supervise.watch.restart_cost import ComingBack
 from keepstep.supervise.watch.run_pace import Pace
@@ -53,6 +58,10 @@ class Watching:
         self._ask_whether_anew = [1.0, 5.0, 20.0, 60.0]
         self._slow_due = time.monotonic() + 1.0
         self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
+        self._history = HistoryRecorder(folder, (means.job.cwd, folder), self._metrics.gpus)
+        self._alarms = means.alarms or Alarms(RunSettings(), means.terminal.say)
+        self._ahead = MemoryAhead(means.forecasts)
+        self.pause = Pause(folder / "guard", self._tell)
         self._pace = Pace()
         self._network = SlowNetwork()
         self._trees: set[int] = set()
@@ -73,14 +82,31 @@ class Watching:
         signs = self._signs(doings, listed, now)
         self._remember(doings, signs)
         progress = [sign.progress for sign in signs if sign.progress is not None]
-        self.quiet_s = now - max(progress) if progress else None
+        paused = self.pause.explains(signs, now)
+        self.quiet_s = now - max(progress) if progress and not paused else None
         self._told.read(now)
-        outcome = self._settled(signs, now) or self._stop(signs, now)
+        outcome = self._settled(signs, now) or (None if paused else self._stop(signs, now))
         self._metrics.tick({each.member.key: each.pid for each in self._members.living}, signs, doings, listed)
+        if self._history.tick(signs, self._boxes.open.values(), listed, self._logs, self._told.held):
+            job = self._means.job
+            pause = None if job.servers else self.pause  # workers of servers take steps of their own
+            for words in self._ahead.news(self._told.held, self._history.newest["rank"]):
+                self._tell(words)
+            self._alarms.see(self._history.newest, now, self._folder.parent, self.quiet_s, self._tell, pause, job)
+        self.pause.tick(now)
+        outcome = outcome or self._shrinks(now)
         if now >= self._slow_due:
             self._slow_due = now + 1.0
             self._slowly(signs, now)
         return outcome
+
+    def _shrinks(self, now: float) -> Outcome | None:
+        """A limit asks for fewer ranks, and a checkpoint was written since, or is not waited for any longer."""
+        at, saved_at = self._alarms.fewer_at, self._coming_back.saved_at
+        if at is None or (now - at < SAVES_S and (saved_at is None or saved_at < at)) or self.is_saving():
+            return None
+        self._alarms.fewer_at = None
+        return Outcome(Happened.SHRINKS)
 
     def has_moved(self, stop: Stop) -> bool:
         """Whether a stop is over: asked before anything is done about it, which may be long after it was reported."""
@@ -182,7 +208,9 @@ class Watching:
         for waits in self._network.see({**guarded, **self._rank_pids()}, now):
             self._records.slow_network(waits)
             self._tell(waits.words)
-        means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s, self._number))
+        left = [left_s for log in self._logs.values() if (left_s := self._history.left_s(log, now)) is not None]
+        left_s = max(left, default=None)
+        means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s, self._number, left_s))
         quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
         if means.pool is not None and not means.job.as_given:
@@ -198,6 +226,15 @@ class Watching:
     def _tell(self, words: str) -> None:
         self._records.said(words)
         self._means.terminal.say(words)
+
+    @property
+    def _logs(self) -> dict[int, Path]:
+        """The log of each rank that was started alone."""
+        return {
+            each.member.rank: self._folder / f"{each.member.name}.log"
+            for each in self._members.living
+            if each.member.rank is not None
+        }
 
     def _rank_pids(self) -> dict[int, int]:
         return {each.member.rank: each.pid for each in self._members.living if each.member.rank is not None}
@@ -235,7 +272,8 @@ class Watching:
         return found | {box.pid: box.rank for box in self._boxes.open.values()}
 
     def keep_boxes(self) -> None:
-        """Black boxes in shared memory become files of the attempt's folder."""
+        """Black boxes in shared memory become files of the attempt's folder, and so does the rest of the history."""
+        self._history.close()
         self._boxes.refresh(now=True)
         for name in list(self._boxes.open):
             with contextlib.suppress(OSError):

@@ -20,6 +20,7 @@ from keepstep.check.code.check_code import CodeRequest, check_code
 from keepstep.model.finding import Finding
 from keepstep.rules import code_rules
 from tests.check.code.test_check_code import keepstep
+from tests.lazy_framework import need_framework
 
 PROGRAMS = Path(__file__).parent / "programs"
 EPOCHS = """\
@@ -191,7 +192,7 @@ def test_a_fixed_program_has_no_such_finding_no_other_one_and_is_still_python(fi
 @pytest.mark.long
 @pytest.mark.frameworks
 def test_a_fixed_program_runs_on_two_ranks(fixed: Fixed) -> None:
-    pytest.importorskip("torch")
+    need_framework("torch")
     programs = sorted({each.evidence[0].origin.source for each in fixed[0] if each.rule in ("COD105", "COD115")})
     assert len(programs) >= 4
     command = [sys.executable, str(Path(__file__).with_name("two_ranks.py")), *programs]

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.lazy_framework import need_framework
+
 HERE = Path(__file__).parent
 SHOWS = re.compile(r"^Shows: (hang|error|differs) 2 ranks torch(?: \((\w+)(?: (.+))?\))?", re.MULTILINE)
 MORE_MB = 60
@@ -31,7 +33,7 @@ PAIRS = [pair for pair in sorted((HERE / "programs").glob("*/*/")) if shown(pair
 
 
 def run_both(pair: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    pytest.importorskip("torch")
+    need_framework("torch")
     programs = [program(pair, side) for side in ("wrong", "right")]
     command = [sys.executable, str(HERE / "two_ranks.py"), *map(str, programs)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

@@ -11,8 +11,9 @@ import pytest
 
 import keepstep
 from keepstep.model.report import Report
+from tests.lazy_framework import lazy_framework
 
-tf = pytest.importorskip("tensorflow")
+tf = lazy_framework("tensorflow")
 pytestmark = pytest.mark.frameworks("tensorflow")
 
 

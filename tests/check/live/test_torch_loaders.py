@@ -13,8 +13,9 @@ import pytest
 import keepstep
 from keepstep.errors import UserError
 from keepstep.model.report import Report
+from tests.lazy_framework import lazy_framework
 
-torch = pytest.importorskip("torch")
+torch = lazy_framework("torch")
 pytestmark = pytest.mark.frameworks("torch")
 
 
@@ -69,19 +70,18 @@ def test_reading_a_sample_leaves_all_random_state_alone(workers: int) -> None:
     assert order(True) == order(False)
 
 
-class _Once(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined, unused-ignore]
-    def __init__(self) -> None:
-        self.left = iter(range(20))
-
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def __next__(self) -> int:
-        return next(self.left)
-
-
 def test_what_can_be_read_only_once_is_refused_unread() -> None:
-    data = _Once()
+    class Once(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            self.left = iter(range(20))
+
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+        def __next__(self) -> int:
+            return next(self.left)
+
+    data = Once()
     with pytest.raises(UserError, match="only once"):
         keepstep.check_data(torch.utils.data.DataLoader(data, batch_size=2))
     assert next(data) == 0
@@ -97,7 +97,7 @@ def test_what_can_be_read_only_once_is_refused_unread() -> None:
         keepstep.check_data(5)
 
 
-class _Slow(torch.utils.data.Dataset):  # type: ignore[misc, name-defined, unused-ignore]
+class _Slow:
     def __len__(self) -> int:
         return 100
 

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from keepstep.base.redact import redact
+from keepstep.store.history.reader import open_history
+from keepstep.store.history.writer import HistoryWriter
 from keepstep.supervise.nodes.evidence import parcels, sent_log
 from keepstep.supervise.nodes.evidence.parcels import MOST, PIECE, Receiver, Sender
 from keepstep.supervise.nodes.messages import BadMessage, Parcel, decode, encode
@@ -274,3 +276,19 @@ def test_links_in_the_leaders_folder_are_not_followed(tmp_path: Path) -> None:
     assert (outside / "precious").read_text() == "mine" and os.listdir(outside) == ["precious"]
     receiver.take(parcel("rank1.log"))
     assert (leader / "rank1.log").read_bytes() == b"words\n"
+
+
+def test_the_history_travels_while_ranks_run(node: Path, tmp_path: Path) -> None:
+    sender, leader = Sender(node, 0), tmp_path / "attempt-0" / "node3"
+    leader.parent.mkdir()
+    receiver, writer = Receiver(leader), HistoryWriter(node, "b")
+    (node / "rank0.log").write_text("not yet\n")
+    for second in range(1, 25):
+        writer.add(1_794_990_000.0 + second, {5: {"step": float(second)}})
+        for each in sender.history():
+            receiver.take(each)
+    history = open_history(tmp_path)
+    assert history.ranks == [5] and history.last(5)["step"][0] == 24.0
+    assert not (leader / "rank0.log").exists()
+    assert carried(sender, receiver, ended=True)
+    assert (leader / "rank0.log").exists() and open_history(tmp_path).last(5)["step"][0] == 24.0

@@ -48,7 +48,7 @@ FRAMEWORKS = ("tensorflow", "torch", "jax")
 def add(verbs: Verbs) -> None:
     """Add the verb."""
     lab = add_verb(verbs, "lab", "break real training jobs on purpose", ABOUT)
-    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score | guests | nodes", required=True)
+    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score | take DIR | guests | nodes", required=True)
     scenarios = asks.add_parser("list", help="list the scenarios", description="List the scenarios.")
     about = "run one scenario and show what keepstep says about it"
     run = asks.add_parser("run", help=about, description=f"R{about[1:]}.")
@@ -63,6 +63,10 @@ def add(verbs: Verbs) -> None:
     score.add_argument("--markdown", metavar="FILE", help="also write the table to FILE")
     for each in (scenarios, run, score):
         each.add_argument("--json", action="store_true", help="print JSON")
+    about = "take in what `keepstep shrink` made, as a scenario"
+    taken = asks.add_parser("take", help=about, description=f"T{about[1:]}.")
+    taken.add_argument("folder", metavar="DIR", help="the folder of the result")
+    taken.add_argument("--name", metavar="NAME", help="the scenario's name (default: the framework and the script)")
     _add_guests(asks)
     _add_nodes(asks)
 

@@ -30,6 +30,10 @@ def lab(asked: argparse.Namespace) -> int:
         return _list(asked)
     if asked.ask == "run":
         return _run(asked)
+    if asked.ask == "take":
+        from keepstep_lab.cli.take import take
+
+        return take(asked)
     if asked.ask == "guests":
         from keepstep_lab.cli.guests import guests
 

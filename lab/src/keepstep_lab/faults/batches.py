@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,32 @@ class NanInput(Fault):
     def change_batch(self, batch: Any) -> Any:
         inputs, labels = batch
         return inputs * float("nan"), labels
+
+
+class BadBatch(Fault):
+    """One batch of the rank holds a NaN, and no other."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def change_batch(self, batch: Any) -> Any:
+        if self._is_over:
+            return batch
+        self._is_over = True
+        return batch[0] * float("nan"), *batch[1:]
+
+
+class BusyStore(Fault):
+    """The storage of the rank fails for a moment; asked again, it answers."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def change_batch(self, batch: Any) -> Any:
+        if not self._is_over:
+            self._is_over = True
+            raise OSError(errno.EREMOTEIO, "Remote I/O error", "/data/train/shard-00017")
+        return batch
 
 
 class NoisyBatches(Fault):

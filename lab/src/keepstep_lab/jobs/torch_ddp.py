@@ -81,10 +81,16 @@ def main() -> None:
             if options.watchdog:
                 faulthandler.dump_traceback_later(options.watchdog, exit=True)
             fault.at(step, rank)
-            inputs, labels = (part.to(device) for part in fault.change("batch", batch, step, rank))
-            waited += time.perf_counter() - asked
+            inputs, labels = (part.to(device) for part in read(batch, step, rank, options.retry))
+            if not options.retry:  # which also waits for the other ranks
+                waited += time.perf_counter() - asked
             loss = F.cross_entropy(forward(inputs, with_auxiliary), labels)
-            if not torch.isfinite(loss):
+            is_bad = not torch.isfinite(loss)
+            if leaves_out(is_bad, step, options.skip):
+                log.warning("step %d is left out", step)
+                step += 1
+                continue
+            if is_bad:
                 not_finite += 1
                 log.warning("loss is %s at step %d", loss.item(), step)
                 if not_finite == 3:
@@ -114,6 +120,24 @@ def main() -> None:
         if options.evaluate:
             evaluate(model.module, data, rank, epoch)
     finish(step)
+
+
+def read(batch: Batch, step: int, rank: int, again: bool) -> Batch:
+    """The batch, as it comes from the storage."""
+    if not again:
+        return fault.change("batch", batch, step, rank)  # type: ignore[no-any-return]
+    import keepstep
+
+    return keepstep.retry(fault.change, "batch", batch, step, rank, together=True)  # type: ignore[no-any-return]
+
+
+def leaves_out(is_bad: bool, step: int, how: str | None) -> bool:
+    """Whether to skip a step with a bad loss."""
+    if how != "together":
+        return is_bad and how == "alone"
+    import keepstep
+
+    return bool(keepstep.skip_if(is_bad, step))
 
 
 def evaluate(model: nn.Module, data: Points, rank: int, epoch: int) -> None:
@@ -178,6 +202,8 @@ def parse() -> argparse.Namespace:
         "--norm", action="store_true", help="with BatchNorm, whose buffers DDP broadcasts in every forward pass"
     )
     parser.add_argument("--bare", action="store_true", help="forget DistributedDataParallel")
+    parser.add_argument("--skip", choices=("alone", "together"), help="leave out a step whose loss is not finite")
+    parser.add_argument("--retry", action="store_true", help="read a batch again, on all ranks together")
     parser.add_argument("--cuda", action="store_true", help="train on GPUs")
     parser.add_argument("--save", help="where to write checkpoints")
     parser.add_argument("--save-every", type=int, default=40)

@@ -88,7 +88,31 @@ def add(verbs: Verbs) -> None:
     )
     roles.add_argument("--evaluator", action="store_true", help="add one evaluator")
     _add_restarts(run)
+    _add_notices(run)
     _add_times(run)
+
+
+def _add_notices(run: Parser) -> None:
+    limits = run.add_argument_group("limits, notices and metrics")
+    limits.add_argument(
+        "--config",
+        metavar="FILE",
+        help="a keepstep.toml with limits on what is measured, and whom to tell (default: the nearest one, which may"
+        " only warn)",
+    )
+    limits.add_argument(
+        "--memory-forecast",
+        metavar="FILE.jsonl",
+        help="what `keepstep check memory --save` wrote: it is corrected after two steps, and set beside what happened",
+    )
+    limits.add_argument(
+        "--metrics",
+        metavar="[ADDRESS:]PORT",
+        help="answer Prometheus at http://ADDRESS:PORT/metrics (default address: 127.0.0.1)",
+    )
+    limits.add_argument(
+        "--test-notice", action="store_true", help="send one notice to those whom the configuration names, and exit"
+    )
 
 
 def _add_nodes(run: Parser) -> None:

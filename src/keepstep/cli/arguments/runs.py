@@ -8,8 +8,9 @@ from keepstep.cli.arguments import Verbs, add_verb
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
-    about = "List the runs that `keepstep run` has kept, newest last."
+    about = "List the runs that `keepstep run` has kept, or where the time of RUN went."
     runs = add_verb(verbs, "runs", "list the runs in this folder", about)
+    runs.add_argument("run", metavar="RUN", nargs="?", help="a run's folder, its name or a part of it, or `last`")
     runs.add_argument("--run-dir", metavar="DIR", help="where the run folders are (default: .keepstep/runs)")
     runs.add_argument(
         "--hosts", action="store_true", help="list the hosts of your runs on several nodes, and their failures, instead"

@@ -118,6 +118,11 @@ class Batches:
             self._odd(*self._new[1], quiet=True)
 
     @property
+    def last(self) -> str:
+        """The shapes of the batch that was seen last."""
+        return ", ".join(f"{name} {list(shape)}" for name, shape, _ in (self._last or ())[:MOST_TOLD])
+
+    @property
     def declared(self) -> bool:
         """Whether the script itself declared what batches must be."""
         return bool(self.labels or self.dtypes or self.shapes)

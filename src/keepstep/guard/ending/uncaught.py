@@ -29,6 +29,7 @@ from keepstep.guard.ending.will_exit import WillExit, is_leaving
 from keepstep.guard.record.named_pauses import FRAMEWORK_FILE
 from keepstep.guard.record.thread_stack import DEEPEST, calls
 from keepstep.guard.record.user_line import is_library
+from keepstep.signals.memory_errors import is_out_of_memory
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Speaks
@@ -138,9 +139,15 @@ class LastWords:
         file, line, function, innermost = _place(error)
         fields = {"type": kind, "message": message, "file": file, "line": line, "function": function, "how": how}
         fields["in_framework"] = FRAMEWORK_FILE.search(innermost or "") is not None
+        if is_out_of_memory(kind, message) and (batch := session.batches.last):
+            fields["batch"] = batch
         where = f" in {os.path.basename(file)}:{line}" if file else ""
         session.note("RankRaised", fields, f"raised {kind}{where}: {message}")
         session.flush()
+        if os.environ.get("KEEPSTEP_TRIAL"):
+            from keepstep.guard.record.trial_record import keep_values
+
+            keep_values(error, session.who.rank)
         if how in ("uncaught", "leaving"):
             self._keep(_text(error))
 

@@ -117,6 +117,25 @@ class ReplicaOdd(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedOdd(Fact):
+    """In a buddy step, from the same input and weights, a rank computed other numbers than another one."""
+
+    ranks: tuple[int, ...] = ()
+    """The odd one; both, where nobody could say which."""
+    others: tuple[int, ...] = ()
+    """Those that agreed with each other."""
+    tensor: str
+    """What differs first, in the order of the computation: the result of a layer, or the gradient of a parameter."""
+    tensors: int = 1
+    of: int | None = None
+    step: int
+    agreed: int | None = None
+    """The last step at which the odd one agreed with another."""
+    again: bool = False
+    """It was odd again when it repeated the computation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointUnreadable(Fact):
     """A checkpoint is missing, truncated or not what it says."""
 
@@ -138,7 +157,7 @@ class CheckpointSaved(Fact):
 class CheckpointDamaged(Fact):
     """A checkpoint is not what was saved, by its record. ``certain``: nobody wrote to it since.
 
-    ``loaded``: a rank was about to read it. ``suspect``: it is what was saved, but the numbers were no longer right.
+    ``loaded``: a rank was about to read it. ``state``: damaged, incomplete, suspect, changed or partial.
     """
 
     path: str
@@ -146,7 +165,7 @@ class CheckpointDamaged(Fact):
     step: int | None = None
     certain: bool = True
     loaded: bool = True
-    suspect: bool = False
+    state: str = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

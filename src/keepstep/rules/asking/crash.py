@@ -85,6 +85,11 @@ class Crash:
         )
 
     @property
+    def is_quiet_abort(self) -> bool:
+        """As os.abort() ends a process: a library that gives up prints why."""
+        return self.signal == "SIGABRT" and self.what is None
+
+    @property
     def native_frame(self) -> Frame | None:
         """The innermost native frame that does more than report the crash."""
         return next((f for f in self.frames if f.is_native and not is_handler(f)), None)

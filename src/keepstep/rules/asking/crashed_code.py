@@ -16,6 +16,7 @@ from keepstep.signals.waits import waits_in
 
 MOST_NAMED = 2
 """With more unknown extensions than this, naming any of them would be a guess."""
+OWN_ABORT = "os.abort()"
 
 
 _NAMES_FRAMEWORK = lazy_pattern(r"^(?:c10|torch|at|xla|tsl|tensorflow|jax|jaxlib|dnnl|onnx\w*|caffe2)::")
@@ -116,7 +117,12 @@ def _by_python(crash: Crash) -> Blame | None:
     by_library = _by_library(crash)
     if by_library is not None and by_library.confidence is not Confidence.HYPOTHESIS:
         return by_library
-    own_call = owner is Whose.USER and telling is python[0] and not calls_natively(crash.extensions)
+    own_line = owner is Whose.USER and telling is python[0]
+    if own_line and crash.native_frame is not None and crash.native_frame.function.startswith("os_abort"):
+        return Blame(Whose.USER, f"{OWN_ABORT} at {place(telling)}", Confidence.ESTABLISHED)
+    if own_line and crash.is_quiet_abort and crash.native_frame is None:
+        return Blame(Whose.USER, place(telling), Confidence.HYPOTHESIS)
+    own_call = own_line and not calls_natively(crash.extensions)
     return Blame(Whose.USER if own_call else Whose.FRAMEWORK, f"native code at {place(telling)}", Confidence.HYPOTHESIS)
 
 

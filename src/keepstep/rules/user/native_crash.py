@@ -5,8 +5,17 @@ from __future__ import annotations
 
 from keepstep.model.facts import CoreDump, FatalSignal, NativeAbort
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule
-from keepstep.rules.asking.crash import crashes
-from keepstep.rules.asking.crashed_code import blame, called_from, grouped, innermost, names, standing_of
+from keepstep.rules.asking.crash import Crash, crashes
+from keepstep.rules.asking.crashed_code import (
+    OWN_ABORT,
+    Blame,
+    blame,
+    called_from,
+    grouped,
+    innermost,
+    names,
+    standing_of,
+)
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK
 from keepstep.signals.stacks import Whose
 
@@ -27,16 +36,19 @@ def native_crash(seen: EvidenceSet) -> Findings:
     ## Why it happens
     A custom extension, a custom operator or a `ctypes` call read or wrote memory that it does not own: a null
     pointer, a buffer that was freed or is too short, wrong argument types, a missing `argtypes`.
+    Or the program ended itself with `os.abort()`.
 
     ## How we know
     The innermost native frame outside the system's libraries is in a library that belongs to no installed package, or
-    the last Python lines lead from the user's own file through `ctypes` or `cffi`.
+    the last Python lines lead from the user's own file through `ctypes` or `cffi`. An abort at a line of the user's own
+    that printed nothing is perhaps `os.abort()`: a library that gives up prints why. A core file shows it.
 
     ## What to do
     Run the named line alone with the same inputs; build the extension with `-g -fsanitize=address`.
 
     ## When this is wrong
-    Another library may have damaged the memory earlier, and the crash only showed here.
+    Another library may have damaged the memory earlier, and the crash only showed here. An abort may have
+    been sent by another process, such as a watchdog.
     """
     found = [(crash, blamed) for crash in crashes(seen) if (blamed := blame(crash)).owner is Whose.USER]
     for group, blamed in grouped(found):
@@ -53,10 +65,19 @@ def native_crash(seen: EvidenceSet) -> Findings:
             ranks=tuple(c.rank for c in group if c.rank is not None) or None,
             confidence=blamed.confidence,
             standing=standing_of(seen, first, blamed),
-            fixes=(
-                Fix(do="look at the native code that this line calls; run it alone with the same inputs"),
-                Fix(do="find the invalid memory access", command="valgrind --tool=memcheck python SCRIPT")
-                if first.frames
-                else Fix(do="print the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
-            ),
+            fixes=_fixes(first, blamed),
         )
+
+
+def _fixes(crash: Crash, blamed: Blame) -> tuple[Fix, ...]:
+    if blamed.at.startswith(OWN_ABORT):
+        return (Fix(do="see why the program ends itself there"),)
+    look = "look at the native code that this line calls; run it alone with the same inputs"
+    if crash.is_quiet_abort:
+        look = f"see whether this line calls {OWN_ABORT}, or native code that ends the process without a word"
+    return (
+        Fix(do=look),
+        Fix(do="find the invalid memory access", command="valgrind --tool=memcheck python SCRIPT")
+        if crash.frames
+        else Fix(do="print the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
+    )

@@ -38,7 +38,7 @@ _NOT_LOGS = frozenset(
     """
     .py .pyc .pyi .so .a .o .c .cc .cpp .h .cu .js .css .html .md .rst .ipynb .pt .pth .bin .ckpt .safetensors .npy
     .npz .npz .h5 .hdf5 .keras .pb .tflite .onnx .parquet .arrow .feather .tfrecord .tfrecords .jpg .jpeg .png .gif
-    .webp .mp4 .wav .whl .tar .zip .jar .sqlite .db .lock .toml .cfg .ini
+    .webp .mp4 .wav .whl .tar .zip .jar .sqlite .db .lock .toml .cfg .ini .tiles
     """.split()
 )
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".zip", ".7z", ".rar")

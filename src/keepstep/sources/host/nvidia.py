@@ -60,6 +60,44 @@ def _reading(row: list[str]) -> Reading:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """How much one GPU is used. Memory in bytes; None: the driver does not say."""
+
+    index: int
+    busy: float | None = None
+    """The share of the last moments in which a kernel ran."""
+    used: int | None = None
+    total: int | None = None
+    celsius: int | None = None
+    uncorrected: int | None = None
+
+
+def usage() -> list[Usage] | None:
+    """One for each GPU; None where the driver cannot be asked."""
+    tool = shutil.which("nvidia-smi")
+    counted = "ecc.errors.uncorrected.volatile.total"
+    asked = f"--query-gpu=index,utilization.gpu,memory.used,memory.total,temperature.gpu,{counted}"
+    rows = _ask(tool, asked) if tool is not None else None
+    if rows is None:
+        return None
+    found = []
+    for row in rows:
+        if len(row) == 6 and row[0].isdecimal():
+            index, busy, used, total, celsius, errors = (int(cell) if cell.isdecimal() else None for cell in row)
+            found.append(
+                Usage(
+                    index=index or 0,
+                    busy=busy / 100 if busy is not None else None,
+                    used=used << 20 if used is not None else None,
+                    total=total << 20 if total is not None else None,
+                    celsius=celsius,
+                    uncorrected=errors,
+                )
+            )
+    return found
+
+
 def gpus() -> tuple[list[GpuSeen], str | None]:
     """The NVIDIA GPUs, by their driver's own tool, and why they could not be asked."""
     if not Path("/dev/nvidiactl").exists():

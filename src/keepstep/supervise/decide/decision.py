@@ -40,6 +40,8 @@ class Action(Enum):
     """End what is left of the attempt, wait ``wait_s``, start the next one."""
     GROW = "grow"
     """End the attempt, though nothing is wrong, and start the next one with more nodes."""
+    SHRINK = "shrink"
+    """The same with one rank fewer."""
     WAIT = "wait"
     """Report it, do nothing, and decide again after ``wait_s`` if nothing has changed."""
 
@@ -74,6 +76,7 @@ class Decision:
                 Action.END: "end the run",
                 Action.WAIT: f"wait {duration(self.wait_s)}",
                 Action.GROW: "start again, larger",
+                Action.SHRINK: "start again, smaller",
                 Action.FINISH: "finished",
             }[self.action]
             tail = ""

@@ -46,6 +46,8 @@ def decide(
         return Decision(action=Action.END, reason="the run was asked to stop")
     if now.happened is Happened.GROWS:
         return Decision(action=Action.GROW, reason="a checkpoint was saved, and more nodes can take part")
+    if now.happened is Happened.SHRINKS:
+        return Decision(action=Action.SHRINK, reason="a limit was passed, and the run goes on with one rank fewer")
     cause, what = now.root, now.what
     if not settings.restarts:
         return _leave_it(now)

@@ -30,6 +30,8 @@ class Happened(Enum):
     """A node of several has been silent for longer than its ranks may run without a word from it."""
     GROWS = "grows"
     """It has just saved a checkpoint, and more nodes can take part from there on."""
+    SHRINKS = "shrinks"
+    """A limit was passed for which the user wants one rank fewer."""
     INTERRUPTED = "interrupted"
     """The user or the scheduler told the supervisor to end."""
     ENDED_WELL = "ended well"

@@ -23,8 +23,9 @@ from keepstep.store.run_folders import AttemptSaid, RunFolder
 from keepstep.supervise.attempt_context import Outcome
 from keepstep.supervise.decide.attempt_progress import AttemptProgress
 from keepstep.supervise.decide.decision import Action, Decision
-from keepstep.supervise.decide.situation import Happened
+from keepstep.supervise.decide.situation import Happened, Situation
 from keepstep.supervise.executor import Page, Trial
+from keepstep.supervise.show.notices import Notices
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.watch.guard_reports import forget_repeated
 
@@ -55,10 +56,13 @@ class _Gaps:
 class Account:
     """Of one run, attempt after attempt."""
 
-    def __init__(self, folder: RunFolder, terminal: Terminal, on_failure: str | None = None) -> None:
+    def __init__(
+        self, folder: RunFolder, terminal: Terminal, on_failure: str | None = None, notices: Notices | None = None
+    ) -> None:
         self.folder = folder
         self._terminal = terminal
         self._on_failure = on_failure
+        self._notices = notices
         self._hooks: list[threading.Thread] = []
         self._reports: dict[int, Report] = {}
         """By attempt."""
@@ -131,6 +135,15 @@ class Account:
             self._terminal.say(f"{root.title} [{root.cause.value}]")
             self._terminal.say(f"  because {root.because}")
         self._terminal.say(decision.words)
+        why = root.title if root is not None else decision.reason
+        if outcome.stop is not None:
+            self._page("hang", f"{outcome.stop.words}: {why}")
+        if decision.action is Action.RESTART:
+            self._page("restart", f"attempt {self._said.number} ended, another one starts: {why}")
+
+    def _page(self, kind: str, text: str) -> None:
+        if self._notices is not None:
+            self._notices.send(kind, text, self.folder.path)
 
     def note(self, attempt: Page, outcome: Outcome, report: Report, decision: Decision) -> None:
         """Write down what was decided and why, and tell the user's hook."""
@@ -141,10 +154,12 @@ class Account:
         self.save(attempt, report)
         self._call_hook(attempt, report, outcome, decision)
 
-    def grows(self, decision: Decision) -> Decision:
-        """Nothing is wrong with this attempt; a larger one follows."""
+    def resizes(self, decision: Decision) -> Decision:
+        """Nothing is wrong with this attempt; a larger or smaller one follows."""
         self._terminal.say(decision.words)
-        self._said.decision, self._said.title = decision.reason, "more nodes can take part"
+        grows = decision.action is Action.GROW
+        self._said.decision = decision.reason
+        self._said.title = "more nodes can take part" if grows else "a limit was passed, which costs the run a rank"
         return decision
 
     def blame(self, report: Report) -> None:
@@ -152,11 +167,13 @@ class Account:
         root = report.root
         self._said.cause, self._said.title = (root.cause.value, root.title) if root is not None else (None, None)
 
-    def ended(self, attempt: Page, happened: Happened, status: int) -> None:
+    def ended(self, attempt: Page, happened: Happened, status: int, now: Situation | None = None) -> None:
         """Write down how the attempt ended."""
         said = self._said
         said.ended, said.status, said.happened, said.steps = time.time(), status, happened.value, attempt.steps
         said.step_s, said.remedies = attempt.step_s, self.folder.manifest.remedies
+        if now is not None:
+            said.resumed, said.unsaved_s = now.resumed, now.unsaved_s
         self.folder.save()
 
     def break_off(self, why: str) -> None:
@@ -230,15 +247,23 @@ class Account:
         manifest = self.folder.manifest
         manifest.state, manifest.status, manifest.ended = state, status, time.time()
         self.folder.save()
+        with contextlib.suppress(Exception):  # the run and its status are worth more
+            from keepstep.analyze.goodput import goodput
+
+            manifest.goodput = goodput(self.folder.path).share
+            self.folder.save()
         self.folder.reserve.close()
         again = len(manifest.attempts) - 1
         restarts = f", with {count(again, 'restart')}" if again > 0 else ""
         took = duration(time.monotonic() - self._since)
         more = "" if state == "finished" else f"; to see why: keepstep why {shlex.quote(str(self.folder.path))}"
         self._terminal.say(f"{state} with status {status} after {took}{restarts}{more}")
+        self._page("ended", f"{manifest.name} {state} with status {status} after {took}{restarts}")
         return status
 
     def close(self) -> None:
         """Give the user's hooks a moment to end."""
         for hook in self._hooks:
             hook.join(timeout=15.0)
+        if self._notices is not None:
+            self._notices.close()

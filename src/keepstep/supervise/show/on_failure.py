@@ -36,8 +36,8 @@ def tell(target: str, report: Report, about: Mapping[str, Any], *, timeout_s: fl
     try:
         text = document(report, about).encode()
         if target.startswith(WEB):
-            return _post(target, text, timeout_s)
-        return _call(target, text, _variables(report, about), timeout_s)
+            return f"--on-failure: {post(target, text, timeout_s)}"
+        return f"--on-failure: {call(target, text, _variables(report, about), timeout_s)}"
     except Exception as error:  # the hook is the user's: whatever it does, the run continues
         return f"--on-failure failed: {shorten(redact(f'{type(error).__name__}: {error}'))}"
 
@@ -47,17 +47,18 @@ def _variables(report: Report, about: Mapping[str, Any]) -> dict[str, str]:
     return {"KEEPSTEP_CAUSE": cause, "KEEPSTEP_FOLDER": str(about.get("folder", ""))}
 
 
-def _post(address: str, text: bytes, timeout_s: float) -> str:
+def post(address: str, text: bytes, timeout_s: float) -> str:
+    """Send JSON to an address. Returns how it went. Raises where nothing answers."""
     headers = {"Content-Type": "application/json", "User-Agent": "keepstep"}
     request = urllib.request.Request(address, data=text, headers=headers, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            return f"--on-failure: the webhook answered {answer.status}"
+            return f"the webhook answered {answer.status}"
     except urllib.error.HTTPError as error:
-        return f"--on-failure: the webhook answered {error.code} ({shorten(redact(str(error.reason)), 80)})"
+        return f"the webhook answered {error.code} ({shorten(redact(str(error.reason)), 80)})"
 
 
-def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float) -> str:
+def call(command: str, text: bytes, variables: dict[str, str], timeout_s: float) -> str:
     """Through the shell, as the user typed it; in its own session, so all of it can be killed."""
     env = {**os.environ, **variables}
     with subprocess.Popen(
@@ -74,8 +75,6 @@ def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.communicate()
-            return f"--on-failure: {name} was killed after {timeout_s:.0f} s"
+            return f"{name} was killed after {timeout_s:.0f} s"
     last = said.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"--on-failure: {name} exited with status {process.returncode}" + (
-        f" ({shorten(redact(last), 120)})" if last else ""
-    )
+    return f"{name} exited with status {process.returncode}" + (f" ({shorten(redact(last), 120)})" if last else "")

@@ -32,6 +32,7 @@ PIECE = 64 << 10
 LINES_A_SECOND = 400
 BURST = 1200
 TELL_SKIPPED_S = 2.0
+STATUS_EVERY_S = 60.0
 BAR_EVERY_S = 30.0
 """How often a moving progress bar is shown if there is no live part."""
 MOST_BARS = 8
@@ -99,6 +100,7 @@ class Terminal:
         self._coloured = self._is_terminal(self._out) and not os.environ.get("NO_COLOR")
         self._lock = threading.RLock()
         self._status = ""
+        self._status_due = time.monotonic() + STATUS_EVERY_S
         self._readings: list[_Reading] = []
         self._allowance = _Allowance()
         self._over = threading.Event()
@@ -124,7 +126,10 @@ class Terminal:
             self._draw()
 
     def status(self, text: str) -> None:
-        """The live line; nothing if the output is not a terminal."""
+        """The live line; if the output is not a terminal, a line every minute."""
+        if not self._live and text and time.monotonic() >= self._status_due:
+            self._status_due = time.monotonic() + STATUS_EVERY_S
+            self.say(text.removeprefix("keepstep: "))
         if self._live and text != self._status:
             with self._lock:
                 self._clear()

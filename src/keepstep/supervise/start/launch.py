@@ -53,6 +53,17 @@ class Job:
         return f"{what} on {count(self.nodes, 'node')}" if self.nodes > 1 else what
 
     @property
+    def why_this_size(self) -> str | None:
+        """Why it cannot go on with fewer ranks; None: it can."""
+        if self.as_given:
+            return f"{self.members[0].words} starts the ranks itself"
+        if self.nodes > 1:
+            return "with several nodes, --nodes MIN:MAX lets it go on without a lost one"
+        if any(member.role != "worker" for member in self.members):
+            return "its ranks have roles"
+        return "it has one rank" if len(self.members) < 2 else None
+
+    @property
     def world(self) -> int:
         return self.total if self.total is not None else sum(member.trains for member in self.members)
 

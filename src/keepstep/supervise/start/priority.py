@@ -41,6 +41,15 @@ def ordinarily() -> Iterator[None]:
             os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
+def no_longer_behind(pid: int) -> None:
+    """All threads of a process that has stepped back get the priority that the user gave us, if that is allowed."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                if _GIVEN is not None and os.getpriority(os.PRIO_PROCESS, int(task)) > _GIVEN:
+                    os.setpriority(os.PRIO_PROCESS, int(task), _GIVEN)
+
+
 def _rise(level: int) -> None:
     now = _now()
     with contextlib.suppress(OSError):

@@ -29,6 +29,7 @@ from keepstep.guard import spare
 from keepstep.guard.import_record import VARIABLE, digest_of
 from keepstep.signals.box_files import MEMORY
 from keepstep.sources.host import capacity
+from keepstep.supervise.start.priority import no_longer_behind
 
 PROGRAM = "from keepstep.guard.spare import main; main()"
 AMPLE = 0.15
@@ -141,6 +142,8 @@ class SparePool:
             order |= {"cwd": str(launch.cwd), "limits": [list(each) for each in launch.limits]}
             if _give(found.connection, order, (out, err)):
                 self._given.append(found.connection)
+                if not found.ready:  # it has stepped back while it imports, and on a crowded host might never finish
+                    no_longer_behind(found.process.pid)
                 return found.process
             why = "it is gone"
         self._say_once(f"rank {launch.rank} starts cold: its warm spare is not used, because {why}")

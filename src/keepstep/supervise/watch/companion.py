@@ -17,10 +17,12 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keepstep.base.own_line import say_on_own_line
-from keepstep.base.proc_stat import read_stat
+from keepstep.base.proc_stat import ProcStat, read_stat
 from keepstep.base.visible import visible
 from keepstep.guard.agree import run_folder
 from keepstep.guard.companion import pid_file
@@ -43,6 +45,10 @@ from keepstep.supervise.watch.vitals import (
     sign_of,
 )
 
+if TYPE_CHECKING:
+    from keepstep.supervise.watch.alarms import Alarms
+    from keepstep.supervise.watch.history_recorder import HistoryRecorder
+
 TICK_S = 0.5
 NOBODY_YET_S = 120.0
 GONE_S = 0.05
@@ -64,6 +70,7 @@ class Companion:
         self.exits = f"host-{_host()}.exits.jsonl"
         self._boxes = Boxes(folder)
         self._seer = Seer()
+        self._history: HistoryRecorder | None = None
         self._watch = Watch()
         self._began = self._alive_at = time.monotonic()
         self._ever = False
@@ -109,7 +116,19 @@ class Companion:
         listed = self._seer.processes(doings, at)
         living = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
         shown = [] if only_serve(living) else living
-        return living, [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in shown]
+        signs = [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in shown]
+        if any(sign.steps for sign in signs):  # before, ranks may still move to another folder
+            self._record(signs, living, listed)
+        return living, signs
+
+    def _record(self, signs: list[Sign], living: list[OpenBox], listed: dict[int, ProcStat]) -> None:
+        if self._history is None:
+            from keepstep.supervise.watch.history_recorder import HistoryRecorder  # loads much
+
+            self._history = HistoryRecorder(self.folder, (self.folder,))
+            self._alarms = _alarms(self._say)
+        if self._history.tick(signs, living, listed):
+            self._alarms.see(self._history.newest, time.monotonic(), self.folder)
 
     def wait(self) -> None:
         """Until the next look, or the end of a rank: a reader of the ranks' output must not have to wait for us."""
@@ -235,11 +254,25 @@ class Companion:
     def finish(self) -> None:
         """All ranks are gone: the boxes that are only in memory are kept."""
         self._boxes.refresh(now=True)
+        if self._history is not None:
+            (self._history.close if self._boxes.open else self._history.discard)()
         for name in list(self._boxes.open):
             with contextlib.suppress(OSError):
                 keep(self.folder / name)
         self._boxes.close()
         boxes_in_memory.sweep()
+
+
+def _alarms(say: Callable[[str], None]) -> Alarms:
+    """It warns, posts and calls; ranks are not its own to save or stop."""
+    from keepstep.extend.run_settings import read_run_settings
+    from keepstep.store.history.readings import READINGS
+    from keepstep.supervise.watch.alarms import Alarms
+
+    settings = read_run_settings(None, Path.cwd(), READINGS)
+    for problem in settings.problems:
+        say(problem)
+    return Alarms(settings, say, saves=False)
 
 
 def _name(box: OpenBox) -> str:

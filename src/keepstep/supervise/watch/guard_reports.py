@@ -14,12 +14,14 @@ from typing import Any
 
 from keepstep.base.safe_files import open_regular
 from keepstep.guard.ending.uncaught import SUFFIX as LAST_WORDS
+from keepstep.model.codec import build
+from keepstep.model.facts.resource import DeviceMemoryHeld
 from keepstep.signals.blackbox import BoxPhase
 from keepstep.supervise.watch.hang_detector import WORKS_BYTES, WORKS_SHARE, Sign
 
 NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
 ENDS_A_RANK = ("uncaught", "leaving")
-FACTS = ('"RankRaised"', '"ContractBroken"', '"RankEnded"', '"RanksArriving"', '"WorldFormed"')
+FACTS = (*('"RankRaised"', '"ContractBroken"', '"RankEnded"', '"RanksArriving"', '"WorldFormed"'), '"DeviceMemoryHeld"')
 LEAST_S = 0.75
 """A rank that has raised gets this long to exit by itself; then this long without work means that it is blocked."""
 QUIET_S, USUAL_STEPS = 1.5, 3.0
@@ -55,6 +57,8 @@ class GuardReports:
     _waiting: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
     """Which ranks wait for the others at their start, by their notes: where, as which rank, and of how many."""
     _contradict: bool = False
+    held: dict[int, DeviceMemoryHeld] = field(default_factory=dict)
+    """What tensors held of each rank's device, by the newest note; of a program alone, as rank 0."""
 
     def read(self, now: float) -> None:
         """What has been written since the last time."""
@@ -132,6 +136,8 @@ class GuardReports:
             elif note["fact"] == "RanksArriving":
                 self._waiting[name] = str(fields["at"]), fields.get("index"), int(fields["size"])
                 self._contradict = self._contradict or bool(fields.get("twice") or fields.get("sizes"))
+            elif note["fact"] == "DeviceMemoryHeld":
+                self.held[note.get("rank", {}).get("index", 0)] = build(DeviceMemoryHeld, fields)
             elif note["fact"] == "ContractBroken":
                 self._differ = self._differ or fields.get("certain") is True
             elif _ends_badly(note["fact"], fields) and (found := NAME.fullmatch(name)) is not None:

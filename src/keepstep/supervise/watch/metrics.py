@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +14,24 @@ from typing import Any
 
 import psutil
 
-from keepstep.base.proc_stat import ProcStat, family
+from keepstep.base.proc_stat import ProcStat
 from keepstep.base.safe_files import append
 from keepstep.model.evidence import EvidenceSet
 from keepstep.signals.blackbox import Doing
 from keepstep.signals.memory_growth import MemoryReading
-from keepstep.sources.host import capacity, nvidia
+from keepstep.sources.host import capacity
 from keepstep.sources.recorded.memory_series import SCHEMA, readings_of, rose
+from keepstep.supervise.watch.gpu_usage import GpuUsage
 from keepstep.supervise.watch.hang_detector import Sign
+from keepstep.supervise.watch.process_memory import of_tree
 
 OF_ITS_AGE, OF_A_YOUNG_AGE = 200, 10
 LEAST_S, MOST_S = 2.0, 30.0
 """Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small.
 While no rank shows its steps, growth cannot be told: then more rarely, and a node that only waits costs little."""
-GPUS_EVERY_S = 15.0
 RISING_EVERY_S = 30.0
 MOST_READINGS = 4000
 """Of one rank; then every other one is dropped."""
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 @dataclass
@@ -82,9 +81,7 @@ class Metrics:
     _epochs: dict[int, dict[int, int]] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _due: float = 0.0
-    _gpus_due: float = 0.0
-    _gpus: list[dict[str, Any]] = field(default_factory=list)
-    _asking: threading.Thread | None = None
+    gpus: GpuUsage = field(default_factory=GpuUsage)
 
     def tick(
         self,
@@ -103,7 +100,6 @@ class Metrics:
         age_s, steps = now - self._began, any(sign.phase is not None for sign in signs)
         rarely_s = 0.0 if steps else min(age_s / OF_A_YOUNG_AGE, LEAST_S)
         self._due = now + min(max(age_s / OF_ITS_AGE, rarely_s), MOST_S)
-        self._ask_gpus(now)
         (total, available), swap = capacity.room(), psutil.swap_memory()
         self.newest = {
             "schema": SCHEMA,
@@ -113,8 +109,8 @@ class Metrics:
             "disks": {str(path): free for path in self.watched if (free := _free(path)) is not None},
             "ranks": self._ranks(roots, signs, listed),
         }
-        if self._gpus:
-            self.newest["gpus"] = self._gpus
+        if gpus := self.gpus.newest(now):
+            self.newest["gpus"] = [{"index": each.index, "used": each.used, "total": each.total} for each in gpus]
         with contextlib.suppress(OSError):
             append(self.path, f"{json.dumps(self.newest)}\n".encode())
         self.rising.add(self.newest)
@@ -126,33 +122,16 @@ class Metrics:
         found = {}
         for sign in signs:
             if sign.rank is not None:
-                found[str(sign.rank)] = _of_tree(sign.pid, listed)
+                found[str(sign.rank)] = of_tree(sign.pid, listed)
                 if sign.phase is not None:
                     found[str(sign.rank)] |= {"steps": sign.steps, "epoch": self._epoch(sign.pid)}
         others = {name: pid for name, pid in roots.items() if name not in found and (name.isdecimal() or not found)}
-        return found | {name: _of_tree(pid, listed) for name, pid in others.items()}
+        return found | {name: of_tree(pid, listed) for name, pid in others.items()}
 
     def _epoch(self, pid: int) -> int | None:
         """Of the data with the most batches: an evaluation has fewer."""
         known = self._epochs.get(pid)
         return known[max(known)] if known else None
-
-    def _ask_gpus(self, now: float) -> None:
-        """nvidia-smi may take seconds: it is asked from a thread of its own."""
-        if now < self._gpus_due or (self._asking is not None and self._asking.is_alive()):
-            return
-        self._gpus_due = now + GPUS_EVERY_S
-        if not Path("/dev/nvidiactl").exists():
-            self._gpus_due = float("inf")
-            return
-
-        def ask() -> None:
-            with contextlib.suppress(Exception):
-                found, _ = nvidia.gpus()
-                self._gpus = [{"index": gpu.index, "used": gpu.used, "total": gpu.total} for gpu in found]
-
-        self._asking = threading.Thread(target=ask, daemon=True)
-        self._asking.start()
 
 
 @dataclass
@@ -216,20 +195,3 @@ def _free(path: Path) -> int | None:
         room = os.statvfs(path)
         return room.f_bavail * room.f_frsize
     return None
-
-
-def _of_tree(root: int, listed: Mapping[int, ProcStat]) -> dict[str, Any]:
-    """Memory and processor time of a process tree; ``own``: without pages of files and shared memory."""
-    tree = family(listed, [root])
-    resident = own = 0
-    for pid in tree:
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as stream:
-            _, here, shared = stream.read().split()[:3]
-            resident += int(here) * _PAGE
-            own += (int(here) - int(shared)) * _PAGE
-    return {
-        "rss": resident,
-        "own": own,
-        "cpu_s": round(sum(listed[pid].cpu_s for pid in tree), 2),
-        "processes": len(tree),
-    }

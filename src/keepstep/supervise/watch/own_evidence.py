@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from keepstep.supervise.watch.rank_stacks import StacksLooked
 
 REPORTER = "keepstep run"
-START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl"
+START, EXITS, STACKS, PACE, FORECAST = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl", "forecast.jsonl"
 TELLING = re.compile(
     r"(?:PYTHON|TORCH|PYTORCH|NCCL|GLOO|UCX|OMP|MKL|OPENBLAS|CUDA|XLA|TF|JAX|GRPC)_?[A-Z0-9_]*|KEEPSTEP"
 )
@@ -79,6 +79,11 @@ class Records:
         )
         with contextlib.suppress(OSError):
             append(self.folder / START, [Evidence(fact=fact, origin=Origin(source=START), quote=" ".join(variables))])
+
+    def forecast(self, forecasts: Iterable[Evidence[Fact]]) -> None:
+        """What `keepstep check memory` had said, for the report on this attempt."""
+        with contextlib.suppress(OSError):
+            append(self.folder / FORECAST, forecasts)
 
     def exited(self, member: StartedProcess, exit_: Exit, *, first: bool = False) -> None:
         """A rank ended by itself."""
@@ -143,6 +148,7 @@ class Records:
             Happened.SUSPECTED: "the run seems to hang",
             Happened.NODE_LOST: "a node of the run was lost",
             Happened.GROWS: "more nodes can take part",
+            Happened.SHRINKS: "a limit was passed, and the run goes on with one rank fewer",
             Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run received {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"

@@ -87,8 +87,10 @@ class Pace:
         self._jumped = found is not None
         return found.words if found is not None else ""
 
-    def status(self, signs: Sequence[Sign], metrics: dict[str, Any], age_s: float, attempt: int) -> str:
-        """``attempt 1 · 3 min · step 1200 · 12.3 steps/s · slowest rank 3 · 3.2 of 16 GB``.
+    def status(
+        self, signs: Sequence[Sign], metrics: dict[str, Any], age_s: float, attempt: int, left_s: float | None = None
+    ) -> str:
+        """``attempt 1 · 3 min · step 1200 · 12.3 steps/s · 20 min left · slowest rank 3 · 3.2 of 16 GB``.
 
         A run that makes no step has no speed: then how long that has lasted is said instead.
         """
@@ -105,6 +107,8 @@ class Pace:
             phases = {sign.phase.words for sign in guarded if sign.phase is not None}
             if len(phases) == 1 and not usual:
                 parts.append(phases.pop())
+        if left_s is not None:
+            parts.append(f"{duration(left_s)} left")
         if self._slowest:
             parts.append(self._slowest)
         memory = metrics.get("memory")

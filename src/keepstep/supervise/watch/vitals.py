@@ -11,7 +11,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,10 @@ class OpenBox:
         return rank if isinstance(rank, int) else None
 
     def doing(self) -> Doing | None:
-        return blackbox.doing(blackbox.newest_first(self._data))
+        return blackbox.doing(self.newest_first())
+
+    def newest_first(self) -> Iterator[Record]:
+        return blackbox.newest_first(self._data)
 
     def records(self) -> tuple[Record, ...]:
         return blackbox.read(self._data).records
@@ -71,7 +74,7 @@ class OpenBox:
 
     def recent(self, most: int) -> tuple[Record, ...]:
         """The last records, oldest first."""
-        return tuple(itertools.islice(blackbox.newest_first(self._data), most))[::-1]
+        return tuple(itertools.islice(self.newest_first(), most))[::-1]
 
     def close(self) -> None:
         self._data.release()

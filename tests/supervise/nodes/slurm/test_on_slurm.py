@@ -15,6 +15,7 @@ import pytest
 from keepstep.check.meeting.meeting_point import derived_ports
 from keepstep_lab import slurm as lab_slurm
 from keepstep_lab.slurm import Slurm
+from tests.lazy_framework import need_framework
 from tests.supervise.nodes.slurm.on_slurm import Job, Step
 
 pytestmark = [
@@ -27,7 +28,7 @@ long = pytest.mark.long
 
 @pytest.fixture
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    pytest.importorskip("torch")
+    need_framework("torch")
     with contextlib.closing(Slurm(3, tmp_path_factory.mktemp("slurm"))) as made:
         yield made
 
@@ -329,7 +330,7 @@ def test_where_one_machine_runs_several_slurmd_nobody_takes_over(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     """There two agents once led at the same time, each of them sure that the other one was killed."""
-    pytest.importorskip("torch")
+    need_framework("torch")
     with contextlib.closing(Slurm(3, tmp_path_factory.mktemp("slurm"), together=True)) as slurm:
         job = Job(slurm, tmp_path, "--per-node", "1", "--nodes", "2", nodes=3, steps=1000)
         job.reached(10)

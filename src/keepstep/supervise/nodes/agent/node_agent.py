@@ -44,6 +44,7 @@ from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.watch.guard_reports import forget_repeated
 
 IDLE_S = 0.25
+HISTORY_EVERY_S = 10.0
 SEND_S = 20.0
 """For the evidence of one attempt."""
 MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
@@ -153,6 +154,14 @@ class Agent:
             if keys := running.relay.new():
                 busy = time.monotonic()
                 self._contact.send(said.Put(attempt=running.number, keys=keys))
+
+    def _send_history(self, running: _Running) -> None:
+        """Beside the watch: what the ranks of this node show is seen at the leader while they run."""
+        while not running.over.wait(HISTORY_EVERY_S):
+            until = time.monotonic() + SEND_S
+            with contextlib.suppress(OSError), running.lock:
+                if not all(self._contact.send_in_turn(parcel, until) for parcel in running.sender.history()):
+                    running.sender.again()
 
     def _tell(self, running: _Running, outcome: Outcome) -> None:
         if outcome.happened is Happened.INTERRUPTED:
@@ -269,7 +278,8 @@ class Agent:
         try:
             self._running = self._prepared(start)
             self._running.attempt.begin()
-            threading.Thread(target=self._relay, args=(self._running,), daemon=True).start()
+            for beside in (self._relay, self._send_history):
+                threading.Thread(target=beside, args=(self._running,), daemon=True).start()
         except (UserError, OSError) as error:
             why = f"{self._part.host}: {error}"
             told = said.Happened(attempt=number, what=Happened.EXITED.value, given_up=why)

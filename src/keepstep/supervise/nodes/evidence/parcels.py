@@ -35,6 +35,8 @@ from keepstep.sources.files.left_files import GAPS
 from keepstep.sources.recorded.line_arrivals import NAME as ARRIVALS
 from keepstep.sources.recorded.node_folders import LIVING, LIVING_SCHEMA, NODE, NODE_SCHEMA
 from keepstep.sources.recorded.own_records import is_alive
+from keepstep.store.history.writer import FILE as TILES
+from keepstep.store.history.writer import FOLDER as HISTORY
 from keepstep.supervise.nodes.evidence.sent_log import HEAD, SLACK, TAIL, SentLog
 from keepstep.supervise.nodes.messages import BadMessage, Parcel
 from keepstep.supervise.start.layout import Layout
@@ -65,6 +67,8 @@ def is_known(name: str) -> bool:
     """Whether a node may send a file of this name."""
     if aside := _ASIDE.fullmatch(name):
         return any(each.fullmatch(aside["name"]) for each in (_LOG, _OF_GUARD))
+    if name.startswith(f"{HISTORY}/"):
+        return TILES.fullmatch(name.removeprefix(f"{HISTORY}/")) is not None
     if name.startswith("guard/"):
         return _OF_GUARD.fullmatch(name.removeprefix("guard/")) is not None
     return name in (*_RECORDS, *OURS, ARRIVALS) or _LOG.fullmatch(name) is not None
@@ -122,14 +126,25 @@ class Sender:
             yield from self._arrivals()
         yield from self._virtual(LEFT_OUT, self._words_on_left_out())
 
+    def history(self) -> Iterator[Parcel]:
+        """What is new of the history alone, while ranks run; all of it must be sent, or :meth:`again` be called."""
+        there = [f"{HISTORY}/{name}" for name in _names(self._folder / HISTORY) if is_known(f"{HISTORY}/{name}")]
+        for name in sorted({name for name in self._held if name.startswith(f"{HISTORY}/")} - set(there)):
+            yield from self._forget(name)
+        for name in there:
+            for parcel, _ in self._file(name):
+                yield parcel
+
     def _listed(self) -> list[str]:
         """The folder's files that are sent, evidence first."""
         found = [name for name in _names(self._folder) if is_known(name) and "/" not in name]
-        found += [f"guard/{name}" for name in _names(self._folder / "guard") if is_known(f"guard/{name}")]
+        for below in ("guard", HISTORY):
+            found += [f"{below}/{name}" for name in _names(self._folder / below) if is_known(f"{below}/{name}")]
         lost = [f"lost/{each}" for each in _names(self._path("lost")) if each.startswith(f"{self._folder.name}-")]
         found += [f"{each}/{name}" for each in lost for name in _names(self._path(each)) if is_known(f"{each}/{name}")]
         order = {name: number for number, name in enumerate(_RECORDS)}
-        return sorted(found, key=lambda name: (order.get(name, 99), name.endswith(".box"), name))[:MOST_FILES]
+        last = (".box", ".tiles")
+        return sorted(found, key=lambda name: (order.get(name, 99), name.endswith(last), name))[:MOST_FILES]
 
     def _path(self, name: str) -> Path:
         return (self._folder.parent if name.startswith("lost") else self._folder) / name

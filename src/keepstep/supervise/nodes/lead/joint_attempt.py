@@ -38,6 +38,8 @@ from keepstep.supervise.start.layout import MORE_PORTS, Layout
 from keepstep.supervise.start.process_exit import Exit
 
 LOOK_S = 0.25
+QUIET_S = 5.0
+"""Without progress for longer than this, the status line says so."""
 READY_S = 10.0
 SETTLE_S = 4.0
 """One node's ranks have stopped: those of the others may be about to show it too."""
@@ -93,6 +95,7 @@ class JointAttempt:
         self._leaving = False
         """The engine takes a node away soon."""
         self._began = clock()
+        self._status_due = 0.0
 
     # --- the beginning
 
@@ -210,7 +213,28 @@ class JointAttempt:
                     return outcome
             if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
                 return Outcome(Happened.GROWS)
+            self._show_status()
             self._leader.wait(LOOK_S)
+
+    def _show_status(self) -> None:
+        """``attempt 1 · 3 min · 4 nodes · step 1200 · no progress for 20 s``; once a second."""
+        if clock() < self._status_due:
+            return
+        self._status_due = clock() + 1.0
+        heard = [node for node in self._nodes if self._leader.is_heard(node)]
+        silent = f", {len(self._nodes) - len(heard)} silent" if len(heard) < len(self._nodes) else ""
+        parts = [
+            f"attempt {self.number}",
+            duration(clock() - self._began),
+            f"{count(len(self._nodes), 'node')}{silent}",
+        ]
+        steps = [self._leader.steps(node) for node in heard]
+        if any(steps):
+            parts.append(f"step {min(steps)}")
+        quiet = [quiet_s for node in heard if (quiet_s := self._leader.quiet_s(node)) is not None]
+        if quiet and min(quiet) > QUIET_S:
+            parts.append(f"no progress for {duration(min(quiet))}")
+        self._gathering.status("keepstep: " + " · ".join(parts))
 
     def _take(self, each: object) -> Outcome | None:
         match each:

@@ -74,6 +74,7 @@ class Nodes:
             least=station.least,
             most=station.most,
             say=terminal.say,
+            status=terminal.status,
             interrupted=lambda: interrupts.signal,
             interrupt=interrupts.note,
             hurry=lambda: interrupts.again,

@@ -64,6 +64,8 @@ class Gathering:
     roles: Roles = field(default_factory=Roles)
     as_given: bool = False
     grace_s: float = 10.0
+    status: Callable[[str], None] = lambda text: None
+    """Shows the live line."""
     tend: Callable[[], list[str]] = list
     """Restarts agents that have ended; says why some are missing."""
     ended_here: Callable[[int], str | None] = lambda node: None

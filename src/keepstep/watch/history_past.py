@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The past of a run by its history: hours and thousands of ranks, in tiles that the page's pixels are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keepstep.signals.blackbox import BoxPhase
+from keepstep.store.history.reader import WAIT_SHARES, History
+from keepstep.store.history.readings import GPU, HOST, READINGS
+from keepstep.watch.past import WAITS, WORDS, Cell, Grid, Point, pack
+from keepstep.watch.run_view import RankView
+
+STUCK_SHARE = 0.99
+STUCK_COLUMNS = 2
+"""A rank that has waited for all of so many columns in a row, in a step or for a batch, is stuck."""
+MOST_SUBJECTS = 8
+RECENT_S = 180.0
+_CELL_OF_PHASE = bytes(phase + 1 if phase < len(BoxPhase) else 0 for phase in range(256))
+_STEP_OF_WAIT = bytes(pack(0, share) for share in WAIT_SHARES)
+_SHOULD_STEP = (BoxPhase.COMPUTE, BoxPhase.INPUT)
+
+
+class HistoryPast:
+    """``of``: the ranks whose series are of interest; of the others only the slowest is."""
+
+    def __init__(self, history: History, of: tuple[int, ...], end: float) -> None:
+        self._history, self._of, self._end = history, of, end
+
+    @property
+    def span(self) -> tuple[float, float]:
+        start, end = self._history.span
+        return start, max(end, min(self._end, end + 3600.0))
+
+    def grid(self, start: float, end: float, columns: int) -> Grid:
+        found = self._history.grid(start, end, columns)
+        width = max(end - start, 1e-9) / columns
+        spans = [(int((a - start) / width), int((b - start) / width)) for _, a, b in self._history.attempts]
+        rows = []
+        for phases, waits in zip(found.phase, found.wait, strict=True):
+            cells = _either(phases.translate(_CELL_OF_PHASE), waits.translate(_STEP_OF_WAIT))
+            if WAIT_SHARES[max(waits, default=0)] >= STUCK_SHARE or 0 in cells:
+                cells = _with_stops(cells, [(max(0, begin), min(columns - 1, until)) for begin, until in spans])
+            rows.append(cells)
+        return Grid(tuple(found.ranks), start, end, tuple(rows))
+
+    def series(self, name: str, start: float, end: float, points: int) -> dict[str, list[Point]]:
+        kind = READINGS[name].of
+        subjects: list[int | str] = (
+            list(self._history.hosts) if kind == HOST else list(self._history.gpus) if kind == GPU else [*self._ranks()]
+        )
+        found = self._history.several(name, subjects[:MOST_SUBJECTS], start, end, points)
+        return {who if isinstance(who, str) else f"rank {who}": series for who, series in found.items() if series}
+
+    def _ranks(self) -> list[int]:
+        """Those of interest, and the first ones."""
+        ranks = self._history.ranks
+        return list(dict.fromkeys([*(rank for rank in self._of if rank in set(ranks)), *ranks[:4]]))
+
+
+def ranks_in(history: History, blamed: set[int], at: float, is_live: bool) -> list[RankView]:
+    """The ranks as the last minutes of the history show them."""
+    _, last = history.span
+    if not history.ranks:
+        return []
+    columns = 12
+    grid = HistoryPast(history, (), last).grid(last - RECENT_S, last, columns)
+    found = []
+    for rank, row in zip(grid.ranks, grid.rows, strict=True):
+        seen = [place for place, cell in enumerate(row) if cell and cell & 15 != Cell.GONE]
+        cell = row[seen[-1]] if seen else 0
+        known = last - RECENT_S * (columns - 1 - seen[-1]) / columns if seen else last - RECENT_S
+        is_old = last - known > RECENT_S / 4
+        state = "gone" if is_old else "silent" if cell & 15 == Cell.STUCK else "alive" if is_live else "ended"
+        found.append(
+            RankView(
+                rank=rank,
+                host="",
+                state=state,
+                phase=WORDS[Cell(cell & 15)],
+                steps=0,
+                step_s=None,
+                wait=(cell >> 4) / WAITS,
+                memory_bytes=None,
+                age_s=max(0.0, at - known),
+                quiet_s=0.0,
+                blamed=rank in blamed,
+            )
+        )
+    return found
+
+
+def with_readings(each: RankView, history: History) -> RankView:
+    """With what only the history knows."""
+    last = history.last(each.rank)
+    steps, step_s, memory = last.get("step"), last.get("step_s"), last.get("memory")
+    return replace(
+        each,
+        steps=max(each.steps, int(steps[0]) if steps is not None else 0),
+        step_s=each.step_s if each.step_s is not None or step_s is None else step_s[0],
+        memory_bytes=memory[0] if memory is not None else None,
+    )
+
+
+def _either(one: bytes, other: bytes) -> bytes:
+    return (int.from_bytes(one, "big") | int.from_bytes(other, "big")).to_bytes(len(one), "big")
+
+
+def _with_stops(row: bytes, attempts: list[tuple[int, int]]) -> bytes:
+    cells = bytearray(cell if cell & 15 else 0 for cell in row)
+    _mark_stuck(cells)
+    for begin, until in attempts:
+        _mark_gone(cells, begin, until)
+    return bytes(cells)
+
+
+def _mark_stuck(cells: bytearray) -> None:
+    """Waiting all the time for long is no wait any more."""
+    begin = None
+    for place in range(len(cells) + 1):
+        cell = cells[place] if place < len(cells) else 0
+        waits = (cell & 15) - 1 in _SHOULD_STEP and cell >> 4 >= int(WAITS * STUCK_SHARE)
+        if waits and begin is None:
+            begin = place
+        elif not waits and begin is not None:
+            if place - begin > STUCK_COLUMNS:
+                cells[begin:place] = bytes([pack(Cell.STUCK, 1.0)]) * (place - begin)
+            begin = None
+
+
+def _mark_gone(cells: bytearray, begin: int, until: int) -> None:
+    """A rank that was there, and of which nothing is known up to the end of its attempt."""
+    seen = [place for place in range(begin, until + 1) if cells[place]]
+    last = seen[-1] if seen else None
+    if last is not None and last < until - 1 and cells[last] & 15 != Cell.END:
+        cells[last + 1 : until + 1] = bytes([pack(Cell.GONE, None)]) * (until - last)

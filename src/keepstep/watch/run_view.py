@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown of a run: plain data, the same for the terminal and the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong."""
+
+    title: str
+    because: str
+    cause: str
+    who: str
+    """Its ranks in words, with their hosts where there are several."""
+    ranks: tuple[int, ...]
+    sure: str
+    severity: str
+    role: str
+    attempt: int | None
+    since: float | None
+    """When the earliest sign of it was seen."""
+    cost: str
+    """What it takes away, in words; empty where nobody can tell."""
+    decided: str
+    """What `keepstep run` decided; empty: nothing yet."""
+    fixes: tuple[tuple[str, str], ...]
+    """What to do, and the command or code for it."""
+    quotes: tuple[tuple[str, str], ...]
+    """Where it was seen, and the words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptView:
+    number: int
+    began: float
+    ended: float | None
+    status: int | None
+    title: str
+    cause: str
+    decided: str
+    steps: int | None
+    step_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankView:
+    """One rank as it was last seen."""
+
+    rank: int
+    host: str
+    state: str
+    """``alive``, ``silent`` (no progress for long), ``gone`` (it ended before the others) or ``ended``."""
+    phase: str
+    steps: int
+    step_s: float | None
+    wait: float | None
+    """Share of its recent time in which its training thread neither ran nor was ready to run."""
+    memory_bytes: float | None
+    age_s: float
+    """How old what is known about it is."""
+    quiet_s: float
+    """How long it has shown no progress."""
+    blamed: bool
+    """Whether a problem names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run at one moment."""
+
+    name: str
+    folder: str
+    command: str
+    state: str
+    """As `keepstep runs` says it: running, finished, failed, stopped or killed."""
+    status: int | None
+    verdict: str
+    began: float
+    ended: float | None
+    at: float
+    """The moment: now, or for a run that is over, its end."""
+    world: int
+    problems: tuple[Problem, ...] = ()
+    said: tuple[str, ...] = ()
+    """What the user was told while it ran, or is worth knowing, and no problem says."""
+    attempts: tuple[AttemptView, ...] = ()
+    ranks: tuple[RankView, ...] = ()
+    """All of them, those that matter first."""
+    steps: int = 0
+    step_s: float | None = None
+    goodput: float | None = None
+    """Share of the ranks' time that was productive; None: unknown."""
+    lost: tuple[tuple[str, float, str], ...] = ()
+    """Where the rest went: bucket, seconds of ranks, explanation."""
+    hosts: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = field(default=())
+    """What could not be read."""
+
+    @property
+    def alive(self) -> bool:
+        return self.state == "running"

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`keepstep watch`: who may see the page, what is on it, also as one file. In a real Chromium, if there is one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.supervise.starting import LIMIT_S, Running
+from tests.watch.chromium import Chromium, chromium, needs_chromium
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+SEEN = "document.querySelector('#problems h2')?.textContent"
+DRAWN = "!document.getElementById('map').hidden && document.querySelectorAll('#charts canvas').length > 0"
+HEAT = "document.getElementById('heat')"
+ESCAPES = "document.images.length + document.querySelectorAll('[onerror]').length"
+
+
+class Served:
+    """A `keepstep watch` and how to ask it."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        command = [sys.executable, "-m", "keepstep", "watch", *words]
+        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[-1]
+        self.ssh = self.process.stdout.readline()
+        parts = urlsplit(self.address)
+        self.port, self.path, self.token = parts.port, parts.path, parts.query.removeprefix("token=")
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
+        link.request(method, path, headers=headers)
+        answer = link.getresponse()
+        found = answer.status, dict(answer.getheaders()), answer.read().decode()
+        link.close()
+        return found
+
+    def ask_as_owner(self, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
+        return self.ask(path, method, Cookie=f"keepstep-{self.port}={self.token}")
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=LIMIT_S)
+
+
+@pytest.fixture(scope="module")
+def served(failed: Running) -> Iterator[Served]:
+    one = Served(failed.folder, str(failed.run))
+    yield one
+    one.end()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with chromium(tmp_path_factory.mktemp("profile")) as one:
+        yield one
+
+
+def test_without_the_token_nothing_is_shown(served: Served) -> None:
+    name = served.path
+    for path in ("/", "/page.js", "/runs.json", name, f"{name}/view.json", f"{name}/events", f"{name}?token=wrong"):
+        status, _, text = served.ask(path)
+        assert status == 403 and "KeyError" not in text and served.token not in text
+    assert served.ask(name, Cookie=f"keepstep-{served.port}={served.token[:-1]}")[0] == 403
+
+
+def test_a_name_of_somebody_elses_that_leads_here_is_refused(served: Served) -> None:
+    cookie = f"keepstep-{served.port}={served.token}"
+    assert served.ask(served.path, Cookie=cookie, Host=f"evil.example:{served.port}")[0] == 403
+    assert served.ask(served.path, Cookie=cookie, Host=f"localhost:{served.port}")[0] == 200
+
+
+def test_the_token_leaves_the_address_and_becomes_a_cookie(served: Served) -> None:
+    status, headers, _ = served.ask(f"{served.path}?token={served.token}")
+    assert status == 303 and headers["location"] == served.path
+    assert "HttpOnly" in headers["set-cookie"] and "SameSite=strict" in headers["set-cookie"]
+
+
+def test_it_only_shows_this_run_and_only_shows(served: Served) -> None:
+    assert served.ask_as_owner("/run/another")[0] == 404 and served.ask_as_owner("/run/..%2f..%2fetc")[0] == 404
+    assert served.ask_as_owner(served.path, "POST")[0] == 405
+    for bad in ("rank=x&at=1", "rank=1", "rank=-1&at=1", "rank=1&at=nan", "rank=1&at=1e99"):
+        assert served.ask_as_owner(f"{served.path}/moment.json?{bad}")[0] == 400
+
+
+def test_the_page_is_small_and_may_load_nothing_from_elsewhere(served: Served) -> None:
+    parts = [served.ask_as_owner(path) for path in (served.path, "/page.js", "/page.css", f"{served.path}/past.json")]
+    assert all(status == 200 for status, _, _ in parts) and sum(len(text) for _, _, text in parts) < 2_000_000
+    for _, headers, _ in parts:
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_moment_has_readings_and_the_log_around_it(served: Served) -> None:
+    view = json.loads(served.ask_as_owner(f"{served.path}/view.json")[2])
+    at = view["problems"][0]["since"]
+    moment = json.loads(served.ask_as_owner(f"{served.path}/moment.json?rank=1&at={at}")[2])
+    assert dict(moment["readings"])["steps done"] in ("19", "20")  # the finding is as old as the traceback
+    assert any("KeyError" in line for line in moment["lines"])
+
+
+def test_the_ssh_line_forwards_the_port(served: Served) -> None:
+    assert f"ssh -N -L {served.port}:127.0.0.1:{served.port} " in served.ssh
+
+
+def test_a_flood_of_strangers_leaves_it_answering(served: Served) -> None:
+    assert {served.ask(f"/run/{n}")[0] for n in range(300)} == {403}
+    assert served.ask_as_owner(f"{served.path}/view.json")[0] == 200
+
+
+def test_without_a_run_the_list_comes_first(failed: Running) -> None:
+    one = Served(failed.folder)
+    try:
+        listed = json.loads(one.ask_as_owner("/runs.json")[2])
+        assert [each["name"] for each in listed] == [failed.run.name] and "KeyError" in listed[0]["title"]
+        assert one.ask_as_owner(f"/run/{failed.run.name}/view.json")[0] == 200
+    finally:
+        one.end()
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named() -> None:
+    program = (
+        "import sys; sys.modules['starlette'] = None; from keepstep.cli.parser import run; sys.exit(run(['watch']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 3 and "pip install 'keepstep[web]'" in done.stderr
+
+
+@needs_chromium
+@pytest.mark.parametrize(("wide", "high", "dark"), [(1280, 800, False), (400, 800, True)])
+def test_the_first_screen_names_rank_and_cause(
+    served: Served, browser: Chromium, wide: int, high: int, dark: bool
+) -> None:
+    browser.open(served.address, wide, high, dark=dark)
+    assert "KeyError" in browser.until(SEEN)
+    browser.until(DRAWN)
+    first = browser.value(
+        "[...document.querySelectorAll('dt,dd,h2')].filter((e) => e.getBoundingClientRect().bottom <= innerHeight)"
+        ".map((e) => e.textContent).join('\\n')"
+    )
+    assert "rank 1" in first and "user.code_exception" in first
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+    assert "token" not in browser.value("location.href")
+    assert browser.value(ESCAPES) == 0 and not browser.said
+
+
+@needs_chromium
+def test_keys_alone_open_a_moment(served: Served, browser: Chromium) -> None:
+    browser.open(served.address)
+    browser.until(DRAWN)
+    browser.value("document.getElementById('heat').focus()")
+    for key in ("ArrowDown", "ArrowLeft", "Enter"):
+        browser.key(key)
+    assert "Rank 1 at " in browser.until("document.querySelector('#moment h2')?.textContent")
+    assert "KeyError" in browser.value("document.getElementById('moment').textContent")
+    assert browser.value("document.activeElement.id") == "moment"
+
+
+@needs_chromium
+def test_one_file_opens_without_a_server(failed: Running, browser: Chromium, tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    command = [sys.executable, "-m", "keepstep", "watch", str(failed.run), "--html", str(page)]
+    assert subprocess.run(command, timeout=LIMIT_S).returncode == 0 and page.stat().st_size < 2_000_000
+    browser.asked_for.clear()
+    browser.said.clear()
+    browser.open(page.as_uri())
+    assert "'<img src=x onerror=alert(1)>'" in browser.until(SEEN)
+    browser.until(DRAWN)
+    box = browser.value(
+        "(({left, top, width}) => [left, top, width])(document.getElementById('heat').getBoundingClientRect())"
+    )
+    browser.click(box[0] + box[2] * 0.8, box[1] + 25)
+    assert "KeyError" in browser.until("document.getElementById('moment').textContent")
+    assert browser.value(ESCAPES) == 0 and not browser.said
+    assert {urlsplit(each).scheme for each in browser.asked_for} <= {"file", "data"}
