@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
-from keepstep.check.code.facts import evidence_of
-from keepstep.check.code.project import Project
+from keepstep.check.code.program.facts import evidence_of
+from keepstep.check.code.program.project import Project
 from keepstep.model import facts
 from keepstep.model.codec import fact_types
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin

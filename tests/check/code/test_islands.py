@@ -9,7 +9,7 @@ import pytest
 
 from keepstep.check.code import check_code as whole
 from keepstep.check.code.check_code import CodeRequest, check_code
-from keepstep.check.code.islands import Imports, islands
+from keepstep.check.code.program.islands import Imports, islands
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -14,8 +14,8 @@ import pytest
 from keepstep.check.code import ask_rules
 from keepstep.check.code.ask_rules import answered
 from keepstep.check.code.check_code import CodeRequest, check_code
-from keepstep.check.code.facts import evidence_of
-from keepstep.check.code.project import Project
+from keepstep.check.code.program.facts import evidence_of
+from keepstep.check.code.program.project import Project
 from keepstep.check.code.unit_bytes import BROKEN, packed, unpacked
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.code import CodeAssigned, CodeCall

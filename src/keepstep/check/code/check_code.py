@@ -15,9 +15,9 @@ from keepstep.check.code.baseline import new_findings, write_baseline
 from keepstep.check.code.cache import Cache
 from keepstep.check.code.changed_lines import changed_since, on_changed_lines
 from keepstep.check.code.files import SETTINGS, FoundPrograms, ProgramFile, find, given_program, neighbour
-from keepstep.check.code.islands import islands
 from keepstep.check.code.judge import judged
 from keepstep.check.code.plain_findings import finding_of
+from keepstep.check.code.program.islands import islands
 from keepstep.check.code.reader_pool import read_all
 from keepstep.check.code.summary import Summary, imports_of
 from keepstep.check.code.suppressions import is_switched_off, without_use

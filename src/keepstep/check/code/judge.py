@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from keepstep.base.forked_calls import ForkedCalls
 from keepstep.check.code.ask_rules import FROM_FILES, answered
-from keepstep.check.code.facts import evidence_of
 from keepstep.check.code.plain_findings import Places
-from keepstep.check.code.project import Project
+from keepstep.check.code.program.facts import evidence_of
+from keepstep.check.code.program.project import Project
 from keepstep.check.code.settings_files import unpacked_settings
 from keepstep.check.code.unit_bytes import unpacked
 from keepstep.model.rule import Rule

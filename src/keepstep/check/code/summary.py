@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from keepstep.check.code.files import SETTINGS, ProgramFile
-from keepstep.check.code.islands import Imports
+from keepstep.check.code.program.islands import Imports
 from keepstep.check.code.read_program import left_out_cells
 from keepstep.parse.code.read import switched_off
 from keepstep.parse.code.unit import Unit

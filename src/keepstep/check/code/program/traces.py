@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from keepstep.check.code.callers import Callers, items, tests_in
-from keepstep.check.code.differences import (
+from keepstep.check.code.program.callers import Callers, items, tests_in
+from keepstep.check.code.program.differences import (
     COMPILED,
     Condition,
     Divergence,
@@ -27,7 +27,7 @@ from keepstep.check.code.differences import (
     optional,
     signature,
 )
-from keepstep.check.code.project import Project, calls_in, compared, of_its_name
+from keepstep.check.code.program.project import Project, calls_in, compared, of_its_name
 from keepstep.parse.code.conditions import ALWAYS, functions_in, is_ranked, is_word, parts_of
 from keepstep.parse.code.ranks import MAIN_DECORATORS
 from keepstep.parse.code.unit import CLOCK, SOME, UNKNOWN, FunctionSeen, Skeleton, Test

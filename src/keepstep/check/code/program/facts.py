@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from keepstep.check.code.decided_by import decided_by
-from keepstep.check.code.differences import Divergence
-from keepstep.check.code.project import Project
-from keepstep.check.code.traces import Tracer
+from keepstep.check.code.program.decided_by import decided_by
+from keepstep.check.code.program.differences import Divergence
+from keepstep.check.code.program.project import Project
+from keepstep.check.code.program.traces import Tracer
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.code import (

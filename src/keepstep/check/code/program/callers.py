@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from keepstep.check.code.project import Project
+from keepstep.check.code.program.project import Project
 from keepstep.parse.code.unit import UNKNOWN, FunctionSeen, Skeleton, Test
 
 _CALLED = ("__call__", "forward", "call")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstep.check.code.project import MOST_HOPS, Project
+from keepstep.check.code.program.project import MOST_HOPS, Project
 from keepstep.parse.code.conditions import is_ranked
 from keepstep.parse.code.own_values import OWN_DISK
 from keepstep.parse.code.text import cut

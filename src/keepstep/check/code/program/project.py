@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from keepstep.check.code.sources import Sources
+from keepstep.check.code.program.kept_values import Sources
 from keepstep.parse.code.conditions import ALWAYS, FIRST_ONLY, is_ranked, rank_among, rank_compared
 from keepstep.parse.code.conditions import compared as number_compared
 from keepstep.parse.code.ranks import MAIN_NAMES, is_rank_name
