@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from keepstep.guard.adapters.tensorflow.pace import TensorFlowPace
-from keepstep.guard.adapters.torch.pace import TorchPace
+from keepstep.guard.adapters.torch.collectives.pace import TorchPace
 from keepstep.guard.exchange import SharedFolder
 from keepstep.guard.pace import Rounds
 from keepstep.guard.session import Session

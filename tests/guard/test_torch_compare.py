@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from keepstep.guard.adapters.torch.collectives import FORMS
+from keepstep.guard.adapters.torch.collectives.pace import late_rank
+from keepstep.guard.adapters.torch.collectives.script_calls import FORMS
 from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, BELOW, COLLECTIVE, Op, RankWord, mismatch
 from keepstep.guard.adapters.torch.compiling import what_changes
-from keepstep.guard.adapters.torch.pace import late_rank
 from keepstep.signals.collective_history import TrailEntry, packed, unpacked
 
 

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
 def test_the_operation_or_value_is_named(name: str) -> None:
     import torch
 
-    from keepstep.guard.adapters.torch.first_non_finite import first_non_finite
+    from keepstep.guard.adapters.torch.numbers.first_non_finite import first_non_finite
 
     make, words = CASES[name]
     model, batch = small_model(torch), torch.ones(3, 4)
@@ -67,7 +67,7 @@ def test_what_would_be_computed_again_is_not_read() -> None:
     import torch
     from torch.utils.checkpoint import checkpoint
 
-    from keepstep.guard.adapters.torch.first_non_finite import first_non_finite
+    from keepstep.guard.adapters.torch.numbers.first_non_finite import first_non_finite
 
     model, runs = small_model(torch), []
 
@@ -83,7 +83,7 @@ def test_what_would_be_computed_again_is_not_read() -> None:
 def test_the_watch_tells_it_with_the_loss(tmp_path: Path) -> None:
     import torch
 
-    from keepstep.guard.adapters.torch.losses import LossWatch
+    from keepstep.guard.adapters.torch.numbers.losses import LossWatch
     from keepstep.guard.adapters.torch.torch_state import TorchState
 
     session = session_in(tmp_path)

@@ -85,8 +85,8 @@ def test_compiled_steps_compile_and_give_equal_results(tmp_path: Path) -> None:
 BREAKS = {
     "hooks that raise, and another torch": """
 import types
-from keepstep.guard.adapters.torch import attach as t, loaders as l, steps as s, collectives as c, models as m
-from keepstep.guard.adapters.torch import progress_watch as w, checkpoints as k
+from keepstep.guard.adapters.torch import attach as t, loaders as l, steps as s, models as m, checkpoints as k
+from keepstep.guard.adapters.torch.collectives import progress_watch as w, script_calls as c
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
 l.Loaders.got = l.Loaders.begun = s.TorchSteps.before = s.TorchSteps.after = broken
 c.Collectives.begin = m._signature = w.TorchWatch.tick = broken

@@ -35,7 +35,7 @@ def test_changed_bits_are_named_with_rank_and_tensor_and_lawful_differences_are_
 
 def test_a_changed_bit_and_swapped_words_change_the_sums() -> None:
     torch = lazy_framework("torch")
-    from keepstep.guard.adapters.torch.fingerprints import Sums
+    from keepstep.guard.adapters.torch.numbers.fingerprints import Sums
 
     sums = Sums(torch)
 

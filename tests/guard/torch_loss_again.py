@@ -19,12 +19,12 @@ torch: Any = pytest.importorskip("torch")
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests may use the processors."""
-    monkeypatch.setattr("keepstep.guard.adapters.torch.loss_again.MOST_S", 60.0)
+    monkeypatch.setattr("keepstep.guard.adapters.torch.numbers.loss_again.MOST_S", 60.0)
 
 
 def again(loss: Any) -> Any:
     """Stands where the guard's hook stands: before the backward pass."""
-    from keepstep.guard.adapters.torch.loss_again import compute_again
+    from keepstep.guard.adapters.torch.numbers.loss_again import compute_again
 
     assert not bool(loss.isfinite().all())
     return compute_again(torch, sys._getframe(1))
@@ -191,7 +191,7 @@ def test_the_program_does_not_notice(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 def test_it_is_bounded_and_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstep.guard.adapters.torch.loss_again.MOST_S", 1.0)
+    monkeypatch.setattr("keepstep.guard.adapters.torch.numbers.loss_again.MOST_S", 1.0)
     first_time = [True]
 
     def held() -> Any:

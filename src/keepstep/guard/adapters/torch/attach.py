@@ -9,19 +9,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters import safetensors_files
-from keepstep.guard.adapters.torch import (
-    buddy,
-    checkpoints,
-    collectives,
-    compiling,
-    losses,
-    models,
-    steps,
-    trainer_folders,
-    world,
-)
-from keepstep.guard.adapters.torch.fingerprints import Replicas
+from keepstep.guard.adapters.torch import checkpoints, compiling, models, steps, trainer_folders, world
+from keepstep.guard.adapters.torch.collectives import script_calls
 from keepstep.guard.adapters.torch.loaders import Loaders
+from keepstep.guard.adapters.torch.numbers import buddy, losses
+from keepstep.guard.adapters.torch.numbers.fingerprints import Replicas
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.import_hook import after_import
 from keepstep.guard.record.device_memory import DeviceMemory
@@ -36,7 +28,7 @@ PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.autograd", "losses", losses.hook),
     ("torch.utils.data.dataloader", "loaders", steps.hook_loaders),
     ("torch.distributed.distributed_c10d", "torch world", world.hook),
-    ("torch.distributed.distributed_c10d", "collectives", collectives.hook),
+    ("torch.distributed.distributed_c10d", "collectives", script_calls.hook),
     ("torch.nn.parallel.distributed", "DDP models", models.hook_ddp),
     ("torch.nn.parallel.distributed", buddy.PART, buddy.hook),
     ("torch.distributed.fsdp.fully_sharded_data_parallel", "FSDP models", models.hook_fsdp),

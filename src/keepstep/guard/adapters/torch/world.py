@@ -13,7 +13,7 @@ import urllib.parse
 from types import ModuleType
 from typing import Any
 
-from keepstep.guard.adapters.torch import progress_watch
+from keepstep.guard.adapters.torch.collectives import progress_watch
 from keepstep.guard.adapters.torch.store import LONGEST_WAIT_S, Store, base_of
 from keepstep.guard.adapters.torch.torch_state import TorchState, replace_everywhere
 from keepstep.guard.agree.arrivals import rendezvous

@@ -9,9 +9,9 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from keepstep.base.wording import called
-from keepstep.guard.adapters.torch import recorder
+from keepstep.guard.adapters.torch.collectives import recorder
+from keepstep.guard.adapters.torch.collectives.recorder import Recorded
 from keepstep.guard.adapters.torch.compare_collectives import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, RankWord
-from keepstep.guard.adapters.torch.recorder import Recorded
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.guard.record.thread_stack import calls
 from keepstep.signals.collective_history import TrailEntry

@@ -13,11 +13,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from keepstep.guard.adapters.torch import recorder
+from keepstep.guard.adapters.torch.collectives import recorder
+from keepstep.guard.adapters.torch.collectives.pace import TorchPace
+from keepstep.guard.adapters.torch.collectives.position import MOST_GROUPS, Position
+from keepstep.guard.adapters.torch.collectives.trains_apart import Alone
 from keepstep.guard.adapters.torch.compare_collectives import WAITS, RankWord, mismatch
-from keepstep.guard.adapters.torch.pace import TorchPace
-from keepstep.guard.adapters.torch.position import MOST_GROUPS, Position
-from keepstep.guard.adapters.torch.trains_apart import Alone
 from keepstep.guard.record.named_pauses import STEPPING, STILL_S, enter_pause
 from keepstep.signals import blackbox
 from keepstep.signals.blackbox import BoxPhase, RecordKind

@@ -14,7 +14,7 @@ from collections import deque
 from types import CodeType, ModuleType
 from typing import Any
 
-from keepstep.guard.adapters.torch import progress_watch
+from keepstep.guard.adapters.torch.collectives import progress_watch
 from keepstep.guard.adapters.torch.issued_collective import Form, IssuedCollective, Shaped
 from keepstep.guard.adapters.torch.torch_state import TorchState, replace
 from keepstep.guard.adapters.tracebacks import OWN

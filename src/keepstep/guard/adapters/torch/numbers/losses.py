@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.errors import OutOfStep
-from keepstep.guard.adapters.torch.first_non_finite import Found, first_non_finite
-from keepstep.guard.adapters.torch.loss_again import compute_again
+from keepstep.guard.adapters.torch.numbers.first_non_finite import Found, first_non_finite
+from keepstep.guard.adapters.torch.numbers.loss_again import compute_again
 from keepstep.guard.adapters.torch.torch_state import TorchState
 
 LASTING = 10

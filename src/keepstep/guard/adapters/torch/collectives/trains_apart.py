@@ -13,7 +13,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from keepstep.guard.adapters.torch import recorder
+from keepstep.guard.adapters.torch.collectives import recorder
 from keepstep.guard.adapters.torch.torch_state import rpc_workers
 
 if TYPE_CHECKING:

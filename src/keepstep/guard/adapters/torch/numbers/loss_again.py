@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from keepstep.guard.adapters.torch.loss_statements import Statements, statements
+from keepstep.guard.adapters.torch.numbers.loss_statements import Statements, statements
 from keepstep.guard.record.user_line import OWN, name_of_line, user_line
 
 MOST_S = 5.0
