@@ -84,10 +84,13 @@ def test_the_watch_tells_it_with_the_loss(tmp_path: Path) -> None:
     import torch
 
     from keepstep.guard.adapters.torch.numbers.losses import LossWatch
+    from keepstep.guard.adapters.torch.numbers.own_past import OwnPast
     from keepstep.guard.adapters.torch.torch_state import TorchState
 
     session = session_in(tmp_path)
-    watch = LossWatch(TorchState(session, torch))
+    state = TorchState(session, torch)
+    state.own_past = OwnPast(state)
+    watch = LossWatch(state)
     model = small_model(torch)
     watch.look(root_of_less_than_zero(torch, model, torch.ones(3, 4)))
     session.close()

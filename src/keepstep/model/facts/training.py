@@ -136,6 +136,24 @@ class ComputedOdd(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftItsPast(Fact):
+    """The loss rose from one look to the next and stays up, and a layer shows values that it did not show before."""
+
+    after_step: int
+    """The last look at which all was as before."""
+    step: int
+    loss: float
+    loss_before: tuple[float, float]
+    layer: str
+    what: str
+    """Its gradient norm, or its update for its weights."""
+    value: float
+    value_before: tuple[float, float]
+    returned: bool = False
+    """The loss is again what it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointUnreadable(Fact):
     """A checkpoint is missing, truncated or not what it says."""
 

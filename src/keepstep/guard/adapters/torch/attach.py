@@ -14,6 +14,7 @@ from keepstep.guard.adapters.torch.collectives import script_calls
 from keepstep.guard.adapters.torch.loaders import Loaders
 from keepstep.guard.adapters.torch.numbers import buddy, losses
 from keepstep.guard.adapters.torch.numbers.fingerprints import Replicas
+from keepstep.guard.adapters.torch.numbers.own_past import OwnPast
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.import_hook import after_import
 from keepstep.guard.record.device_memory import DeviceMemory
@@ -48,6 +49,7 @@ def attach(session: Adapts, module: ModuleType) -> None:
     state = TorchState(session, module)
     state.loaders = Loaders(state)
     state.replicas = Replicas(state)
+    state.own_past = OwnPast(state)
     session.values = state.values
     session.data_parallel.append(state.is_data_parallel)
     DeviceMemory(session, functools.partial(_device_memory, module)).watch()

@@ -39,6 +39,8 @@ class Loaders:
         self._state, self._session = state, state.session
         self.turns = 0
         """How many batches have been handed out, with gradients on."""
+        self.epochs = 0
+        """How many loops over a loader have begun, with gradients on."""
         self.length: int | None = None
         """How many batches the epoch has, where that is known."""
         self._lengths: dict[int, int | None] = {}
@@ -72,6 +74,7 @@ class Loaders:
 
     def begun(self, loader: Any) -> None:
         """An epoch begins."""
+        self.epochs += 1
         key = id(loader.dataset)
         if key in self._alive and self._alive[key]() is None:
             self._forget(key)

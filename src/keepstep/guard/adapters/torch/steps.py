@@ -9,6 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
+from keepstep.guard.adapters.torch.numbers.own_past import PART as OWN_PAST
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.agree.fingerprints import PART
 from keepstep.signals.blackbox import BoxPhase
@@ -29,20 +30,34 @@ def hook_optimizers(state: TorchState, module: ModuleType) -> None:
     after = session.guarded("optimizer steps", steps.after)
     replicas = state.replicas
     look = session.guarded(PART, replicas.stepped)
+    past = state.own_past
+    look_before = session.guarded(OWN_PAST, past.before)
+    look_after = session.guarded(OWN_PAST, past.after)
+
+    def leads(optimizer: Any) -> None:
+        """The leading optimizer is about to make a step."""
+        past.number += 1
+        if past.number >= past.next:
+            look_before(optimizer)
 
     def keepstep_before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
             return
         if session.lean and id(optimizer) == steps.lead:
             steps.outer = steps.lead
+            leads(optimizer)
             return
         before(optimizer)
+        if id(optimizer) == steps.outer == steps.lead:
+            leads(optimizer)
 
     def keepstep_after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
             return
+        if past.looking is not None and id(optimizer) == steps.lead:
+            look_after(optimizer)
         if session.lean and steps.outer == steps.lead == id(optimizer):
-            steps.outer = 0
+            steps.outer, steps.backwards = 0, state.backwards
             if steps.lead_shares:
                 state.steps += 1
             session.step_done()
@@ -70,6 +85,8 @@ class TorchSteps:
         """It holds parameters that all ranks train together..."""
         self.lead_replicated = False
         """... or that DDP keeps equal on some ranks."""
+        self.backwards = 0
+        """How many losses had had a backward pass at the last step of any optimizer."""
         self._others = 0
         self._seen: set[int] = set()
 
@@ -104,11 +121,14 @@ class TorchSteps:
         shares = bool(state.shared) and id(optimizer.param_groups[0]["params"][0]) in state.shared
         if shares:
             self._shared_step(optimizer)
+        had, self.backwards = self.backwards, state.backwards
         if number == self.lead:
             self._others, self.lead_shares = 0, shares
             session.step_done()
             session.spent_ns += _now() - began
             return
+        if had != state.backwards:
+            state.own_past.stop("several optimizers train on losses of their own, which may rise")
         self._seen.add(number)
         self._others += 1
         if self._others > 2 * len(self._seen) + 8:  # the leading one has stopped

@@ -27,6 +27,7 @@ class HandsOut(Protocol):
 
     turns: int
     length: int | None
+    epochs: int
 
     def begun(self, loader: Any) -> None: ...
     def got(self, dataset: Any, batch: Any) -> None: ...
@@ -54,6 +55,22 @@ class Replicated(Protocol):
 
     def wrapped(self, model: Any, ranks: tuple[int, ...]) -> None: ...
     def stepped(self, optimizer: Any) -> None: ...
+
+
+class AgainstOwnPast(Protocol):
+    """What :class:`numbers.own_past.OwnPast` does for the leading optimizer."""
+
+    number: int
+    next: float
+    loss: Any
+    losses: int
+    looking: Any
+
+    @property
+    def is_due(self) -> bool: ...
+    def stop(self, why: str) -> None: ...
+    def before(self, optimizer: Any) -> None: ...
+    def after(self, optimizer: Any) -> None: ...
 
 
 class TorchState:
@@ -104,7 +121,10 @@ class TorchState:
         """The last collectives of the script, by the name of their group."""
         self.watch: Watches | None = None
         self.replicas: Replicated
+        self.own_past: AgainstOwnPast
         """Set by `attach`."""
+        self.backwards = 0
+        """How many losses have had a backward pass."""
         self.failure_told = False
         self.never_compiled: list[CodeType] = []
         """Wrappers that torch.compile must skip: it breaks its graph before a backward pass and would compile them."""

@@ -62,8 +62,8 @@ class Found(NamedTuple):
 
 def first_non_finite(torch: Any, loss: Any) -> Found | None:
     """Where a loss that is NaN or infinite comes from; None where the graph does not show it in time."""
-    names = _names(torch)
-    if names is None or loss.grad_fn is None:
+    names, recomputes = parameter_names(torch)
+    if recomputes or loss.grad_fn is None:
         return None
     try:
         return _find(torch, loss, names, time.monotonic() + MOST_S)
@@ -193,13 +193,12 @@ def _named(node: Any, names: dict[int, str], sure: bool, batch: str | None) -> F
     return Found(op, None, False, sure, batch)
 
 
-def _names(torch: Any) -> dict[int, str] | None:
-    """What parameters are called in the largest module that holds them; None where activations are recomputed."""
-    modules = []
+def parameter_names(torch: Any) -> tuple[dict[int, str], bool]:
+    """What parameters are called in the largest module that holds them, and whether activations are recomputed."""
+    modules, recomputes = [], False
     for each in gc.get_objects():
         kind = type(each)
-        if kind.__name__ == CHECKPOINTED:
-            return None
+        recomputes |= kind.__name__ == CHECKPOINTED
         if issubclass(kind, torch.nn.Module):
             modules.append(each)
     found: dict[int, str] = {}
@@ -207,7 +206,7 @@ def _names(torch: Any) -> dict[int, str] | None:
         for name, each in module.named_parameters():
             if len(name) > len(found.get(id(each), "")):
                 found[id(each)] = name
-    return found
+    return found, recomputes
 
 
 def _batch(nodes: list[Any]) -> str | None:

@@ -46,6 +46,7 @@ class LossWatch:
     def __init__(self, state: TorchState) -> None:
         self._state, self._session = state, state.session
         self._tensor = state.torch.Tensor
+        self._past = state.own_past
         self._first = 0
         self._times = 0
         self._told = 0
@@ -56,12 +57,17 @@ class LossWatch:
     def look(self, loss: Any) -> None:
         if type(loss) is not self._tensor:
             return
+        self._state.backwards += 1
         if not loss.is_cpu and not self._waits:
+            if self._past.is_due and loss.numel() == 1:
+                self._past.loss, self._past.losses = loss.detach(), 1
             self._session.uncovered("losses", "they are on a device; reading them would make the training wait")
             return
         if loss.numel() != 1 or loss.is_complex():
             return
         value = loss.item()
+        self._past.loss += value
+        self._past.losses += 1
         if value - value == 0.0:
             self._times = 0
             return

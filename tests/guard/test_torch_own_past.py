@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training against its own past: a number that is stuck is noticed in one process alone, with its layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from keepstep.analyze.why import explain_paths
+from tests.guard.torch_ranks import ranks
+
+SCRIPT = Path(__file__).with_name("own_past_training.py")
+EVERY = {"KEEPSTEP_OWN_PAST": "4"}
+
+
+@pytest.mark.frameworks("torch")
+@pytest.mark.slow
+def test_a_number_that_is_stuck_is_reported_and_a_healthy_training_is_not(tmp_path: Path) -> None:
+    losses = {}
+    for how, env in (("stuck", EVERY), ("plain", EVERY), ("without", {"KEEPSTEP": "off"})):
+        with ranks(tmp_path / how, "plain" if how == "without" else how, count=1, script=SCRIPT, **env) as run:
+            assert run.ended() == [0], run.logs()
+            losses[how] = [line for line in run.logs().splitlines() if line.startswith("loss ")]
+            found = [each for each in explain_paths([run.guard]).report.findings] if how != "without" else []
+            assert not [note for note in run.notes("GuardPart") if note["fields"]["part"] == "own past"]
+        if how == "stuck":
+            (of_rule,) = [each for each in found if each.rule == "NUM206"]
+            assert "after step 300" in of_rule.title, of_rule
+            assert "the gradient norm of last has been" in of_rule.because
+            assert "keepstep: rank 0: the loss has been about" in run.logs()
+        else:
+            assert "NUM206" not in {each.rule for each in found}
+    assert losses["plain"] == losses["without"]
+
+
+@pytest.mark.frameworks("torch")
+@pytest.mark.slow
+def test_trainings_against_each_other_in_one_process_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+    with ranks(tmp_path, "generator", count=1, script=SCRIPT, **EVERY) as run:
+        assert run.ended() == [0], run.logs()
+        (note,) = [each for each in run.notes("GuardPart") if each["fields"]["part"] == "own past"]
+        assert "several optimizers" in note["fields"]["why"]
