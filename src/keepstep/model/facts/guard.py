@@ -284,6 +284,8 @@ class LossNotFinite(Fact):
     step: int | None = None
     world: int = 1
     began: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+    """Of the rank that says so, where several replicas train in one process: those whose loss was so first."""
     own: bool = False
     """Whether it is the rank's own loss, before any exchange: then the rank with the earliest step began it."""
     times: int | None = None

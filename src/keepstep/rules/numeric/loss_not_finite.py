@@ -54,7 +54,9 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
     )
     origins = [e for e in seen.all(FirstNonFinite) if e.who in named or not named]
     when = f" {'in' if any(e.fact.own for e in told) else 'after'} step {step}" if step is not None else ""
-    where = f", from a batch of {say_ranks(named)}" if by_batch else f", first on {say_ranks(named)}" if named else ""
+    devices = next((e.fact.devices for e in told if e.fact.devices and (not named or e.who in named)), ())
+    first = [*([say_ranks(named)] if named else []), *devices]
+    where = f", from a batch of {say_ranks(named)}" if by_batch else f", first on {', '.join(first)}" if first else ""
     yield Found(
         title=f"the loss became NaN or infinite{when}{where}",
         because=_from(origins)
@@ -63,6 +65,8 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
             if by_batch
             else f"{say_ranks(named)} had such a loss a step before the other ranks, which got it with the gradients"
             if named
+            else f"the replica on {', '.join(devices)} had such a loss a step before the others of its process"
+            if devices
             else "the loss has not been finite since, and nothing shows that one rank was the first"
             if lasting
             else "the loss was finite again in the next steps, and nothing shows that one rank was the first"

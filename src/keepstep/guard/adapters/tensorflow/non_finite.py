@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches and losses that are NaN or infinite: noticed when they appear, with the rank where they started.
+"""Batches and losses that are NaN or infinite: noticed when they appear, with the rank or device where they started.
 
 A batch that is drawn inside a `tf.function` never shows in Python, and by the time a loss does, the all-reduce has
-carried its NaN to every rank. So where several workers train and draw their batches in the graph, counters are traced
-after `strategy.run`: how often it ran, and how often its batch and its own loss were not finite. They are three numbers
-in a resource on the host; the guard's thread reads them.
+carried its NaN to every replica. So where several replicas train and draw their batches in the graph, counters are
+traced after `strategy.run`: how often it ran, how often its batch was not finite, and for each device of this process
+how often its own loss was not. They are a few numbers in a resource on the host; the guard's thread reads them. Where a
+program calls `strategy.run` eagerly, the losses that it returns on the host are counted as they come.
 
 The program's own operations do not change. The counters read the batch as it was drawn, not what the program made of
 it, and the loss, which goes into a collective or out of the graph; so TensorFlow's optimizer still merges whatever it
@@ -47,6 +48,11 @@ class Finite:
     def __init__(self, state: TensorFlowState) -> None:
         self._state, self._session = state, state.session
         self._handle: Any = None
+        self._devices: list[str] = []
+        """Of the replicas in this process, whose losses are counted apart."""
+        self._eager: list[int] = []
+        """What the resource holds, counted in Python."""
+        self._bad_on: list[int] = []
         self._ran = self._bad_batches = self._bad_losses = 0
         self._steps_before = 0
         self._batch_told = self._loss_told = False
@@ -66,18 +72,22 @@ class Finite:
         return result
 
     def _counts(self, strategy: Any) -> bool:
-        state = self._state
-        if (
-            not state.formed
-            or state.world < 2
-            or state.coordinated
-            or self._session.is_off(PART)
-            or self._session.by_hand
-        ):
-            return False
-        if int(getattr(strategy.extended, "_num_workers", 1) or 1) < 2:
+        if not self._is_shared(strategy) or self._session.is_off(PART):
             return False
         return not chosen_by_compiler() and draws_batches(inside("framework.ops").get_default_graph())
+
+    def _is_shared(self, strategy: Any) -> bool:
+        """Whether several replicas train together, each with a loss of its own."""
+        state, extended = self._state, strategy.extended
+        if state.coordinated or self._session.by_hand:
+            return False
+        workers = int(getattr(extended, "_num_workers", 1) or 1) if state.formed else 1
+        if workers < 2 and len(extended.worker_devices) < 2:
+            return False
+        devices = [str(each).rpartition("/device:")[2] for each in extended.worker_devices]
+        if not self._devices:
+            self._devices = devices
+        return self._devices == devices
 
     def _count(self, args: Any, kwargs: Any, result: Any) -> None:
         nest = inside("util.nest")
@@ -86,11 +96,31 @@ class Finite:
             for each in nest.flatten((args, kwargs), expand_composites=True)
             if _is_floating(each) and as_drawn(each)
         ]
-        loss = [each for each in losses(result, nest) if _is_floating(each)]
         training = getattr(self._state.local, "traced_in", None) != EVALUATION
-        self._add(batch if self._session.batches.finite else [], loss if training else [])
+        own = self._own_losses(result) if training else [[] for _ in self._devices]
+        self._add(batch if self._session.batches.finite else [], own)
 
-    def _add(self, batch: list[Any], loss: list[Any]) -> None:
+    def _own_losses(self, result: Any) -> list[list[Any]]:
+        """For each device of this process, the losses that `strategy.run` gave there."""
+        own: list[list[Any]] = [[] for _ in self._devices]
+        for each in chosen(result, inside("util.nest"), parts=False):
+            parts = getattr(each, "values", None)  # of several devices
+            for place, part in enumerate(parts[: len(own)] if isinstance(parts, tuple) else (each,)):
+                if _is_single(part) and _is_floating(part):
+                    own[place].append(part)
+        return own
+
+    def ran_eagerly(self, strategy: Any, result: Any) -> None:
+        """A training step by `strategy.run` outside any graph has returned."""
+        if not self._is_shared(strategy):
+            return
+        self._eager = self._eager or [0] * (2 + len(self._devices))
+        self._eager[0] += 1
+        for place, losses_there in enumerate(self._own_losses(result)):
+            seen = [values(each) for each in losses_there]
+            self._eager[2 + place] += any(each is not None and not each[2] for each in seen)
+
+    def _add(self, batch: list[Any], own: list[list[Any]]) -> None:
         ops, array_ops, math_ops = inside("framework.ops"), inside("ops.array_ops"), inside("ops.math_ops")
         pack, is_finite = inside("ops.gen_array_ops").pack, inside("ops.gen_math_ops").is_finite
         variables, dtypes = inside("ops.gen_resource_variable_ops"), inside("framework.dtypes")
@@ -106,20 +136,21 @@ class Finite:
                     else ops.convert_to_tensor(0, dtypes.int64)
                 )
 
-            more = pack([ops.convert_to_tensor(1, dtypes.int64), bad(batch), bad(loss)])
+            more = pack([ops.convert_to_tensor(1, dtypes.int64), bad(batch), *(bad(losses) for losses in own)])
             with ops.device(handle.device):
                 variables.assign_add_variable_op(handle, more)
 
     def _resource(self) -> Any:
-        """Three numbers on the host, made by operations: a `tf.Variable` would belong to the strategy."""
+        """A few numbers on the host, made by operations: a `tf.Variable` would belong to the strategy."""
         if self._handle is None:
             ops, dtypes = inside("framework.ops"), inside("framework.dtypes")
             variables = inside("ops.gen_resource_variable_ops")
+            zeros = [0] * (2 + len(self._devices))
             with ops.init_scope(), ops.device("CPU:0"):
                 handle = variables.var_handle_op(
-                    dtype=dtypes.int64, shape=[3], shared_name=f"{OWN_NAME}_{os.getpid()}", container=""
+                    dtype=dtypes.int64, shape=[len(zeros)], shared_name=f"{OWN_NAME}_{os.getpid()}", container=""
                 )
-                variables.assign_variable_op(handle, ops.convert_to_tensor([0, 0, 0], dtypes.int64))
+                variables.assign_variable_op(handle, ops.convert_to_tensor(zeros, dtypes.int64))
             self._handle = handle
         return self._handle
 
@@ -130,13 +161,13 @@ class Finite:
         if session.by_hand or not session.batches.finite:
             return
         self._look_at_output()
-        if self._handle is not None:
+        if self._is_counting:
             self._look_at_counts()
         self._steps_before = session.steps
 
     def at_end(self) -> None:
         """The process ends: report what was counted since the last look."""
-        if self._handle is not None and not self._session.is_off(PART) and getattr(self._session, "framework", None):
+        if self._is_counting and not self._session.is_off(PART) and getattr(self._session, "framework", None):
             self._read()
             if self._bad_batches:
                 self._tell_batch(raising=False)
@@ -144,10 +175,17 @@ class Finite:
                 self._first = self._ran - self._bad_losses
                 self._tell_loss(self._began(self._first), raising=False)
 
+    @property
+    def _is_counting(self) -> bool:
+        return self._handle is not None or bool(self._eager)
+
     def _read(self) -> None:
-        dtypes, variables = inside("framework.dtypes"), inside("ops.gen_resource_variable_ops")
-        read = variables.read_variable_op(self._handle, dtype=dtypes.int64).numpy()
-        self._ran, self._bad_batches, self._bad_losses = (int(each) for each in read)
+        read: Any = self._eager
+        if self._handle is not None:
+            dtypes, variables = inside("framework.dtypes"), inside("ops.gen_resource_variable_ops")
+            read = variables.read_variable_op(self._handle, dtype=dtypes.int64).numpy()
+        self._ran, self._bad_batches, *self._bad_on = (int(each) for each in read)
+        self._bad_losses = max(self._bad_on)
 
     def _look_at_counts(self) -> None:
         self._read()
@@ -205,9 +243,17 @@ class Finite:
         self._loss_told = True
         session = self._session
         step = min(self._first if self._first is not None else session.steps, session.steps)
-        where = f", on rank {', '.join(map(str, began))} first" if began else ""
+        most = max(self._bad_on, default=0)
+        devices = [device for device, bad in zip(self._devices, self._bad_on, strict=False) if bad == most]
+        if len(devices) == len(self._devices) or (began and session.who.rank not in began):
+            devices = []  # all at once; or another rank was before this one
+        first = [f"rank {', '.join(map(str, began))}"] if began else []
+        first += [f"device {', '.join(devices)}"] if devices else []
+        where = f", on {', '.join(first)} first" if first else ""
         words = f"the loss has been NaN or infinite since step {step + 1}{where}"
-        session.note("LossNotFinite", {"step": step, "world": self._state.world, "began": list(began)}, words)
+        session.note(
+            "LossNotFinite", {"step": step, "world": self._state.world, "began": list(began), "devices": devices}, words
+        )
         if session.who.rank in (None, 0, *began):
             session.say(words)
         session.flush()
@@ -243,17 +289,22 @@ def take_output(state: TensorFlowState, result: Any) -> None:
 
 def losses(result: Any, nest: Any) -> Iterator[Any]:
     """The tensors among the results of a step that are, by name or place, its loss: single numbers."""
+    return (each for each in chosen(result, nest, parts=True) if _is_single(each))
+
+
+def chosen(result: Any, nest: Any, *, parts: bool) -> list[Any]:
+    """What is, by name or place, the loss. ``parts``: what replicas gave, each by itself."""
+    found: Any = [result]
     if isinstance(result, dict):
-        named = [value for key, value in result.items() if "loss" in str(key).lower()]
-        chosen: Any = named
+        found = [value for key, value in result.items() if "loss" in str(key).lower()]
     elif isinstance(result, tuple | list):
-        chosen = list(result[:1])
-    else:
-        chosen = [result]
-    for each in nest.flatten(chosen, expand_composites=True):
-        shape = getattr(each, "shape", None)
-        if shape is not None and getattr(shape, "rank", None) == 0:
-            yield each
+        found = list(result[:1])
+    return list(nest.flatten(found, expand_composites=parts))
+
+
+def _is_single(tensor: Any) -> bool:
+    shape = getattr(tensor, "shape", None)
+    return shape is not None and getattr(shape, "rank", None) == 0
 
 
 def _some(tensor: Any, array_ops: Any) -> Any:

@@ -329,6 +329,7 @@ def _run(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     mark = session.guarded("strategies of graphs", _mark)
     traced = session.guarded(batches_in_graph.PART, lambda *given: state.drawn.traced(*given))
     took = session.guarded(batches_in_graph.PART, lambda *given: state.drawn.took(*given))
+    ran = session.guarded(non_finite.PART, lambda *given: state.finite.ran_eagerly(*given))
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.executing_eagerly():
@@ -358,6 +359,8 @@ def _run(state: TensorFlowState, original: Any) -> Callable[..., Any]:
             state.in_run = False
         if state.updates > updates:
             took(self, args[1:], kwargs)
+            if state.finite is not None:
+                ran(self, result)
         session.step_done()
         if state.replicas is not None:
             state.replicas.stepped()
