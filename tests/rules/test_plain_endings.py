@@ -198,3 +198,30 @@ def test_advice_is_about_the_call_where_the_call_is_wrong(tmp_path: Path, said: 
     (tmp_path / "rank0.log").write_text(said + "\n")
     found = root(explain_paths([tmp_path]).report)
     assert found.rule == "SYN007" and advice in (found.fixes[0].code or "")
+
+
+def test_an_exception_stays_established_if_a_library_writes_below_it(tmp_path: Path) -> None:
+    """PyTorch warns of its process group as the interpreter exits: the exception is no longer the last line."""
+    (tmp_path / "rank0.log").write_text(
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/srv/train.py", line 637, in <module>\n[rank0]:     main()\n'
+        '[rank0]:   File "/srv/train.py", line 583, in main\n[rank0]:     save_checkpoint(is_best=is_best)\n'
+        "[rank0]: TypeError: save_checkpoint() got an unexpected keyword argument 'is_best'\n"
+        "[rank0]:[W222 08:15:47.095540416 ProcessGroupNCCL.cpp:1553] Warning: WARNING: destroy_process_group() was not "
+        "called before program exit, which can leak resources. (function operator())\n"
+    )
+    found = root(explain_paths([tmp_path]).report)
+    assert (found.rule, found.confidence, found.ranks) == ("USR001", Confidence.ESTABLISHED, (0,))
+    assert "train.py:583" in found.title
+
+
+def test_a_log_that_is_cut_off_within_a_traceback_failed(tmp_path: Path) -> None:
+    """Its first line has no rank, the others do."""
+    frames = "".join(
+        f'[rank0]:   File "/srv/{name}.py", line {line}, in {name}\n[rank0]:     {name}()\n'
+        for name, line in (("train", 242), ("schedule", 219), ("forward", 166))
+    )
+    (tmp_path / "train.log").write_text("Traceback (most recent call last):\n" + frames + "[rank0]:     output_t\n")
+    report = explain_paths([tmp_path]).report
+    assert (report.verdict.value, root(report).cause.value) == ("failed", "unknown.not_established")
+    assert root(report).ranks == (0,)
