@@ -58,3 +58,49 @@ def test_evicted_workers_of_an_mpi_job_were_taken_away(tmp_path):
     assert (
         root(tmp_path, run="    message: 1/8 workers are evicted\n    reason: MPIJobEvicted\n") == "preemption.sigterm"
     )
+
+
+def test_silence_explains_no_eviction(tmp_path):
+    """The times are those of a job's conditions: nothing printed steps, and a node that is drained ends any pod."""
+    text = "".join(
+        f'  - lastTransitionTime: "2024-08-{when}Z"\n    message: {message}\n    reason: {reason}\n'
+        for when, message, reason in (
+            ("14T19:45:39", "MPIJob a is created.", "MPIJobCreated"),
+            ("14T19:48:02", "MPIJob a is running.", "MPIJobRunning"),
+            ("15T04:01:42", "1/8 workers are evicted", "MPIJobEvicted"),
+        )
+    )
+    assert root(tmp_path, run=text) == "preemption.sigterm"
+
+
+INTERRUPTED = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/srv/train.py", line 636, in <module>\n[rank0]:     main()\n'
+    '[rank0]:   File "/srv/model.py", line 162, in forward\n[rank0]:     positions = torch.arange(T)\n'
+    "[rank0]: KeyboardInterrupt\n"
+)
+PINNING = (
+    "Exception in thread Thread-3 (_pin_memory_loop):\n"
+    "Traceback (most recent call last):\n"
+    '  File "/usr/lib/python3.14/threading.py", line 1082, in _bootstrap_inner\n    self._context.run(self.run)\n'
+    '  File "/usr/lib/python3.14/multiprocessing/resource_sharer.py", line 57, in detach\n'
+    "    with _resource_sharer.get_connection(self._id) as conn:\n"
+    '  File "/usr/lib/python3.14/multiprocessing/connection.py", line 412, in _recv\n'
+    "    chunk = read(handle, to_read)\n"
+    "ConnectionResetError: [Errno 104] Connection reset by peer\n"
+)
+
+
+def test_what_a_loader_says_after_ctrl_c_is_teardown(tmp_path):
+    found = findings(tmp_path, rank0=STEPS + INTERRUPTED + PINNING)
+    assert found[0].title == "the user ended the run (Ctrl-C)"
+    assert "data.loader_worker_killed" not in [each.cause.value for each in found]
+
+
+def test_a_loader_that_lost_its_worker_is_still_told_where_nothing_had_ended_the_rank(tmp_path):
+    raised = (
+        "Traceback (most recent call last):\n"
+        '  File "/srv/train.py", line 9, in <module>\n    for batch in loader:\n'
+        "RuntimeError: DataLoader worker (pid 1288) exited unexpectedly with exit code 1\n"
+    )
+    assert root(tmp_path, rank0=STEPS + PINNING + raised) == "data.loader_worker_killed"

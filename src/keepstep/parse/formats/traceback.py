@@ -19,6 +19,8 @@ MOST_FRAMES = 200
 MOST_MESSAGE_LINES = 40
 LINES_AFTER_A_CUT = 4
 INNERMOST = 3
+A_STACK = 3
+"""Fewer frames at the end of a log, with neither a beginning nor an exception, may be anything."""
 LONGEST_CODE = 240
 CATCHES = ("_exit_barrier", "safe_import", "safe_import_from")
 """Functions that log any exception raised below them and go on: torchelastic's exit barrier, optional modules."""
@@ -40,6 +42,7 @@ _CHAINED = lazy_pattern(r"The above exception was the direct cause|During handli
 _STARTS_OTHER = lazy_pattern(
     r"Traceback \(most recent call last\)|^\s*\[?\d{4}-\d\d-\d\d|^\[?[IWEF]\d{3,4} \d\d:|^(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b"
     r"|^={10,}|^-{10,}|^\[(?:INFO|WARNING|ERROR|DEBUG)\]|NCCL INFO|^\s*\d+/\d+ \[|\d%\|"
+    r"|^Exception (?:in thread|ignored in)\b"
 )
 
 
@@ -156,6 +159,8 @@ def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]
     line: str | None = match.string
     for taken in range(MOST_LINES):
         if line is None:
+            if len(frames) >= A_STACK:
+                yield TracebackCut(frames=tuple(frames))
             return
         frame = _FRAME.match(line)
         if frame:

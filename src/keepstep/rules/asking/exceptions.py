@@ -290,6 +290,18 @@ def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
             yield tuple(chain)
 
 
+def is_of_the_teardown(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+    """Whether its stream shows, further up, the exception that the program was leaving by."""
+    line = place.origin.line or 0
+    last = (chain[-1] for chain in chains(seen))
+    return any(
+        each.origin.writer == place.origin.writer
+        and (each.origin.line or 0) + each.fact.lines < line
+        and not (each.fact.logged or each.fact.caught or at_teardown(each.fact) or seen.survived(each))
+        for each in last
+    )
+
+
 _OF_THE_MODEL = lazy_pattern(
     r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|world_size|partition|parallel_size|embedding"
 )

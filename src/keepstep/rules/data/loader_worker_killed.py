@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, LoaderWorkerDied, Standing, rule
+from keepstep.rules.asking.exceptions import is_of_the_teardown
 from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 
 
@@ -27,7 +28,7 @@ def loader_worker_killed(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The parent process noticed that the worker had exited. The log does not say why; where other evidence does (out of
-    memory, a full /dev/shm), that is reported instead.
+    memory, a full /dev/shm), that is reported instead. Below an exception that ended the rank, it does not count.
 
     ## What to do
     Run once without workers: the error then appears in the main process.
@@ -35,7 +36,7 @@ def loader_worker_killed(seen: EvidenceSet) -> Findings:
     ## When this is wrong
     When a rank fails, its loader workers end with it. Then this is only fallout.
     """
-    found = lasting(seen, LoaderWorkerDied)
+    found = tuple(e for e in lasting(seen, LoaderWorkerDied) if not is_of_the_teardown(seen, e))
     if not found:
         return
     signal = next((e.fact.signal for e in found if e.fact.signal), None)

@@ -42,11 +42,18 @@ from keepstep.rules.api import (
     ranks_of,
     rule,
 )
-from keepstep.rules.asking.exceptions import is_wrapper
+from keepstep.rules.asking.exceptions import is_wrapper, short_type
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, once_a_line
 from keepstep.rules.asking.timelines import stood_still
 from keepstep.rules.asking.waits_at_start import still_waiting
-from keepstep.story.rank_endings import ended_by_hand, ends_of, given_up_before, is_supervised, stopped_before
+from keepstep.story.rank_endings import (
+    INTERRUPTED,
+    ended_by_hand,
+    ends_of,
+    given_up_before,
+    is_supervised,
+    stopped_before,
+)
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
@@ -71,7 +78,7 @@ _BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mi
 @rule(
     id="PRE001",
     cause=Cause.PREEMPTION_SIGTERM,
-    needs=(Preempted, TerminationRequested, ProcessExited, RankEnded),
+    needs=(Preempted, TerminationRequested, ProcessExited, RankEnded, ExceptionRaised),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
 def sigterm(seen: EvidenceSet) -> Findings:
@@ -79,7 +86,8 @@ def sigterm(seen: EvidenceSet) -> Findings:
 
     ## What it looks like
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT` or `DUE TO PREEMPTION`, torchrun's `Received 15 death signal`
-    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, Kubernetes' `Preempted by`.
+    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, Kubernetes' `Preempted by`; or
+    `KeyboardInterrupt`, after Ctrl-C.
 
     ## Why it happens
     The requested time was over, a job with a higher priority needed the machines, the cloud reclaimed the machine,
@@ -146,8 +154,24 @@ def sigterm(seen: EvidenceSet) -> Findings:
             fixes=_BY_HAND,
         )
         return
+    raised = tuple(e for e in seen.all(ExceptionRaised) if short_type(e.fact) == INTERRUPTED and _ends_it(seen, e))
+    if raised and not asked and not _failed_before(seen, raised[0]):
+        yield Found(
+            title=_BY_CTRL_C,
+            because="KeyboardInterrupt ended the program, and nothing had failed before",
+            evidence=raised[:8],
+            ranks=ranks_of(raised),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.GUESS,  # somebody had a reason: what else was seen says more
+            fixes=_BY_HAND,
+        )
+        return
     if not asked:
         yield from _by_exits(seen)
+
+
+def _ends_it(seen: EvidenceSet, raised: Evidence[ExceptionRaised]) -> bool:
+    return not (raised.fact.logged or raised.fact.caught or raised.fact.chained or seen.survived(raised))
 
 
 def _by_exits(seen: EvidenceSet) -> Findings:
