@@ -57,6 +57,8 @@ def stood_still_until_the_limit(seen: EvidenceSet) -> Findings:
         ranks = tuple(e.who for e in few if e.who is not None)
         how = "got less far than the others" if slow else "printed something that no other rank did"
         what = "step" if isinstance(last.fact, StepSeen) else "line of output"
+        if what != "step" and _whatever_it_did(ended.fact):
+            continue
         yield Found(
             title=f"no {what} came for {duration(still)} before {_by(ended)} ended the run",
             because=f"the last {what} came {duration(still)} before that; all earlier ones followed each other quickly"
@@ -80,6 +82,11 @@ _FIXES = (
 
 def _from_outside(fact: TerminationRequested) -> bool:
     return fact.by == "scheduler" or (fact.signal == "SIGINT" and fact.by in (None, "user"))
+
+
+def _whatever_it_did(fact: Preempted | TerminationRequested) -> bool:
+    """Whether the run was ended for a reason that has nothing to do with how it got on: mere silence explains none."""
+    return isinstance(fact, Preempted) and fact.reason is not None and "limit" not in fact.reason
 
 
 def _by(ended: Ended) -> str:

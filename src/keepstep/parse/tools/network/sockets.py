@@ -35,6 +35,8 @@ _GOES_ON = lazy_pattern(
     r"retry(?:ing)? (?:in|on|with)|ignoring the error|tensorboard|jupyter|dashboard|debugpy|prometheus",
     re.I,
 )
+_DEBUGGING = lazy_pattern(r"(?:^|[\s\[:|])(?:DEBUG|TRACE)(?=[\s\]:|])")
+"""By its own level such a line is about something that was tried: nothing failed for good."""
 _PORT = (
     lazy_pattern(r"(?:\]|\d\.\d+|\*|localhost):(?P<port>\d{2,5})\b"),
     lazy_pattern(r"port[:=]? ?(?P<port>\d{2,5})\b", re.I),
@@ -48,7 +50,7 @@ _NOT_PORTS = lazy_pattern(r"(?<![\w/.\-])[\w/.\-]+\.(?:cpp|cc|h|hpp|c|py|go|java
 
 def _taken(match: re.Match[str]) -> Fact | None:
     text = match.string
-    if _GOES_ON.search(text):
+    if _GOES_ON.search(text) or _DEBUGGING.search(text):
         return None
     plain = _NOT_PORTS.sub("", text)
     port = next((int(found["port"]) for each in _PORT if (found := each.search(plain))), None)
@@ -75,7 +77,7 @@ _HOSTS = (
 
 def _unresolved(match: re.Match[str]) -> Fact | None:
     text = match.string
-    if "sudo:" in text or _HUB.search(text):
+    if "sudo:" in text or _HUB.search(text) or _DEBUGGING.search(text):
         return None
     host = next((found["host"] for each in _HOSTS if (found := each.search(text))), None)
     return NameUnresolved(host=host)
@@ -85,7 +87,7 @@ _HUB = lazy_pattern(r"wandb|huggingface\.co|hf\.co|comet\.(?:com|ml)|neptune|sen
 
 
 def _refused(match: re.Match[str]) -> Fact | None:
-    if _HUB.search(match.string):
+    if _HUB.search(match.string) or _DEBUGGING.search(match.string):
         return None
     peer = re.search(
         r"(?:connect(?:ing|ion)? to|host|address|peer)[ =:'\"(\[]{1,4}(?P<peer>[\w.\-]+(?::\d+|', ?\d+))", match.string
@@ -96,7 +98,7 @@ def _refused(match: re.Match[str]) -> Fact | None:
 def _not_here(match: re.Match[str]) -> Fact | None:
     """A client that tries ``::1`` first prints the same, harmlessly."""
     text = match.string
-    if "client socket" in text or "connect" in text.lower():
+    if "client socket" in text or "connect" in text.lower() or _DEBUGGING.search(text):
         return None
     where = re.search(r"(\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:]+\])", text)
     return BindFailed(address=where[1] if where else None)
