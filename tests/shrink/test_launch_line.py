@@ -21,7 +21,7 @@ def test_a_shell_script_starts_the_ranks_and_comes_with_the_result(
     line = launch_line(["bash", "start.sh"])
     assert (line.script, line.ranks, line.words) == (str(tmp_path / "train.py"), None, ())
     assert line.order()["command"] == ["bash", str(tmp_path / "start.sh")]
-    assert line.beside() == [str(tmp_path / "start.sh")] and line.line("train.py") == "bash start.sh"
+    assert line.beside() == [str(tmp_path / "start.sh")] and line.line() == "bash start.sh"
 
 
 def test_a_launcher_that_names_the_script_keeps_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ def test_a_launcher_that_names_the_script_keeps_its_own_words(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     line = launch_line(["env", "-u", "HOME", sys.executable, "train.py", "--lr", "3"])
     assert line.script == str(tmp_path / "train.py") and line.words == ("--lr", "3")
-    assert line.smaller(None, ()).line("train.py") == f"env -u HOME {Path(sys.executable).name} train.py"
+    assert line.smaller(None, ()).line() == f"env -u HOME {Path(sys.executable).name} train.py"
 
 
 def test_a_command_without_a_script_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +38,38 @@ def test_a_command_without_a_script_is_refused(tmp_path: Path, monkeypatch: pyte
         launch_line(["env", "true"])
     with pytest.raises(UserError, match="not found"):
         launch_line(["no-such-launcher", "train.py"])
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "alone"),
+    [
+        (["python3", "-m", "jobs.train", "--lr", "3"], "python -m jobs.train --lr 3", "python train.py --lr 3"),
+        (
+            ["python3", "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "jobs.train"],
+            "torchrun --standalone --nproc-per-node 2 -m jobs.train",
+            "torchrun --standalone --nproc-per-node 2 train.py",
+        ),
+        (["python3", "-m", "jobs"], "python -m jobs", "python jobs.py"),
+        (
+            ["python3", "-m", "accelerate.commands.launch", "--num_processes", "2", "--cpu", "jobs/train.py"],
+            "accelerate launch --num_processes 2 train.py",
+            "accelerate launch --num_processes 2 train.py",
+        ),
+    ],
+)
+def test_modules_and_launchers(
+    command: list[str], line: str, alone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    for name in ("train.py", "__main__.py"):
+        (tmp_path / "jobs" / name).write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    found = launch_line(command)
+    assert (found.line(), found.as_script().line()) == (line, alone)
+    assert Path(found.script).is_file()
+
+
+def test_a_module_that_is_not_the_users_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="module json not found"):
+        launch_line([sys.executable, "-m", "json"])

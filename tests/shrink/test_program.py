@@ -141,6 +141,30 @@ def test_delta_debugging_leaves_what_is_needed() -> None:
     assert len(tried) < 20
 
 
+def test_what_failed_leads_to_what_is_needed() -> None:
+    gone: set[int] = set()
+    tried = []
+
+    def goes(piece: list[int]) -> bool:
+        tried.append(piece)
+        if set(piece) & {40, 41}:
+            return False
+        gone.update(piece)
+        return True
+
+    def suspects(piece: list[int], depth: int) -> list[int]:
+        return [each for each in piece if 39 < each < 42]
+
+    assert reduce(range(100), goes, suspects) == [40, 41]
+    assert len(tried) == 4, "all, all but the suspects, and each of the two"
+
+
+def test_what_feeds_a_statement(program: Program) -> None:
+    feeding = Names(program).feeding({node(program, "found += rows")})
+    assert node(program, "found = 0") in feeding and node(program, "for index") in feeding
+    assert node(program, "self.log = ") not in feeding
+
+
 FILES = {
     "train.py": "import torch\nfrom model import Net\n\n\nnet = Net()\n",
     "model.py": "import torch\nfrom parts.block import Block\n\n\nclass Net(Block):\n    pass\n",
@@ -151,6 +175,13 @@ FILES = {
 def test_several_files_become_one() -> None:
     text = in_one(FILES, "train.py")
     assert text == ("import torch\n\n\nclass Block:\n    pass\n\n\nclass Net(Block):\n    pass\n\n\nnet = Net()\n")
+
+
+def test_modules_of_a_package_become_one() -> None:
+    files = {"jobs/train.py": "from .model import Net\n\nnet = Net()\n", "jobs/model.py": "class Net:\n    pass\n"}
+    assert in_one(files, "jobs/train.py") == "class Net:\n    pass\n\n\nnet = Net()\n"
+    files["jobs/train.py"] = "from . import model\n\nnet = model.Net()\n"
+    assert in_one(files, "jobs/train.py") is None
 
 
 @pytest.mark.parametrize(

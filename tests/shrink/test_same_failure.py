@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from keepstep.shrink.program import Edits, Program
-from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json, without_numbers
+from keepstep.shrink.same_failure import (
+    Failure,
+    common,
+    difference,
+    failure_of,
+    failure_of_json,
+    other_numbers,
+    without_numbers,
+)
 
 TEXT = """\
 def step(loss, rank):
@@ -23,6 +31,7 @@ def seen(**raised: Any) -> dict[str, Any]:
     root = {"severity": "fatal", "cause": "user.code_exception", "rule": "USR001", "title": "t", "ranks": [1]}
     about = {"rank": 1, "at": 1.0, "type": "ValueError", "message": "loss nan", "file": "job.py", "line": 3}
     about |= {"values": {"loss": "not finite", "rank": "int"}, "stack": [["job.py", 3]]}
+    about |= {"again": True, "not_finite": ["job.py", 1]}
     return {
         "report": {"verdict": "failed", "findings": [root]},
         "values": [{**about, **raised}],
@@ -50,6 +59,9 @@ def test_the_same_failure_with_other_numbers_is_the_same() -> None:
         ({"line": 2}, "at"),
         ({"rank": 0}, "who"),
         ({"values": {"loss": "float"}}, "loss was not finite, is float"),
+        ({"again": False}, "again"),
+        ({"not_finite": ["job.py", 2]}, "not_finite"),
+        ({"stack": [["job.py", 2], ["job.py", 3]]}, "it was called from elsewhere"),
     ],
 )
 def test_another_failure_is_refused(raised: dict[str, Any], why: str) -> None:
@@ -64,6 +76,35 @@ def test_another_cause_and_no_failure_are_refused() -> None:
 
 def test_words_keep_nan_and_lose_shapes() -> None:
     assert without_numbers("loss nan at 0x7f1 (4x32 and 64x10), item 3") == "loss nan at # (# and #), item #"
+
+
+SHAPES = "mat1 and mat2 shapes cannot be multiplied (8x48 and 64x10)"
+
+
+@pytest.mark.parametrize(
+    ("message", "literal", "free", "same"),
+    [
+        (SHAPES, {}, False, True),
+        (SHAPES.replace("48", "32"), {}, False, False),
+        (SHAPES.replace("48", "32"), {"48": {"32"}, "64": {"64"}, "8": {"8"}}, False, True),
+        (SHAPES.replace("48", "32"), {"48": {"48"}, "64": {"64"}}, False, False),
+        (SHAPES.replace("48", "32"), {"12": {"8"}}, False, True),
+        (SHAPES.replace("48", "64"), {"12": {"16"}}, False, False),
+        (SHAPES.replace("8x", "32x"), {}, True, True),
+    ],
+)
+def test_sizes_in_a_message_follow_the_programs_own_numbers(
+    message: str, literal: dict[str, set[str]], free: bool, same: bool
+) -> None:
+    assert (other_numbers(failure(message=SHAPES), failure(message=message), literal, free=free) is None) == same
+
+
+def test_an_index_may_be_another_but_stays_beyond_the_size() -> None:
+    index = failure(message="index 17 is out of bounds for dimension 0 with size 16")
+    other = failure(message="index 19 is out of bounds for dimension 0 with size 16")
+    within = failure(message="index 3 is out of bounds for dimension 0 with size 16")
+    assert other_numbers(index, other, {}, free=False) is None
+    assert other_numbers(index, within, {}, free=False) is not None
 
 
 def hang(*lines: int) -> Failure:

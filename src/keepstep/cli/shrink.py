@@ -40,7 +40,7 @@ def shrink_verb(asked: argparse.Namespace) -> int:
         keep = tuple(re.compile(each) for each in asked.keep)
     except re.error as error:
         raise UserError(f"--keep is no regular expression: {error}") from error
-    folders = tuple(dict.fromkeys(os.path.realpath(each) for each in (cwd, os.path.dirname(launch.script))))
+    folders = tuple(dict.fromkeys(os.path.realpath(each) for each in (cwd, launch.root)))
     env = dict(os.environ)
     trials = Trials(str(cwd), folders, env)
     search = Search(trials, launch, env, _seconds(asked.budget), keep, _show, out / STATE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from keepstep.shrink.same_failure import Failure, difference
+from keepstep.shrink.same_failure import Failure, difference, without_places
 from keepstep.signals.collective_history import OBJECTS, SCRIPTS, key
 
 WORLD = "0"
@@ -194,7 +194,7 @@ def difference_alone(wanted: Failure, found: Failure | None, before: Issued, now
     """Why the collectives alone do not fail as the program did. For the user's line stand the last collectives."""
     if found is None or now is None:
         return "it did not fail"
-    bare = [replace(each, at=(), held=()) for each in (wanted, found)]
+    bare = [without_places(each) for each in (wanted, found)]
     if wanted.raised == GUARDS_OWN:
         bare = [replace(each, words=None) for each in bare]
     if why := difference(*bare):

@@ -1,43 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counter-based delta debugging: which of many elements can go. Pieces become smaller with each round, by a fixed plan.
-
-The sizes follow from the chance that an element is needed, which each refusal raises by the same factor; no
-probabilities are kept per element (Zhang et al., 2024, show that counters do as well).
-"""
+"""Which of many elements can go: all of them at once, and only where that fails fewer, led by how it failed."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
-UNKNOWN, LIKELY = 0.1, 0.5
-"""The chance that an element is needed: before anything is known, and where most that could go has gone."""
-FACTOR = math.e / (math.e - 1)
 
 
-def sizes(count: int, chance: float) -> Iterator[int]:
-    """The sizes of the pieces of each round; the last is 1."""
-    before = 0
-    while True:
-        size = max(1, min(count, round(-1 / math.log(1 - chance)))) if chance < 1 else 1
-        if size != before:
-            yield size
-        if size == 1:
-            return
-        before, chance = size, min(chance * FACTOR, 0.999)
+def reduce(
+    elements: Iterable[T],
+    goes: Callable[[list[T]], bool],
+    suspects: Callable[[list[T], int], Collection[T]] = lambda piece, depth: (),
+) -> list[T]:
+    """What is left, in order. ``goes(piece)`` tries to do without these, and says whether that was the same failure.
 
+    ``suspects(piece, depth)`` is asked just after a piece did not go: which of it are likely needed? The others are
+    tried without them, and each refusal in a row asks for a wider circle. Where nothing is suspected the piece is
+    halved. If its first half goes, the second is not tried as a whole: that was the piece.
+    """
+    everything = list(elements)
+    left: list[T] = []
 
-def reduce(elements: Sequence[T], goes: Callable[[list[T]], bool], chance: float = UNKNOWN) -> list[T]:
-    """What is left. ``goes(piece)`` tries to do without these, and says whether that was the same failure."""
-    left = list(elements)
-    for size in sizes(len(left), chance):
-        end = len(left)
-        while end > 0:
-            begin = max(0, end - size)
-            piece = left[begin:end]
-            if piece and goes(piece):
-                del left[begin:end]
-            end = begin
-    return left
+    def all_went(piece: list[T], depth: int = 1, *, refused: bool = False) -> bool:
+        if not piece or (not refused and goes(piece)):
+            return True
+        if len(piece) == 1:
+            left.extend(piece)
+            return False
+        near = () if refused else suspects(piece, depth)
+        if 0 < len(near) < len(piece):
+            others = all_went([each for each in piece if each not in near], 2 * depth)
+            all_went([each for each in piece if each in near], refused=others or len(near) == 1)
+        else:
+            middle = (len(piece) + 1) // 2
+            first = all_went(piece[:middle])
+            all_went(piece[middle:], refused=first)
+        return False
+
+    all_went(everything)
+    return [each for each in everything if each in left]

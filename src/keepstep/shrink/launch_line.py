@@ -32,29 +32,48 @@ class LaunchLine:
     """The script's arguments."""
     ranks: int | None
     by: str
-    """``torchrun``, ``keepstep``, ``python`` or ``given``."""
+    """``torchrun``, ``accelerate``, ``keepstep``, ``python`` or ``given``."""
+    module: str = ""
+    """Its dotted name, if it is started as one: `python -m package.train`."""
+    root: str = ""
+    """The folder that the names of its files begin in."""
+    precision: str = ""
+    """What `accelerate launch` was told."""
     roles: tuple[tuple[str, Any], ...] = ()
     given: tuple[str, ...] = ()
     """Of another program that starts the ranks (`mpirun`, a shell script): the command before ``words``."""
 
     def order(self) -> dict[str, Any]:
         """For a trial."""
-        begin = self.given or (self.python, self.script)
+        begin = self.given or (self.python, *(("-m", self.module) if self.module else (self.script,)))
         return {"command": [*begin, *self.words], "ranks": self.ranks, "roles": dict(self.roles)}
 
     def beside(self) -> list[str]:
         """The files of the command that are no Python: a shell script that starts the ranks."""
-        root = os.path.join(os.path.dirname(self.script), "")
+        root = os.path.join(self.root, "")
         return [each for each in self.given if each.startswith(root) and not each.endswith(".py")]
 
-    def line(self, script: str) -> str:
-        """To paste."""
-        words = shlex.join(self.words)
-        tail = f"{script} {words}".rstrip()
+    def launcher(self) -> list[str]:
+        """The module of the launcher with its options, as the user named it; empty: there is none."""
         if self.by == "torchrun":
-            return f"torchrun --standalone --nproc-per-node {self.ranks} {tail}"
+            return ["torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks)]
+        if self.by == "accelerate":
+            more = ["--mixed_precision", self.precision] if self.precision else []
+            return ["accelerate.commands.launch", "--num_processes", str(self.ranks), *more]
+        return []
+
+    def what(self) -> list[str]:
+        """What each rank runs."""
+        return [*(["-m", self.module] if self.module else [os.path.basename(self.script)]), *self.words]
+
+    def line(self) -> str:
+        """To paste."""
+        tail = shlex.join(self.what())
+        if launcher := self.launcher():
+            program = "torchrun" if self.by == "torchrun" else "accelerate launch"
+            return f"{program} {shlex.join(launcher[1:])} {tail}"
         if self.given:
-            root = os.path.join(os.path.dirname(self.script), "")
+            root = os.path.join(self.root, "")
             given = [self.given[0].replace(root, "./"), *(each.replace(root, "") for each in self.given[1:])]
             programs = [os.path.basename(each) if os.path.isabs(each) else each for each in given]
             return shlex.join([*programs, *self.words])
@@ -62,6 +81,12 @@ class LaunchLine:
             return f"python {tail}"
         roles = "".join(f" --{name}" + (f" {value}" if value is not True else "") for name, value in self.roles)
         return f"keepstep run -n {self.ranks}{roles} -- python {tail}"
+
+    def as_script(self) -> LaunchLine:
+        """The same of a file that stands alone."""
+        name = os.path.basename(os.path.dirname(self.script) if self.script.endswith("__main__.py") else self.script)
+        script = os.path.join(self.root, f"{name.removesuffix('.py')}.py")
+        return replace(self, module="", script=script) if self.module else self
 
     def smaller(self, ranks: int | None, words: tuple[str, ...]) -> LaunchLine:
         return replace(self, ranks=ranks, words=words)
@@ -78,12 +103,21 @@ def launch_line(command: list[str]) -> LaunchLine:
     if not Path(command[0]).name.startswith(KNOWN) and not command[0].endswith(".py"):
         return _as_given(command)
     line = understood(command)
-    if not line.script:
-        raise UserError("only a script can be made smaller, not a module", hint="give the path of the .py file")
-    launched = line.ranks is not None
+    script = os.path.abspath(line.script) if line.script else _file_of(line.module)
+    by = "python" if line.ranks is None else "accelerate" if "accelerate" in " ".join(command[:3]) else "torchrun"
+    root = os.getcwd() if line.module else os.path.dirname(script)
     return LaunchLine(
-        line.python, os.path.abspath(line.script), line.arguments, line.ranks, "torchrun" if launched else "python"
+        line.python, script, line.arguments, line.ranks, by, line.module, root, line.precision if line.ranks else ""
     )
+
+
+def _file_of(module: str) -> str:
+    """Where a module of the user's lies below the working directory."""
+    path = os.path.abspath(module.replace(".", os.sep))
+    for each in (f"{path}.py", os.path.join(path, "__main__.py")):
+        if os.path.isfile(each):
+            return each
+    raise UserError(f"module {module} not found", hint=f"looked below {os.getcwd()}")
 
 
 def _as_given(command: list[str]) -> LaunchLine:
@@ -94,16 +128,19 @@ def _as_given(command: list[str]) -> LaunchLine:
     words = [os.path.abspath(each) if os.path.isfile(each) else each for each in command]
     at = next((n for n, word in enumerate(words) if word.endswith(".py") and os.path.isfile(word)), None)
     if at is not None:
-        return LaunchLine(
-            sys.executable, words[at], tuple(words[at + 1 :]), None, "given", given=tuple(words[: at + 1])
-        )
+        return _given(words[at], words[at + 1 :], words[: at + 1])
     for word in words:
         if os.path.isfile(word) and os.path.getsize(word) < LARGEST_SCRIPT:
             with open_regular(word) as stream:
                 named = re.findall(r"(?<![\w./-])[\w./-]+\.py\b", stream.read().decode(errors="replace"))
             if script := next(filter(os.path.isfile, named), None):
-                return LaunchLine(sys.executable, os.path.abspath(script), (), None, "given", given=tuple(words))
+                return _given(os.path.abspath(script), [], words)
     raise UserError("the command names no .py file that is here", hint="name the script that the ranks run")
+
+
+def _given(script: str, words: list[str], given: list[str]) -> LaunchLine:
+    root = os.path.dirname(script)
+    return LaunchLine(sys.executable, script, tuple(words), None, "given", root=root, given=tuple(given))
 
 
 def _of_run(words: list[str]) -> LaunchLine:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from keepstep.shrink.program import SCOPES, Edits, Node, Program, own_parts, uid
+from keepstep.shrink.program import SCOPES, Edits, Node, Place, Program, own_parts, uid
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BUILT_IN = {*dir(builtins), "__file__", "__name__", "__doc__", "__package__", "__spec__", "__builtins__"}
 
 
@@ -20,7 +21,8 @@ class Names:
     method that it defines, counts as a name of the whole program.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, executed: Collection[Place] | None = None) -> None:
+        """``executed``: the lines that ran; None if that is not known."""
         self._program = program
         self.binds: dict[Node, set[str]] = {}
         self.uses: dict[Node, set[str]] = {}
@@ -32,9 +34,28 @@ class Names:
             self.binds[uid(each)], self.uses[uid(each)] = _bound(each), _used(each)
             around = [node for node in program.above(each) if isinstance(node, (*SCOPES, ast.Module))]
             self._scope[uid(each)] = tuple(uid(node) for node in around)
+            if around and isinstance(around[0], ast.ClassDef):
+                self.binds[uid(each)] |= {f".{name}" for name in self.binds[uid(each)] if name[:1] != "."}
             self._bound_in[self._scope[uid(each)][0]] |= self.binds[uid(each)]
-            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(each, FUNCTIONS):
                 self._bound_in[uid(each)] |= _parameters(each)
+        self._used_once = {name.removeprefix(".") for names in self.uses.values() for name in names}
+        self._gives: dict[Node, list[Node]] = {}
+        """Of a function that ran: the statements that give its value."""
+        self._needs: dict[Node, Node] = {}
+        """What frameworks and Python call themselves, and the class that cannot do without."""
+        for each in self._statements:
+            if executed is None or (uid(each)[0], each.lineno) in executed:
+                function = next((node for node in program.above(each) if isinstance(node, SCOPES)), None)
+                if isinstance(function, FUNCTIONS) and _gives_a_value(each):
+                    self._gives.setdefault(uid(function), []).append(uid(each))
+        for each in self._statements:
+            owner = next((node for node in program.above(each) if isinstance(node, ast.ClassDef)), None)
+            ran = executed is None or any(
+                (uid(each)[0], line) in executed for line in range(each.lineno + 1, (each.end_lineno or 0) + 1)
+            )
+            if owner is not None and ((ran and _is_called_by_others(each)) or _is_parents(each, owner)):
+                self._needs[uid(each)] = uid(owner)
         self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
 
     def closed(self, edits: Edits, kept: set[Node]) -> Edits | None:
@@ -59,12 +80,44 @@ class Names:
                 for each in left
                 if self._lacks(each, bound, self._own if uid(each) in kept else attributes, removed)
             ]
-            if not lost:
+            remaining = {uid(each) for each in left}
+            gone = {uid(each) for each in lost}
+            gone |= {
+                node for node, gives in self._gives.items() if node in remaining and not remaining.intersection(gives)
+            }
+            gone |= {around for node, around in self._needs.items() if around in remaining and node not in remaining}
+            if gone & kept:
+                return None
+            gone = gone or (self._idle(left, removed) - kept)
+            if not gone:
                 return Edits(**{**edits.__dict__, "removed": frozenset(removed)})
-            for each in lost:
-                if uid(each) in kept:
-                    return None
-                removed.add(uid(each))
+            removed |= gone
+
+    def _idle(self, left: list[ast.stmt], removed: set[Node]) -> set[Node]:
+        """Imports, functions and classes that are no longer used by name, though once they were."""
+        users: dict[str, set[Node]] = defaultdict(set)
+        for each in left:
+            for name in self.uses[uid(each)]:
+                users[name.removeprefix(".")].add(uid(each))
+        found: set[Node] = set()
+        for each in left:
+            if isinstance(each, (ast.Import, ast.ImportFrom)):
+                names = {uid(alias): (alias.asname or alias.name).partition(".")[0] for alias in each.names}
+                idle = {
+                    node
+                    for node, name in names.items()
+                    if node not in removed and name in self._used_once and users[name] <= {uid(each)}
+                }
+                found |= {uid(each)} if removed | idle >= set(names) else idle
+            elif (
+                isinstance(each, SCOPES)
+                and not each.decorator_list
+                and each.name in self._used_once
+                and not isinstance(next(self._program.above(each)), ast.ClassDef)
+            ):
+                inside = {uid(node) for node in ast.walk(each) if isinstance(node, ast.stmt)}
+                found |= {uid(each)} if users[each.name] <= inside else set()
+        return found
 
     def _is_gone(self, node: ast.stmt, removed: set[Node]) -> bool:
         return uid(node) in removed or any(uid(each) in removed for each in self._program.above(node))
@@ -100,7 +153,7 @@ class Names:
                 needed = any(name in names for name in self._meant(uid(each), self.binds[uid(each)]))
                 if isinstance(each, (ast.Return, ast.Global, ast.Nonlocal)) or _sets_up(each):
                     needed |= all(node in wanted for node in around)
-                if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and around[:1] and around[0] in wanted:
+                if isinstance(each, FUNCTIONS) and around[:1] and around[0] in wanted:
                     needed |= f".{each.name}" not in asked_for  # others call it: `__init__`, `forward`
                 if mutators and isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
                     needed |= any(name in names for name in self._meant(uid(each), _roots(each.value)))
@@ -108,6 +161,21 @@ class Names:
                     wanted.add(uid(each))
             if len(wanted) == before:
                 return wanted
+
+    def feeding(self, nodes: Iterable[Node]) -> set[Node]:
+        """The statements that bind or touch a name that these use; of functions and classes, what is in them."""
+        asked = set(nodes)
+        names = {each for node in asked if node in self.uses for each in self._meant(node, self.uses[node])}
+        found = set()
+        for each in self._statements:
+            touched = set(self.binds[uid(each)])
+            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+                touched |= _roots(each.value)
+            above = next(self._program.above(each), None)
+            inside = isinstance(above, SCOPES) and uid(above) in asked
+            if inside or any(name in names for name in self._meant(uid(each), touched)):
+                found.add(uid(each))
+        return found
 
     def _meant(self, node: Node, names: Iterable[str]) -> Iterator[tuple[Node | None, str]]:
         """Each name with the scope that it belongs to; attributes belong to the whole program."""
@@ -122,11 +190,31 @@ class Names:
                     break
 
 
-SET_UP = ("init_process_group", "initialize", "set_device", "__init__", "spawn", "main", "manual_seed", "add_argument")
+SET_UP = ("init_process_group", "initialize", "set_device", "spawn", "main", "manual_seed")
+CALLED_BY_OTHERS = ("forward", "call", "setup", "__iter__", "__next__", "__getitem__", "__call__")
+
+
+def _gives_a_value(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Return):
+        return node.value is not None
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in own_parts(node))
+
+
+def _is_called_by_others(node: ast.stmt) -> bool:
+    if not isinstance(node, FUNCTIONS):
+        return False
+    return node.name in CALLED_BY_OTHERS or (node.name == "__init__" and len(_parameters(node)) > 1)
+
+
+def _is_parents(node: ast.stmt, around: ast.ClassDef) -> bool:
+    """`super().__init__()` of a class that has a parent."""
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call) or not around.bases:
+        return False
+    return isinstance(node.value.func, ast.Attribute) and node.value.func.attr == "__init__"
 
 
 def _sets_up(node: ast.stmt) -> bool:
-    """A call whose effect is not in a name: the group, the seed, the parent's constructor."""
+    """A call whose effect is not in a name: the group, the seed."""
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     called = node.value.func
@@ -142,6 +230,8 @@ def _bound(node: ast.stmt) -> set[str]:
     if isinstance(node, SCOPES):
         return {node.name, f".{node.name}"}
     for each in own_parts(node):
+        if isinstance(each, ast.Call) and getattr(each.func, "attr", "") == "add_argument":
+            found |= set(_options(each))
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             found.add(each.id)
         elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
@@ -159,6 +249,16 @@ def _bound(node: ast.stmt) -> set[str]:
     return found
 
 
+def _options(call: ast.Call) -> Iterator[str]:
+    """The attributes that `parser.add_argument("--batch-size")` makes."""
+    for each in call.args:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield "." + each.value.lstrip("-").replace("-", "_")
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            yield f".{keyword.value.value!s}"
+
+
 def _used(node: ast.stmt) -> set[str]:
     found: set[str] = set()
     for each in own_parts(node):
@@ -170,6 +270,8 @@ def _used(node: ast.stmt) -> set[str]:
             found.add(each.value.id)
         elif isinstance(each, ast.alias) and isinstance(node, ast.ImportFrom):
             found.add(f".{each.name}")
+        elif isinstance(each, ast.keyword) and each.arg is not None:
+            found.add(f".{each.arg}")  # a field of a dataclass, if the program has one of this name
     return found - BUILT_IN
 
 

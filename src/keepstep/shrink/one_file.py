@@ -13,7 +13,8 @@ SELF = ("__file__", "__name__", "__package__", "__all__")
 def in_one(texts: Mapping[str, str], script: str) -> str | None:
     """The text of one file that does the same; None if a module is used in a way that does not allow it."""
     trees = {name: ast.parse(text) for name, text in texts.items()}
-    modules = {name.removesuffix(".py").replace(os.sep, "."): name for name in texts if name != script}
+    dotted = {name: name.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__") for name in texts}
+    modules = {dotted[name]: name for name in texts if name != script}
     if not modules or not _fits(trees, modules, script):
         return None
     out: list[str] = []
@@ -22,7 +23,7 @@ def in_one(texts: Mapping[str, str], script: str) -> str | None:
     def add(name: str) -> None:
         lines, at = texts[name].splitlines(), 0
         for node in trees[name].body:
-            module = modules.get(node.module or "") if isinstance(node, ast.ImportFrom) else None
+            module = modules.get(_absolute(node, name)) if isinstance(node, ast.ImportFrom) else None
             if module is None:
                 continue
             out.extend(lines[at : node.lineno - 1])
@@ -38,6 +39,12 @@ def in_one(texts: Mapping[str, str], script: str) -> str | None:
     return text if done == set(modules.values()) else None
 
 
+def _absolute(node: ast.ImportFrom, file: str) -> str:
+    """The module that a file imports from: `from .model import Net` in `package/train.py` means `package.model`."""
+    folders = file.split(os.sep)[: -node.level] if node.level else []
+    return ".".join([*folders, *([node.module] if node.module else [])])
+
+
 def _fits(trees: Mapping[str, ast.Module], modules: Mapping[str, str], script: str) -> bool:
     bound: dict[str, str] = {}
     tops = {each.partition(".")[0] for each in modules}
@@ -47,26 +54,30 @@ def _fits(trees: Mapping[str, ast.Module], modules: Mapping[str, str], script: s
             if isinstance(node, ast.Import) and any(each.name.partition(".")[0] in tops for each in node.names):
                 return False
             if isinstance(node, ast.ImportFrom):
-                local = node.level > 0 or (node.module or "").partition(".")[0] in tops
-                plain = all(each.asname is None and each.name != "*" for each in node.names)
-                if local and not (node.level == 0 and node.module in modules and plain and id(node) in own):
+                module = _absolute(node, name)
+                local = node.level > 0 or module.partition(".")[0] in tops
+                plain = all(
+                    each.asname is None and each.name != "*" and f"{module}.{each.name}" not in modules
+                    for each in node.names
+                )
+                if local and not (module in modules and plain and id(node) in own):
                     return False
                 if node.module == "__future__" and name != script:
                     return False
             if name != script and isinstance(node, ast.Name) and node.id in SELF:
                 return False
-        for each, said in _top_names(tree, modules):
+        for each, said in _top_names(tree, name, modules):
             if bound.setdefault(each, said) != said:
                 return False  # two files mean different things by one name
     return True
 
 
-def _top_names(tree: ast.Module, modules: Mapping[str, str]) -> list[tuple[str, str]]:
+def _top_names(tree: ast.Module, file: str, modules: Mapping[str, str]) -> list[tuple[str, str]]:
     """What a file binds at its top, and where from; an import is the same in every file."""
     found = []
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            module = getattr(node, "module", None)
+            module = _absolute(node, file) if isinstance(node, ast.ImportFrom) else None
             if module not in modules:
                 found += [(each.asname or each.name, f"{module} {each.name} {each.asname}") for each in node.names]
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

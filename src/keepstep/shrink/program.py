@@ -95,6 +95,12 @@ class Program:
                 for child in ast.iter_child_nodes(node):
                     self.parents[uid(child)] = uid(node)
 
+        self.whole_numbers: dict[Node, int] = {
+            name: node.value
+            for name, node in self.nodes.items()
+            if isinstance(node, ast.Constant) and type(node.value) is int
+        }
+
     def statements(self) -> Iterator[ast.stmt]:
         """All statements, in the order of the text."""
         for tree in self.trees.values():

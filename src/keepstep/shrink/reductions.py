@@ -8,18 +8,38 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
-from keepstep.shrink.program import SCOPES, Node, own_parts, uid
+from keepstep.shrink.program import SCOPES, Edits, Node, own_parts, uid
 from keepstep.shrink.search import Search
 
 SMALL = 2
 IMPORTS = (ast.Import, ast.ImportFrom)
 WRAPS = (ast.With, ast.Try, ast.If)
 STAYS = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TMPDIR", "USER")
+OF_COLLECTIVES = "sync."
+HALVINGS = 4
+PATIENCE = 5
+"""After so many refusals in a row, what was refused earlier is not tried again."""
+
+
+def at_once(search: Search) -> None:
+    """What most programs can do without, in one trial: what no rank ran, all variables, all ranks but one."""
+    best = search.best
+    gone = best.removed | _never_executed(search)
+    less = replace(best, removed=gone, unset=best.unset | set(_variables(search)))
+    failure = search.failure
+    alone = (best.ranks or 1) > 1 and failure.verdict != "hung" and not failure.cause.startswith(OF_COLLECTIVES)
+    if alone and search.same(_as_many(search, less, 1)):
+        return
+    search.same(less)
 
 
 def never_executed(search: Search) -> None:
-    """What no rank ran goes in one trial: statements, functions that nobody called, documentation, unused imports."""
-    program, best = search.program, search.best
+    """Statements, functions that nobody called, documentation, unused imports."""
+    _reduce(search, sorted(_never_executed(search)))
+
+
+def _never_executed(search: Search) -> set[Node]:
+    program = search.program
     ran = search.executed
     gone: set[Node] = set()
     for each in program.statements():
@@ -43,10 +63,7 @@ def never_executed(search: Search) -> None:
         if isinstance(each, IMPORTS) and uid(each) not in search.kept and not _is_star(each):
             idle = [name for name in each.names if (name.asname or name.name).partition(".")[0] not in used]
             gone |= {uid(each)} if len(idle) == len(each.names) else set(map(uid, idle))
-    if not search.same(replace(best, removed=best.removed | gone)):
-        delta_debugging.reduce(
-            sorted(gone), lambda piece: search.same(replace(search.best, removed=search.best.removed | set(piece)))
-        )
+    return gone
 
 
 def ranks(search: Search) -> None:
@@ -66,29 +83,28 @@ def ranks(search: Search) -> None:
 
 def _with_ranks(search: Search, count: int) -> bool:
     best = search.best
-    if search.same(replace(best, ranks=count)):
-        return True
+    plain, moved = replace(best, ranks=count), _as_many(search, best, count)
+    return search.same(moved) or (plain != moved and search.same(plain))
+
+
+def _as_many(search: Search, edits: Edits, count: int) -> Edits:
+    """With fewer ranks: what the program does on the failing rank only, it does on the last one."""
     rank = search.failure.rank
-    if rank is None or not 0 < rank < (best.ranks or 1) or rank == count - 1:
-        return False
-    # what the program does on one rank only, it does on the last one of fewer
-    numbers = dict(best.numbers)
-    for each in _left(search):
+    if rank is None or not 0 < rank < (edits.ranks or 1) or rank == count - 1:
+        return replace(edits, ranks=count)
+    numbers = dict(edits.numbers)
+    for each in search.program.statements():
         for part in own_parts(each):
             if isinstance(part, ast.Compare):
                 numbers |= {uid(leaf): count - 1 for leaf in ast.walk(part) if _whole_number(leaf) == rank}
-    words = tuple(str(count - 1) if word == str(rank) else word for word in best.words)
-    return search.same(replace(best, ranks=count, numbers=tuple(sorted(numbers.items())), words=words))
+    words = tuple(str(count - 1) if word == str(rank) else word for word in edits.words)
+    return replace(edits, ranks=count, numbers=tuple(sorted(numbers.items())), words=words)
 
 
 def slices(search: Search) -> None:
-    """Only what the failing lines need by name, first without statements that change an object, then with them."""
-    for mutators in (False, True):
-        wanted = search.names.slice_of(search.kept, mutators=mutators)
-        gone = {uid(each) for each in _left(search) if uid(each) not in wanted}
-        if not gone or search.same(replace(search.best, removed=search.best.removed | gone)):
-            search.sliced = True
-            return
+    """Only what the failing lines need by name; what else is needed is learned from how that fails."""
+    wanted = search.names.slice_of(search.kept, mutators=False)
+    _reduce(search, [uid(each) for each in _left(search) if uid(each) not in wanted])
 
 
 def records(search: Search) -> None:
@@ -104,7 +120,7 @@ def records(search: Search) -> None:
             left[:] = now
             return True
 
-        delta_debugging.reduce(list(left), goes, min(delta_debugging.UNKNOWN, 2 / len(lines)))
+        delta_debugging.reduce(list(left), goes)
 
 
 def arguments(search: Search) -> None:
@@ -129,52 +145,93 @@ def arguments(search: Search) -> None:
             return True
         return False
 
-    if not goes(numbered):
-        delta_debugging.reduce(numbered, goes)
+    delta_debugging.reduce(numbered, goes)
 
 
 def statements(search: Search) -> None:
-    """Statements by delta debugging, from the outside to the inside, until nothing more goes."""
-    chance = delta_debugging.LIKELY if search.sliced else delta_debugging.UNKNOWN
-    before = None
-    while before != search.best.removed:
-        before = search.best.removed
-        for level in range(12):
-            here = [
-                uid(each) for each in _left(search) if _depth(search, each) == level and uid(each) not in search.kept
-            ]
-            delta_debugging.reduce(here, lambda piece: _without(search, piece), chance)
+    """Statements, from the outside to the inside."""
+    tried = set(search.kept)
+    while True:
+        open_to_trial = [uid(each) for each in _left(search) if uid(each) not in tried]
+        here = [node for node in open_to_trial if not _within(search, node, set(open_to_trial))]
+        if not here:
+            return
+        tried |= set(here)
+        _reduce(search, here)
 
 
-def _without(search: Search, piece: list[Node]) -> bool:
-    new = set(piece) - search.best.removed
-    return not new or search.same(replace(search.best, removed=search.best.removed | new))
+def once_more(search: Search) -> None:
+    """What was needed while more was there, until nothing goes for a while."""
+    refused = 0
+    for each in reversed(list(_left(search))):
+        if uid(each) in search.kept or not search.allowed(_without(search, [uid(each)])):
+            continue
+        trials = search.count
+        if not search.same(_without(search, [uid(each)])):
+            refused += search.count > trials
+        elif search.count > trials:
+            refused = 0
+        if refused == PATIENCE:
+            return
+
+
+def _reduce(search: Search, nodes: list[Node]) -> None:
+    def goes(piece: list[Node]) -> bool:
+        return set(piece) <= search.best.removed or search.same(_without(search, piece))
+
+    nodes = [node for node in nodes if search.allowed(_without(search, [node]))]
+    delta_debugging.reduce(nodes, goes, lambda piece, depth: search.suspects(set(piece), depth))
+
+
+def _without(search: Search, piece: list[Node]) -> Edits:
+    return replace(search.best, removed=search.best.removed | set(piece))
 
 
 def wrappers(search: Search) -> None:
     """`with`, `try` and `if` whose body can stand alone. Never the condition under which it fails."""
-    for each in list(_left(search)):
-        if isinstance(each, WRAPS) and uid(each) not in search.kept:
-            search.same(replace(search.best, unwrapped=search.best.unwrapped | {uid(each)}))
+    found = [uid(each) for each in _left(search) if isinstance(each, WRAPS) and uid(each) not in search.kept]
+    delta_debugging.reduce(
+        found, lambda piece: search.same(replace(search.best, unwrapped=search.best.unwrapped | set(piece)))
+    )
 
 
 def numbers(search: Search) -> None:
-    """Whole numbers. Equal ones change together and none overtakes another, so what fits stays fitting."""
+    """Whole numbers. Equal ones change together, none overtakes another, and powers of two take the place of what is
+    divided: what fits stays fitting."""
     found: dict[int, list[Node]] = {}
     for each in _left(search):
-        for leaf in own_parts(each):
-            if (value := _whole_number(leaf) or 0) > SMALL:
-                found.setdefault(value, []).append(uid(leaf))
-    small = {value: SMALL + place for place, value in enumerate(sorted(found))}
-    if all(value == small[value] for value in small) or _with_numbers(search, found, small):
-        return
-    now = {value: value for value in found}
-    for value in sorted(found, reverse=True):
-        below = max([SMALL - 1, *(other for other in now.values() if other < value)])
-        for tried in (below + 1, (below + 1 + value) // 2):
-            if tried < value and _with_numbers(search, found, {**now, value: tried}):
-                now[value] = tried
-                break
+        if not _is_no_size(each):
+            for leaf in own_parts(each):
+                if (value := _value(search, leaf) or 0) > SMALL:
+                    found.setdefault(value, []).append(uid(leaf))
+    changed: set[int] = set()
+
+    def goes(piece: list[int]) -> bool:
+        new = _smaller(sorted(found), changed | set(piece))
+        if all(new[value] == value for value in piece) or _with_numbers(search, found, new):
+            changed.update(piece)
+            return True
+        return False
+
+    stays = delta_debugging.reduce(sorted(found, reverse=True), goes)
+    now = _smaller(sorted(found), changed)
+    for _ in range(HALVINGS):
+        new = dict(now)
+        for value in stays:
+            below = max([SMALL - 1, *(other for other in new.values() if other < new[value])])
+            new[value] = max(below + 1, new[value] // 2)
+        if new == now or not _with_numbers(search, found, new):
+            return
+        now = new
+
+
+def _smaller(values: list[int], changed: set[int]) -> dict[int, int]:
+    """The next power of two above the number before, for those that are changed."""
+    new: dict[int, int] = {}
+    last = SMALL - 1
+    for value in values:
+        last = new[value] = min(value, 1 << last.bit_length()) if value in changed else value
+    return new
 
 
 def _with_numbers(search: Search, found: dict[int, list[Node]], new: dict[int, int]) -> bool:
@@ -183,15 +240,28 @@ def _with_numbers(search: Search, found: dict[int, list[Node]], new: dict[int, i
     return search.same(replace(search.best, numbers=tuple(sorted(merged.items()))))
 
 
+def _is_no_size(node: ast.stmt) -> bool:
+    """Whether its numbers are a seed or a port."""
+    names = {each.lower() for each in map(_name_of, own_parts(node)) if each}
+    return any("seed" in name or "port" in name.split("_") for name in names)
+
+
+def _name_of(node: ast.AST) -> str | None:
+    return (
+        getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
+        if isinstance(node, (ast.Name, ast.Attribute, ast.keyword, ast.arg))
+        else None
+    )
+
+
 def variables(search: Search) -> None:
     """Variables of the environment: all but those that any program needs."""
-    names = sorted(name for name in search.env if name not in STAYS and not name.startswith("LC_"))
+    names = [name for name in _variables(search) if name not in search.best.unset]
+    delta_debugging.reduce(names, lambda piece: search.same(replace(search.best, unset=search.best.unset | set(piece))))
 
-    def goes(piece: list[str]) -> bool:
-        return search.same(replace(search.best, unset=search.best.unset | set(piece)))
 
-    if names and not goes(names):
-        delta_debugging.reduce(names, goes)
+def _variables(search: Search) -> list[str]:
+    return sorted(name for name in search.env if name not in STAYS and not name.startswith("LC_"))
 
 
 def _left(search: Search) -> Iterator[ast.stmt]:
@@ -203,8 +273,8 @@ def _gone(search: Search, node: ast.stmt, gone: set[Node]) -> bool:
     return uid(node) in gone or any(uid(each) in gone for each in search.program.above(node))
 
 
-def _depth(search: Search, node: ast.stmt) -> int:
-    return sum(isinstance(each, ast.stmt) for each in search.program.above(node))
+def _within(search: Search, node: Node, nodes: set[Node]) -> bool:
+    return any(uid(each) in nodes for each in search.program.above(search.program.nodes[node]))
 
 
 def _is_star(node: ast.Import | ast.ImportFrom) -> bool:
@@ -215,6 +285,12 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
+def _value(search: Search, node: ast.AST) -> int | None:
+    """A whole number as it is now."""
+    value = _whole_number(node)
+    return None if value is None else dict(search.best.numbers).get(uid(node), value)
+
+
 def _whole_number(node: ast.AST) -> int | None:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
@@ -222,6 +298,7 @@ def _whole_number(node: ast.AST) -> int | None:
 
 
 ALL: tuple[Callable[[Search], None], ...] = (
+    at_once,
     never_executed,
     ranks,
     slices,
@@ -231,4 +308,5 @@ ALL: tuple[Callable[[Search], None], ...] = (
     wrappers,
     numbers,
     variables,
+    once_more,
 )

@@ -20,9 +20,10 @@ from pathlib import Path
 from keepstep.base.redact import redact
 from keepstep.base.safe_files import make_private, open_regular, share_whole
 from keepstep.base.wording import count, duration
+from keepstep.shrink.launch_line import LaunchLine
 from keepstep.shrink.one_file import in_one
 from keepstep.shrink.program import Edits, Program, Rendered
-from keepstep.shrink.same_failure import Failure, difference, failure_of
+from keepstep.shrink.same_failure import Failure, difference, failure_of, without_places
 from keepstep.shrink.search import ENOUGH
 from keepstep.shrink.shrink import Shrunk
 from keepstep.shrink.trials import Trials
@@ -50,18 +51,22 @@ class Result:
 def write_result(shrunk: Shrunk, folder: Path, env: Mapping[str, str]) -> Result:
     """Write everything, after the program was run once more where nothing else is. Ctrl-C ends that run only."""
     several = _texts(shrunk)
-    script = os.path.basename(shrunk.launch.script)
-    one = in_one(_python(several), script)
+    line = shrunk.smaller
+    alone = line.as_script()
+    one = in_one(_python(several), os.path.relpath(line.script, line.root))
     others = {name: text for name, text in several.items() if not name.endswith(".py")}
-    for texts in ({script: one, **others} if one is not None else None, several):
-        if texts is not None:
-            result = _unproven(shrunk, folder, texts, script)
-            try:
-                _prove(shrunk, result, script, env)
-            except KeyboardInterrupt:
-                break
-            if result.same:
-                break
+    if one is not None:
+        tried = [({os.path.basename(alone.script): one, **others}, alone), (several, line)]
+    else:
+        tried = [(several, line)]
+    for texts, line in tried:
+        result = _unproven(shrunk, folder, texts, line)
+        try:
+            _prove(shrunk, result, line, env)
+        except KeyboardInterrupt:
+            break
+        if result.same:
+            break
     make_private(folder)
     _write(folder, result.files)
     share_whole(folder / "requirements.txt", "".join(f"{each}\n" for each in _versions(result.files)).encode())
@@ -79,11 +84,11 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
             os.chmod(folder / name, 0o755)
 
 
-def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], script: str) -> Result:
+def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], line: LaunchLine) -> Result:
     return Result(
         folder=folder,
         files=texts,
-        run=shrunk.smaller.line(script),
+        run=line.line(),
         lines=sum(map(_code_lines, _python(texts).values())),
         lines_before=shrunk.whole,
         same=False,
@@ -94,7 +99,7 @@ def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], script: str) 
 
 def _texts(shrunk: Shrunk) -> dict[str, str]:
     """The files that have anything left, by their name below the script's folder, without what is private."""
-    root = os.path.dirname(shrunk.launch.script)
+    root = shrunk.launch.root
     found = {}
     for path, each in shrunk.made().items():
         name = os.path.relpath(path, root)
@@ -131,20 +136,19 @@ def _user() -> str:
         return ""
 
 
-def _prove(shrunk: Shrunk, result: Result, script: str, env: Mapping[str, str]) -> None:
+def _prove(shrunk: Shrunk, result: Result, line: LaunchLine, env: Mapping[str, str]) -> None:
     """Run the result as its own line says, in a folder that has nothing else."""
     fresh = os.path.realpath(tempfile.mkdtemp(prefix="keepstep-fresh-"))
     try:
         _write(Path(fresh), result.files)
         program = Program({os.path.join(fresh, name): text for name, text in _python(result.files).items()})
         made = program.made(Edits())
-        line = shrunk.smaller
-        root = os.path.dirname(line.script)
         order = line.order()
-        order["command"] = [re.sub(rf"^{re.escape(root)}(?=/)", lambda _: fresh, each) for each in order["command"]]
-        if line.by == "torchrun":
-            launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(line.ranks)]
-            order = {"command": [line.python, *launcher, os.path.join(fresh, script), *line.words], "ranks": None}
+        order["command"] = [
+            re.sub(rf"^{re.escape(line.root)}(?=/)", lambda _: fresh, each) for each in order["command"]
+        ]
+        if launcher := line.launcher():
+            order = {"command": [line.python, "-m", *launcher, *line.what()], "ranks": None}
         kept = {name: value for name, value in env.items() if name not in shrunk.edits.unset}
         trials = Trials(fresh, (fresh,), kept)
         tries = 1 if shrunk.rate is None else math.ceil(ENOUGH / shrunk.rate[0])
@@ -184,9 +188,7 @@ def _differs(shrunk: Shrunk, found: Failure | None, made: Mapping[str, Rendered]
     got = {text for place in found.at for text in _lines_at(made, place)}
     if expected != got:
         return f"it failed at another line: {' '.join(sorted(got))[:60]}"
-    return difference(
-        Failure(**{**wanted.__dict__, "at": (), "held": ()}), Failure(**{**found.__dict__, "at": (), "held": ()})
-    )
+    return difference(without_places(wanted), without_places(found))
 
 
 def _lines_at(made: Mapping[str, Rendered], place: tuple[str, int]) -> set[str]:

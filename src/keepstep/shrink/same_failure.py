@@ -7,15 +7,20 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from keepstep.shrink.program import Place, Program, Rendered, own_parts
 
 NUMBER = re.compile(r"(?:(?<![A-Za-z_\d])|(?<=\dx))[-+]?(?:0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
 LISTS = re.compile(r"#(?:\s*[,x]\s*#)+")
+SIZES = re.compile(r"\b(?:shapes?|sizes?|dim|dimensions?|channels?|features?|elements?|lengths?)\b", re.IGNORECASE)
+VALUES = re.compile(r"\b(?:index|indices|out of (?:range|bounds)|target)\b", re.IGNORECASE)
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 ANY_RANK = "several"
 SAME = ("cause", "verdict", "raised", "signal", "at")
+STABLE = ("words", "again", "not_finite")
+"""Part of the failure where two runs of the original agree on it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,17 @@ class Failure:
     """The lines of the program that were being called, from the outside."""
     held: tuple[tuple[str, str], ...] = ()
     """Of the names in the failing statement and in the conditions around it: what they were."""
+    numbers: tuple[str, ...] | None = None
+    """Those in the message."""
+    again: bool | None = None
+    """Whether the same rank had passed the failing line before (of a hang or a crash: any rank)."""
+    not_finite: Place | None = None
+    """The first line after which a number of the failing rank was not finite."""
+
+    @property
+    def is_of_sizes(self) -> bool:
+        """Whether the message's numbers are sizes, which only the program's own numbers can change."""
+        return self.words is not None and bool(SIZES.search(self.words)) and not VALUES.search(self.words)
 
 
 def failure_of(
@@ -63,7 +79,12 @@ def failure_of(
     places: tuple[Place, ...] = ()
     held: tuple[tuple[str, str], ...] = ()
     through: Sequence[Place | None] = ()
+    again = not_finite = None
     if first is not None:
+        again = first.get("again")
+        if first.get("not_finite"):
+            file, line = first["not_finite"]
+            not_finite = carried(file, line, made)
         through = [carried(file, line, made) for file, line in first["stack"]]
         place = carried(first["file"], first["line"], made)
         places = (place,) if place else ()
@@ -74,6 +95,9 @@ def failure_of(
         through = sorted({place for stack in stacks for place in stack})
     else:
         places = tuple(_in_logs(seen, ranks, made))
+    if first is None and "again" in seen:
+        passed = {carried(file, line, made) for file, line in seen["again"]}
+        again = all(place in passed for place in places) if places else None
     return Failure(
         verdict=report["verdict"],
         cause=root["cause"],
@@ -88,6 +112,9 @@ def failure_of(
         at=places,
         through=tuple(each for each in through if each is not None),
         held=held,
+        numbers=tuple(NUMBER.findall(first["message"][:300])) if first else None,
+        again=again,
+        not_finite=not_finite,
     )
 
 
@@ -98,8 +125,11 @@ def difference(wanted: Failure, found: Failure | None) -> str | None:
     for name in SAME:
         if getattr(wanted, name) != getattr(found, name):
             return f"{name}: {getattr(found, name)}"
-    if wanted.words is not None and wanted.words != found.words:
-        return f"words: {found.words}"
+    for name in STABLE:
+        if getattr(wanted, name) is not None and getattr(wanted, name) != getattr(found, name):
+            return f"{name}: {getattr(found, name)}"
+    if wanted.raised and wanted.through and wanted.through != found.through:
+        return "it was called from elsewhere"
     if found.world > 1 and wanted.who != found.who and wanted.who != ANY_RANK:
         return f"who: {found.who}"
     before, now = dict(wanted.held), dict(found.held)
@@ -107,19 +137,71 @@ def difference(wanted: Failure, found: Failure | None) -> str | None:
     return f"{changed[0]} was {before[changed[0]]}, is {now[changed[0]]}" if changed else None
 
 
+def other_numbers(wanted: Failure, found: Failure, literal: Mapping[str, set[str]], *, free: bool) -> str | None:
+    """Why the message's numbers say that it is another failure: equal ones differ, a value is on the other side of
+    its bound, or a size that the program names is no longer what the program says.
+
+    ``literal``: what the program's own numbers became. ``free``: ranks, options or data, which may change sizes, were
+    changed too.
+    """
+    if not wanted.numbers or found.numbers is None or wanted.words is None:
+        return None
+    told = f"numbers: {', '.join(found.numbers)}"
+    if len(wanted.numbers) != len(found.numbers):
+        return None if free else told
+    if _order(wanted.numbers, found.numbers, wanted.is_of_sizes) != _order(
+        found.numbers, wanted.numbers, wanted.is_of_sizes
+    ):
+        return told
+    if wanted.is_of_sizes and not free:
+        for was, is_now in zip(wanted.numbers, found.numbers, strict=True):
+            if was and is_now not in literal.get(was, {is_now} if literal else {was}):
+                return f"{was} became {is_now}"
+    return None
+
+
+def _order(numbers: Sequence[str], others: Sequence[str], only_equal: bool) -> list[int]:
+    """Of each pair that is known of both: which is larger, or only whether they are equal."""
+    known = [
+        float.fromhex(a) if "x" in a.lower() else float(a) for a, b in zip(numbers, others, strict=True) if a and b
+    ]
+    signs = [(a > b) - (a < b) for a, b in combinations(known, 2)]
+    return [abs(sign) for sign in signs] if only_equal else signs
+
+
+def _stable(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+    return tuple(a if a == b else "" for a, b in zip(one, other, strict=True)) if len(one) == len(other) else None
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(int(text, 16)) if "x" in text.lower() else float(text)
+    except ValueError:
+        return None
+
+
+def without_places(failure: Failure) -> Failure:
+    """For the same program in other files, where no line has the place that it had."""
+    return replace(failure, at=(), through=(), held=(), again=None, not_finite=None)
+
+
 def failure_of_json(said: Mapping[str, Any]) -> Failure:
     """As `dataclasses.asdict` and JSON made it."""
     pairs = {name: tuple(map(tuple, said[name])) for name in ("at", "through", "held")}
-    return Failure(**{**said, **pairs})
+    numbers, not_finite = (None if said[name] is None else tuple(said[name]) for name in ("numbers", "not_finite"))
+    return Failure(**{**said, **pairs, "numbers": numbers, "not_finite": not_finite})
 
 
 def common(one: Failure, other: Failure | None) -> Failure | None:
     """What two runs of one program share, if it is one failure: words, rank and values may be others each time."""
     if other is None or any(getattr(one, name) != getattr(other, name) for name in SAME):
         return None
+    agreed: dict[str, Any] = {name: getattr(one, name) for name in STABLE if getattr(one, name) == getattr(other, name)}
     return replace(
         one,
-        words=one.words if one.words == other.words else None,
+        **{**dict.fromkeys(STABLE), **agreed},
+        through=one.through if one.through == other.through else (),
+        numbers=_stable(one.numbers or (), other.numbers or ()),
         who=one.who if one.who == other.who else ANY_RANK,
         held=tuple(each for each in one.held if dict(other.held).get(each[0], each[1]) == each[1]),
     )

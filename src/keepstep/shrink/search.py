@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import json
@@ -10,7 +11,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,8 @@ from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
 from keepstep.shrink.launch_line import LaunchLine
 from keepstep.shrink.names import Names
-from keepstep.shrink.program import Edits, Node, Program, Rendered, uid
-from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json
+from keepstep.shrink.program import SCOPES, Edits, Node, Program, Rendered, uid
+from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json, other_numbers
 from keepstep.shrink.trials import Trials
 
 TRIES, SHARE = 8, 0.25
@@ -65,8 +67,6 @@ class Search:
     began: float = field(default_factory=time.monotonic)
     needs: int | None = None
     doing: str = "as it is"
-    sliced: bool = False
-    """Only what the failing lines need by name is left."""
     chance: Chance | None = None
     """How often the original fails, if not always."""
     failed_of: tuple[int, int] = (1, 1)
@@ -87,6 +87,10 @@ class Search:
     _of: str = ""
     _first: list[Failure | None] = field(default_factory=list)
     """How the first runs of the original went."""
+    last: Failure | None = None
+    """How the last candidate failed, if it did."""
+    _numbers: tuple[str, ...] | None = None
+    """Those in the message of the candidate that was tried last and failed in the same way."""
     _passed: int = 0
     """Candidates that did not fail at all."""
 
@@ -105,9 +109,8 @@ class Search:
         """Run the original, and learn what it executes and imports. Raises Unavailable if it does not fail."""
         edits = Edits(words=self.launch.words, ranks=self.launch.ranks)
         for number in range(TRIES):
-            seen = self._run(edits, {}, lines=True, issued=True)
-            places = [line[1:].partition(" ") for line in seen.get("lines", ())]
-            self.executed = {(file, int(number)) for number, _, file in places}
+            seen = self._run(edits, {}, issued=True)
+            self.executed = {(file, line) for file, line in seen.get("lines", ())}
             self.program = Program(_texts({self.launch.script, *(file for file, _ in self.executed)}))
             found = failure_of(seen, self.program, self.program.made(edits), edits.ranks)
             self._first.append(found)
@@ -137,7 +140,7 @@ class Search:
     def _begin_with(self, failure: Failure, edits: Edits) -> None:
         self._wanted, self.best = failure, edits
         self._known[self._key(edits, self.program.made(edits))] = True
-        self.names = Names(self.program)
+        self.names, self._numbers = Names(self.program, self.executed), failure.numbers
         self.kept = self._kept(failure)
 
     def warm_up(self) -> None:
@@ -233,6 +236,7 @@ class Search:
 
     def same(self, edits: Edits, *, close: bool = True) -> bool:
         """Whether the candidate fails as the original does; then it is the best so far."""
+        self.last, self._numbers = None, self.failure.numbers
         closed = self.names.closed(edits, self.kept) if close else edits
         made = self.program.made(closed) if closed is not None else {}
         if closed is None or not _parses(made):
@@ -242,16 +246,37 @@ class Search:
         if key not in self._known:
             self._known[key] = self._fails(closed, made)
         if self._known[key]:
-            self.best = closed
+            self.best, self._wanted = closed, replace(self.failure, numbers=self._numbers)
             self.save()
         return self._known[key]
+
+    def allowed(self, edits: Edits) -> bool:
+        """Whether it may be tried: nothing that is kept lacks a name."""
+        return self.names.closed(edits, self.kept) is not None
+
+    def suspects(self, among: set[Node], depth: int = 1) -> set[Node]:
+        """Of removed statements, those next to what the last candidate failed at, or should have failed at."""
+        places = self.last.at if self.last is not None and self.last.at else (*self.failure.at, *self.failure.through)
+        found = [self.program.statement_at(*place) for place in places]
+        around = [each for node in found if node is not None for each in (node, *self.program.above(node))]
+        reached = {uid(each) for each in around if not isinstance(each, (*SCOPES, ast.Module))}
+        for _ in range(len(among)):
+            wider = self.names.feeding(reached)
+            if wider <= reached:
+                break
+            reached |= wider
+            depth -= bool(reached & among)
+            if depth <= 0:
+                break
+        return reached & among
 
     def _fails(self, edits: Edits, made: Mapping[str, Rendered]) -> bool:
         runs = failed = 0
         while True:
             seen = self._run(edits, made)
             found = failure_of(seen, self.program, made, edits.ranks)
-            same = difference(self.failure, found) is None
+            same = self._differs(edits, found) is None
+            self.last = found
             if found is not None and found.cause not in (self.failure.cause, OF_EDITS):
                 self.also[found.title] = self.also.get(found.title, 0) + 1
             runs, failed = runs + 1, failed + same
@@ -268,6 +293,26 @@ class Search:
                 self.failed_of = (failed, runs) if verdict else self.failed_of
                 return verdict
 
+    def _differs(self, edits: Edits, found: Failure | None) -> str | None:
+        """Why a candidate fails in another way. Its numbers are held against those of the best so far."""
+        why = difference(self.failure, found)
+        if why is not None or found is None:
+            return why
+        best = self.best
+        free = (edits.ranks, edits.words, edits.records) != (best.ranks, best.words, best.records)
+        literal: dict[str, set[str]] = {}
+        if edits.numbers != best.numbers:
+            before, now = dict(best.numbers), dict(edits.numbers)
+            for node, value in self.program.whole_numbers.items():
+                literal.setdefault(str(before.get(node, value)), set()).add(str(now.get(node, value)))
+        wanted = self.failure
+        why = other_numbers(wanted, found, literal, free=free)
+        if why is None and wanted.numbers and found.numbers:
+            self._numbers = tuple(
+                now if before else "" for before, now in zip_longest(wanted.numbers, found.numbers, fillvalue="")
+            )
+        return why
+
     def _run(self, edits: Edits, made: Mapping[str, Rendered], **more: Any) -> dict[str, Any]:
         left = self.began + self.budget_s - time.monotonic()
         if left <= 0:
@@ -279,7 +324,9 @@ class Search:
         changed |= {path: "".join(self.data[path][n] for n in left) for path, left in edits.records}
         env = {name: value for name, value in self.env.items() if name not in edits.unset}
         limit_s = min(self.limit_s, left)
-        seen = self.trials.run({**launch.order(), "files": changed, "env": env, "limit_s": limit_s, **more})
+        finite = self._wanted is None or self._wanted.not_finite is not None
+        order = {**launch.order(), "files": changed, "env": env, "limit_s": limit_s, "lines": True, "finite": finite}
+        seen = self.trials.run({**order, **more})
         if seen.get("late") and limit_s == left:
             raise OutOfTime
         if "broken" in seen:

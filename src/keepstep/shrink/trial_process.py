@@ -156,6 +156,8 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
     os.environ.update({**order["env"], **OFFLINE, "TMPDIR": tempfile.gettempdir(), VARIABLE: trial})
     if order["lines"]:
         os.environ[VARIABLE + "_LINES"] = os.pathsep.join(order["folders"])
+    if order["finite"]:
+        os.environ[VARIABLE + "_FINITE"] = "1"
     job = plan(order["command"], ranks=order["ranks"], **order["roles"])
     asked = RunOptions(
         job=job,
@@ -199,7 +201,9 @@ def _left_in(folder: Path, trial: Path, order: dict[str, Any]) -> dict[str, Any]
     found["values"] = [_json(path) for path in sorted(trial.glob("*.values.json"))]
     if order["lines"]:
         texts = [path.read_text(errors="replace") for path in sorted(trial.glob(f"*{SUFFIX}"))]
-        found["lines"] = sorted({line for text in texts for line in text.splitlines() if line[:1] == "L"})
+        for key, mark in (("lines", "L"), ("again", "A")):
+            seen = {line[1:].partition(" ")[::2] for text in texts for line in text.splitlines() if line[:1] == mark}
+            found[key] = sorted([file, int(line)] for line, file in seen)
         found["opened"] = sorted({line[1:] for text in texts for line in text.splitlines() if line[:1] == "O"})
         found["imports"] = list(
             dict.fromkeys(line[1:] for text in texts for line in text.splitlines() if line[:1] == "M")

@@ -41,7 +41,8 @@ class Trials:
     def run(self, order: dict[str, Any]) -> dict[str, Any]:
         """What one trial saw."""
         return self._ask(
-            {**self._about, "lines": False, "issued": False, "shown": False, "roles": {}, "gone": [], **order}
+            {**self._about, **dict.fromkeys(("lines", "finite", "issued", "shown"), False), "roles": {}, "gone": []}
+            | order
         )
 
     def warm_up(self, imports: list[str]) -> list[str]:

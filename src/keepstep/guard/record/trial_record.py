@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For `keepstep shrink`: which lines a rank ran, what it imported and read, and what it held as it failed.
+"""For `keepstep shrink`: which lines a rank ran, what it imported and read, where a number first was not finite, and
+what the rank held as it failed.
 
 Works only where the trial named a folder for it. A line is written the first time it runs, so a rank that is killed has
 still told.
@@ -26,6 +27,10 @@ SUFFIX = ".lines"
 MOST_NAMES = 100
 LARGEST = 1 << 20
 """Elements of a tensor whose content is looked at."""
+SMALL = 1 << 16
+"""The same, after every line."""
+
+_lines: _Lines | None = None
 
 
 def begin() -> None:
@@ -41,16 +46,25 @@ def begin() -> None:
     sys.excepthook = hook
     if folder and where:
         path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")
-        _Lines(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), tuple(where.split(os.pathsep))).begin()
+        out = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        global _lines
+        _lines = _Lines(out, tuple(where.split(os.pathsep)), finite=bool(os.environ.get(f"{VARIABLE}_FINITE")))
+        _lines.begin()
 
 
 class _Lines:
     """A tracer of lines, and a finder that finds nothing but sees what is imported."""
 
-    def __init__(self, out: int, folders: tuple[str, ...]) -> None:
+    def __init__(self, out: int, folders: tuple[str, ...], *, finite: bool) -> None:
         self._out, self._folders = out, tuple(os.path.join(each, "") for each in folders)
-        self._seen: set[tuple[str, int]] = set()
+        self._times: dict[tuple[str, int], int] = {}
+        """How often a line ran; at most twice is told."""
+        self._before: dict[int, int] = {}
+        """The line that each frame is in."""
         self._known: dict[str, str] = {}
+        self._finite = finite
+        self.not_finite: tuple[str, int] | None = None
+        """The first line after which a number of the program was not finite."""
 
     def begin(self) -> None:
         sys.meta_path.insert(0, self)
@@ -80,17 +94,36 @@ class _Lines:
         if not known:
             return None
         self._see(known, frame.f_lineno)
+        self._before[id(frame)] = frame.f_lineno
         return self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self._see(self._known[frame.f_code.co_filename], frame.f_lineno)
+        file = self._known[frame.f_code.co_filename]
+        before = self._before.get(id(frame), 0)
+        if self._finite and self.not_finite is None and before:
+            self._look(file, before, frame)
+        if event == "line":
+            # the lines of one statement run to and fro: only one that is come to from above is begun once more
+            self._see(file, frame.f_lineno, again=before <= frame.f_lineno)
+            self._before[id(frame)] = frame.f_lineno
+        elif event == "return":
+            self._before.pop(id(frame), None)
         return self._line
 
-    def _see(self, file: str, line: int) -> None:
-        if (file, line) not in self._seen:
-            self._seen.add((file, line))
+    def _look(self, file: str, line: int, frame: FrameType) -> None:
+        with contextlib.suppress(Exception):
+            if any(map(_is_off, frame.f_locals.values())):
+                self.not_finite = (file, line)
+
+    def times(self, file: str, line: int) -> int:
+        return self._times.get((file, line), 0)
+
+    def _see(self, file: str, line: int, *, again: bool = True) -> None:
+        times = self._times.get((file, line), 0)
+        if times < 2 and (again or not times):
+            self._times[file, line] = times + 1
             with contextlib.suppress(OSError):
-                os.write(self._out, f"L{line} {file}\n".encode(errors="replace"))
+                os.write(self._out, f"{'A' if times else 'L'}{line} {file}\n".encode(errors="replace"))
 
 
 def keep_values(error: BaseException, rank: int | None) -> None:
@@ -120,6 +153,9 @@ def keep_values(error: BaseException, rank: int | None) -> None:
         "stack": stack[-MOST_NAMES:],
         "values": values,
     }
+    if _lines is not None:
+        about["again"] = _lines.times(str(about["file"]), found.tb_lineno) > 1
+        about["not_finite"] = _lines.not_finite
     write_whole(os.path.join(folder, f"{os.getpid()}-{id(error)}.values.json"), json.dumps(about).encode())
 
 
@@ -148,3 +184,14 @@ def _finite(value: Any) -> str:
     value = value.detach() if hasattr(value, "detach") else value
     total = float(abs(value).sum())
     return "" if math.isfinite(total) else "not finite"
+
+
+def _is_off(value: Any) -> bool:
+    """Whether it is, or holds, what no number is; infinite only where it is a single number of a framework's: `best =
+    inf` and masks are no fault."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    if not (hasattr(value, "dtype") and hasattr(value, "shape")) or not 0 < math.prod(value.shape) <= SMALL:
+        return False
+    total = float((value.detach() if hasattr(value, "detach") else value).sum())
+    return math.isnan(total) or (math.isinf(total) and not value.shape)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rank of a trial notes about itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+BEGIN = (
+    "import runpy; from keepstep.guard.record import trial_record; trial_record.begin(); runpy.run_path('{}/job.py')"
+)
+JOB = """\
+def doubled(x):
+    y = x * 2
+    if y > 4:
+        y = float(
+            "nan"
+        )
+    return y
+
+
+best, value = float("inf"), 1.0
+for step in range(4):
+    value = doubled(value)
+    if value != value:
+        raise ValueError(value)
+"""
+
+
+def noted(tmp_path: Path, job: str) -> dict[str, object]:
+    (tmp_path / "job.py").write_text(job)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    env = {**os.environ, "KEEPSTEP_TRIAL": str(kept), "KEEPSTEP_TRIAL_LINES": str(tmp_path)}
+    subprocess.run(
+        [sys.executable, "-c", BEGIN.format(tmp_path)],
+        env={**env, "KEEPSTEP_TRIAL_FINITE": "1"},
+        capture_output=True,
+        timeout=60,
+    )
+    found: dict[str, object] = json.loads(next(kept.glob("*.values.json")).read_text())
+    return found
+
+
+def test_where_a_number_first_was_none_and_that_the_failing_line_ran_once(tmp_path: Path) -> None:
+    found = noted(tmp_path, JOB)
+    assert (found["line"], found["again"], found["not_finite"]) == (14, False, [str(tmp_path / "job.py"), 4])
+
+
+def test_a_line_that_had_been_passed_before(tmp_path: Path) -> None:
+    found = noted(tmp_path, "rows = [1, 2, 0]\nfor row in rows:\n    print(\n        1 / row\n    )\n")
+    assert found["again"] is True and found["not_finite"] is None
+    (tmp_path / "kept").rename(tmp_path / "before")
+    assert noted(tmp_path, "for row in [0, 1]:\n    print(\n        1 / row\n    )\n")["again"] is False
