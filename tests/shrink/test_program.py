@@ -94,7 +94,9 @@ def test_numbers_names_of_imports_and_wrappers_change_in_place(program: Program)
 
 
 def test_edits_survive_being_kept() -> None:
-    edits = Edits(frozenset({("a", 1)}), frozenset({("b", 2)}), ((("a", 3), 4),), ("--x", "1"), 2, frozenset({"V"}))
+    edits = Edits(
+        frozenset({("a", 1)}), frozenset({("b", 2)}), ((("a", 3), ("a", 5)),), ((("a", 3), 4),), ("--x", "1"), 2
+    )
     assert Edits.of_json(edits.as_json()) == edits
 
 
@@ -163,6 +165,54 @@ def test_what_feeds_a_statement(program: Program) -> None:
     feeding = Names(program).feeding({node(program, "found += rows")})
     assert node(program, "found = 0") in feeding and node(program, "for index") in feeding
     assert node(program, "self.log = ") not in feeding
+
+
+LAYERS = """\
+import wrapping
+
+
+class Block:
+    def forward(self, x):
+        return x
+
+
+class Model:
+    def __init__(self, width):
+        self.block = Block()
+        self.head = width
+
+    def forward(self, x):
+        return self.block(x) + self.head
+
+
+model = wrapping.wrapped(Model(3))
+model.forward(1) / 0
+"""
+
+
+def test_a_part_stands_for_an_expression_and_what_only_the_rest_used_goes() -> None:
+    program = Program({"job.py": LAYERS})
+    call, inner = (
+        next(uid(each) for each in ast.walk(program.trees["job.py"]) if ast.unparse(each) == text)
+        for text in ("self.block(x)", "x")
+    )
+    failing, wrapped = program.statement_at("job.py", 19), program.statement_at("job.py", 18)
+    assert isinstance(wrapped, ast.Assign) and isinstance(wrapped.value, ast.Call) and failing is not None
+    pairs = ((call, inner), (uid(wrapped.value), uid(wrapped.value.args[0])))
+    closed = Names(program).closed(Edits(replaced=pairs), {uid(failing)})
+    assert closed is not None
+    text = program.made(closed)["job.py"].text
+    assert "wrapping" not in text and "Block" not in text and "self.block" not in text
+    assert "return x + self.head" in text and "model = Model(3)" in text
+
+
+def test_what_gives_a_value_or_is_called_by_others_stays_with_its_users(program: Program) -> None:
+    names, kept = Names(program), {node(program, "print(total(")}
+    assert names.closed(Edits(removed=frozenset({node(program, "return found")})), kept) is None
+    layers = Program({"job.py": LAYERS})
+    failing, forward = layers.statement_at("job.py", 19), layers.statement_at("job.py", 14)
+    assert failing is not None and forward is not None
+    assert Names(layers).closed(Edits(removed=frozenset({uid(forward)})), {uid(failing)}) is None
 
 
 FILES = {

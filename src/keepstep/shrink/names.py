@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from keepstep.shrink.program import SCOPES, Edits, Node, Place, Program, own_parts, uid
 
@@ -60,7 +60,11 @@ class Names:
 
     def closed(self, edits: Edits, kept: set[Node]) -> Edits | None:
         """The edits, and the removal of everything that uses what is no longer bound. None if that is in ``kept``."""
-        removed = set(edits.removed)
+        removed, uses = set(edits.removed), self.uses
+        if edits.replaced:
+            changed = {self._statement_of(node) for node, _ in edits.replaced}
+            statements = {uid(each): each for each in self._statements if uid(each) in changed}
+            uses = uses | {node: _used(self._program.replaced(each, edits)) for node, each in statements.items()}
         while True:
             left = [each for each in self._statements if not self._is_gone(each, removed)]
             bound: dict[Node, set[str]] = defaultdict(set)
@@ -78,7 +82,7 @@ class Names:
             lost = [
                 each
                 for each in left
-                if self._lacks(each, bound, self._own if uid(each) in kept else attributes, removed)
+                if self._lacks(each, uses[uid(each)], bound, self._own if uid(each) in kept else attributes, removed)
             ]
             remaining = {uid(each) for each in left}
             gone = {uid(each) for each in lost}
@@ -88,16 +92,21 @@ class Names:
             gone |= {around for node, around in self._needs.items() if around in remaining and node not in remaining}
             if gone & kept:
                 return None
-            gone = gone or (self._idle(left, removed) - kept)
+            gone = gone or (self._idle(left, uses, removed, values=bool(edits.replaced)) - kept)
             if not gone:
                 return Edits(**{**edits.__dict__, "removed": frozenset(removed)})
             removed |= gone
 
-    def _idle(self, left: list[ast.stmt], removed: set[Node]) -> set[Node]:
-        """Imports, functions and classes that are no longer used by name, though once they were."""
+    def _idle(
+        self, left: list[ast.stmt], uses: Mapping[Node, set[str]], removed: set[Node], *, values: bool
+    ) -> set[Node]:
+        """Imports, functions and classes that are no longer used by name, though once they were.
+
+        ``values``: also assignments, which may do more than that: only where a part of an expression is tried.
+        """
         users: dict[str, set[Node]] = defaultdict(set)
         for each in left:
-            for name in self.uses[uid(each)]:
+            for name in uses[uid(each)]:
                 users[name.removeprefix(".")].add(uid(each))
         found: set[Node] = set()
         for each in left:
@@ -117,15 +126,28 @@ class Names:
             ):
                 inside = {uid(node) for node in ast.walk(each) if isinstance(node, ast.stmt)}
                 found |= {uid(each)} if users[each.name] <= inside else set()
+            elif values and (isinstance(each, (ast.Assign, ast.AnnAssign)) or _is_option(each)):
+                names_here = {name.removeprefix(".") for name in self.binds[uid(each)]}
+                if (
+                    names_here
+                    and names_here <= self._used_once
+                    and not any(users[name] - {uid(each)} for name in names_here)
+                ):
+                    found.add(uid(each))
         return found
 
     def _is_gone(self, node: ast.stmt, removed: set[Node]) -> bool:
         return uid(node) in removed or any(uid(each) in removed for each in self._program.above(node))
 
-    def _lacks(self, node: ast.stmt, bound: dict[Node, set[str]], attributes: set[str], removed: set[Node]) -> bool:
+    def _statement_of(self, node: Node) -> Node:
+        return next(uid(each) for each in self._program.above(self._program.nodes[node]) if isinstance(each, ast.stmt))
+
+    def _lacks(
+        self, node: ast.stmt, uses: set[str], bound: dict[Node, set[str]], attributes: set[str], removed: set[Node]
+    ) -> bool:
         scopes = self._scope[uid(node)]
         unused = {f".{each.name}" for each in getattr(node, "names", ()) if getattr(each, "uid", None) in removed}
-        for name in self.uses[uid(node)] - unused:
+        for name in uses - unused:
             if name.startswith("."):
                 if name in self._own and name not in attributes:
                     return True
@@ -247,6 +269,12 @@ def _bound(node: ast.stmt) -> set[str]:
         elif isinstance(each, ast.arg):
             found.add(each.arg)
     return found
+
+
+def _is_option(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    return getattr(node.value.func, "attr", "") == "add_argument"
 
 
 def _options(call: ast.Call) -> Iterator[str]:

@@ -28,6 +28,8 @@ class Edits:
     removed: frozenset[Node] = frozenset()
     unwrapped: frozenset[Node] = frozenset()
     """Compound statements of which only the body stays."""
+    replaced: tuple[tuple[Node, Node], ...] = ()
+    """Expressions in whose place stands another one of the program: a part of it, or what it always is."""
     numbers: tuple[tuple[Node, int], ...] = ()
     words: tuple[str, ...] = ()
     """The script's arguments."""
@@ -41,6 +43,7 @@ class Edits:
         return {
             "removed": sorted(self.removed),
             "unwrapped": sorted(self.unwrapped),
+            "replaced": list(self.replaced),
             "numbers": list(self.numbers),
             "words": list(self.words),
             "ranks": self.ranks,
@@ -53,6 +56,7 @@ class Edits:
         return cls(
             removed=frozenset(map(tuple, said["removed"])),
             unwrapped=frozenset(map(tuple, said["unwrapped"])),
+            replaced=tuple((tuple(node), tuple(other)) for node, other in said["replaced"]),
             numbers=tuple((tuple(node), value) for node, value in said["numbers"]),
             words=tuple(said["words"]),
             ranks=said["ranks"],
@@ -128,14 +132,18 @@ class Program:
     def _file(self, path: str, edits: Edits) -> Rendered:
         out = Rendered()
         if not any(
-            node[0] == path for node in (*edits.removed, *edits.unwrapped, *(each for each, _ in edits.numbers))
+            node[0] == path for node in (*edits.removed, *edits.unwrapped, *dict(edits.numbers), *dict(edits.replaced))
         ):
             for number, line in enumerate(self.texts[path].splitlines(), 1):
                 at = self.statement_at(path, number)
                 out.add([line], (path, at.lineno) if at is not None else None)
             return out
-        _Writer(self.texts[path].splitlines(), path, edits, dict(edits.numbers), out).body(self.trees[path].body, 0)
+        _Writer(self, path, edits, out).body(self.trees[path].body, 0)
         return out
+
+    def replaced(self, node: ast.stmt, edits: Edits) -> ast.stmt:
+        """A copy with other expressions in the place of those that are replaced."""
+        return _Replacement(self.nodes, dict(edits.replaced)).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
 
 
 def uid(node: ast.AST) -> Node:
@@ -177,11 +185,22 @@ def _apart(before: ast.stmt, after: ast.stmt, indent: int) -> int:
     return int(imports[0] and not imports[1])
 
 
+class _Replacement(ast.NodeTransformer):
+    def __init__(self, nodes: Mapping[Node, ast.AST], replaced: Mapping[Node, Node]) -> None:
+        self._nodes, self._replaced = nodes, replaced
+
+    def visit(self, node: ast.AST) -> Any:
+        other = self._replaced.get(getattr(node, "uid", ("", -1)))
+        return self.visit(copy.deepcopy(self._nodes[other])) if other is not None else super().visit(node)
+
+
 class _Writer:
     """Writes one file of a candidate."""
 
-    def __init__(self, source: list[str], path: str, edits: Edits, numbers: dict[Node, int], out: Rendered) -> None:
-        self._source, self._path, self._edits, self._numbers, self._out = source, path, edits, numbers, out
+    def __init__(self, program: Program, path: str, edits: Edits, out: Rendered) -> None:
+        self._program, self._path, self._edits, self._out = program, path, edits, out
+        self._source, self._numbers = program.texts[path].splitlines(), dict(edits.numbers)
+        self._replaced = dict(edits.replaced)
 
     def body(self, statements: list[ast.stmt], indent: int) -> None:
         """What is left of a list of statements."""
@@ -252,13 +271,15 @@ class _Writer:
 
     def _changed(self, node: ast.stmt) -> bool:
         return any(
-            uid(each) in self._numbers or (isinstance(each, ast.alias) and uid(each) in self._edits.removed)
+            uid(each) in self._numbers
+            or uid(each) in self._replaced
+            or (isinstance(each, ast.alias) and uid(each) in self._edits.removed)
             for each in own_parts(node)
             if hasattr(each, "uid")
         )
 
     def _with_numbers(self, node: ast.stmt) -> ast.stmt:
-        copied = copy.deepcopy(node)
+        copied = self._program.replaced(node, self._edits)
         for each in ast.walk(copied):
             if isinstance(each, (ast.Import, ast.ImportFrom)):
                 each.names = [name for name in each.names if uid(name) not in self._edits.removed]

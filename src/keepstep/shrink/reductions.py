@@ -18,7 +18,9 @@ STAYS = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH",
 OF_COLLECTIVES = "sync."
 HALVINGS = 4
 PATIENCE = 5
-"""After so many refusals in a row, what was refused earlier is not tried again."""
+"""After so many refusals in a row a reduction that is tried one by one, or on data, ends."""
+LEAST_GAIN = 1
+"""Lines that must go with an expression, or it is not worth a trial."""
 
 
 def at_once(search: Search) -> None:
@@ -110,14 +112,19 @@ def slices(search: Search) -> None:
 def records(search: Search) -> None:
     """The lines of files that the program reads: halves first, then less."""
     for path, lines in search.data.items():
+        refused = 0
         left = list(range(len(lines)))
 
         def goes(piece: list[int], path: str = path, left: list[int] = left) -> bool:
+            nonlocal refused
+            if refused == PATIENCE:
+                return False
             now = [each for each in left if each not in set(piece)]
             others = dict(search.best.records)
             if not search.same(replace(search.best, records=tuple(sorted({**others, path: tuple(now)}.items())))):
+                refused += 1
                 return False
-            left[:] = now
+            left[:], refused = now, 0
             return True
 
         delta_debugging.reduce(list(left), goes)
@@ -193,6 +200,80 @@ def wrappers(search: Search) -> None:
     delta_debugging.reduce(
         found, lambda piece: search.same(replace(search.best, unwrapped=search.best.unwrapped | set(piece)))
     )
+
+
+def options_as_constants(search: Search) -> None:
+    """`args.width` becomes the default of `--width`, where the command does not say otherwise: the parser can go."""
+    defaults: dict[str, Node] = {}
+    for each in _left(search):
+        for call in own_parts(each):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
+                values = [keyword.value for keyword in call.keywords if keyword.arg == "default"]
+                named = [name for name in search.names.binds[uid(each)] if name.startswith(".")]
+                if values and not any(_says(word, named) for word in search.best.words):
+                    defaults |= {name: uid(values[0]) for name in named}
+    found = []
+    for each in _left(search):
+        for part in own_parts(each):
+            if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Load):
+                continue
+            if f".{part.attr}" in defaults and getattr(part.value, "id", "self") != "self":
+                found.append((uid(part), defaults[f".{part.attr}"]))
+    delta_debugging.reduce(found, lambda piece: _with_parts(search, piece))
+
+
+def _says(word: str, named: list[str]) -> bool:
+    return word.startswith("-") and "." + word.lstrip("-").partition("=")[0].replace("-", "_") in named
+
+
+def parts(search: Search) -> None:
+    """A part in place of an expression: `net` for `wrapped(net)`, `x` for `x + block(x)`, where more goes with it."""
+    refused, tried = 0, set()
+    while refused < PATIENCE:
+        gains = []
+        for pair in _parts(search):
+            if pair not in tried:
+                edits = replace(search.best, replaced=(*search.best.replaced, pair))
+                closed = search.names.closed(edits, search.kept)
+                gain = (
+                    0 if closed is None else sum(_height(search, node) for node in closed.removed - search.best.removed)
+                )
+                if gain >= LEAST_GAIN:
+                    gains.append((gain, pair))
+        if not gains:
+            return
+        pair = max(gains)[1]
+        tried.add(pair)
+        refused = 0 if _with_parts(search, [pair]) else refused + 1
+
+
+def _parts(search: Search) -> Iterator[tuple[Node, Node]]:
+    """An expression, and a part of it that may stand in its place."""
+    done = dict(search.best.replaced)
+    for each in _left(search):
+        if uid(each) in search.kept or isinstance(each, (*IMPORTS, *SCOPES)):
+            continue
+        for part in own_parts(each):
+            if not isinstance(part, ast.expr) or uid(part) in done:
+                continue
+            inner: list[ast.expr] = []
+            if isinstance(part, ast.Call):
+                inner = [each for each in part.args[:1] if not isinstance(each, (ast.Starred, ast.Constant))]
+            elif isinstance(part, ast.BinOp):
+                inner = [part.left, part.right]
+            elif isinstance(part, ast.IfExp):
+                inner = [part.body, part.orelse]
+            yield from ((uid(part), uid(one)) for one in inner)
+
+
+def _with_parts(search: Search, pairs: list[tuple[Node, Node]]) -> bool:
+    return search.same(replace(search.best, replaced=(*search.best.replaced, *pairs)))
+
+
+def _height(search: Search, node: Node) -> int:
+    """Lines that go with it."""
+    gone = search.program.nodes[node]
+    return 0 if isinstance(gone, ast.alias) else (gone.end_lineno or 0) - gone.lineno + 1  # type: ignore[attr-defined]
 
 
 def numbers(search: Search) -> None:
@@ -304,6 +385,8 @@ ALL: tuple[Callable[[Search], None], ...] = (
     slices,
     records,
     arguments,
+    options_as_constants,
+    parts,
     statements,
     wrappers,
     numbers,

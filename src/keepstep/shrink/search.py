@@ -280,6 +280,8 @@ class Search:
             if found is not None and found.cause not in (self.failure.cause, OF_EDITS):
                 self.also[found.title] = self.also.get(found.title, 0) + 1
             runs, failed = runs + 1, failed + same
+            if same:
+                self.limit_s = min(self.limit_s, 3 * seen["took_s"] + SLACK_S / 2)
             verdict = same if self.chance is None else self.chance.keeps_failing(failed, runs)
             if found is None and self.chance is None and not seen.get("late"):
                 self._passed += 1

@@ -58,7 +58,7 @@ class _Lines:
     def __init__(self, out: int, folders: tuple[str, ...], *, finite: bool) -> None:
         self._out, self._folders = out, tuple(os.path.join(each, "") for each in folders)
         self._times: dict[tuple[str, int], int] = {}
-        """How often a line ran; at most twice is told."""
+        """How often a line ran; it counts to two."""
         self._before: dict[int, int] = {}
         """The line that each frame is in."""
         self._known: dict[str, str] = {}
