@@ -142,3 +142,17 @@ def test_what_differs_between_two_runs_of_the_original_is_no_part_of_its_failure
     assert difference(both, failure(message="anything")) is None
     assert common(failure(), failure(line=2)) is None and common(failure(), None) is None
     assert failure_of_json(json.loads(json.dumps(asdict(failure())))) == failure()
+
+
+@pytest.mark.parametrize("raised", [[], [{"rank": 1, "at": 1.0, "type": "RuntimeError", "line": 2}]])
+def test_collectives_that_differ_are_known_by_their_lines_not_by_what_noticed_them(
+    raised: list[dict[str, Any]],
+) -> None:
+    program = Program({"job.py": TEXT})
+    title = "rank 0 issued all_reduce float32[] at job.py:3, in step(); rank 1 issued barrier at job.py:2, in step()"
+    root = {"severity": "fatal", "cause": "sync.collective_mismatch", "rule": "R", "title": title, "ranks": [0]}
+    report = {"verdict": "failed", "findings": [root]}
+    said = {"report": report, "values": raised, "exits": [], "stacks": [], "logs": {}}
+    found = failure_of(said, program, program.made(Edits()), 2)
+    assert found is not None
+    assert (found.at, found.raised, found.who) == ((("job.py", 2), ("job.py", 3)), None, "several")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ NUMBER = re.compile(r"(?:(?<![A-Za-z_\d])|(?<=\dx))[-+]?(?:0x[0-9a-f]+|\d+(?:\.\
 LISTS = re.compile(r"#(?:\s*[,x]\s*#)+")
 SIZES = re.compile(r"\b(?:shapes?|sizes?|dim|dimensions?|channels?|features?|elements?|lengths?)\b", re.IGNORECASE)
 VALUES = re.compile(r"\b(?:index|indices|out of (?:range|bounds)|target)\b", re.IGNORECASE)
+ISSUED_AT = re.compile(r"issued [^;]*? at ([\w.-]+\.py):(\d+)")
+OF_COLLECTIVES = "sync."
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 ANY_RANK = "several"
 SAME = ("cause", "verdict", "raised", "signal", "at")
@@ -75,6 +78,9 @@ def failure_of(
     alike = {
         each["rank"] for each in raised if first and (each["type"], each["line"]) == (first["type"], first["line"])
     }
+    apart = _issued_apart(root, made) if not hung else ()
+    if apart:
+        first = None  # which rank notices first that the others do something else, and how, is chance
     size = world or 1 + max([*ranks, *(each["rank"] for each in raised), 0])
     places: tuple[Place, ...] = ()
     held: tuple[tuple[str, str], ...] = ()
@@ -94,7 +100,7 @@ def failure_of(
         places = tuple(sorted({stack[0] for stack in stacks}))
         through = sorted({place for stack in stacks for place in stack})
     else:
-        places = tuple(_in_logs(seen, ranks, made))
+        places = apart or tuple(_in_logs(seen, ranks, made))
     if first is None and "again" in seen:
         passed = {carried(file, line, made) for file, line in seen["again"]}
         again = all(place in passed for place in places) if places else None
@@ -103,12 +109,12 @@ def failure_of(
         cause=root["cause"],
         rule=root["rule"],
         title=root["title"],
-        who=_who(set(ranks) | alike, size),
+        who=ANY_RANK if apart else _who(set(ranks) | alike, size),
         rank=ranks[0] if ranks else None,
         world=size,
         raised=first["type"] if first else None,
         words=without_numbers(first["message"]) if first else None,
-        signal=_signal(seen["exits"], ranks) if first is None and not hung else None,
+        signal=_signal(seen["exits"], ranks) if first is None and not hung and not apart else None,
         at=places,
         through=tuple(each for each in through if each is not None),
         held=held,
@@ -263,6 +269,16 @@ def _in_logs(seen: Mapping[str, Any], ranks: list[int], made: Mapping[str, Rende
             if place is not None:
                 yield place
                 return
+
+
+def _issued_apart(root: Mapping[str, Any], made: Mapping[str, Rendered]) -> tuple[Place, ...]:
+    """The lines of collectives that do not belong together, as the report names them."""
+    found = set()
+    for name, line in ISSUED_AT.findall(root["title"]) if root["cause"].startswith(OF_COLLECTIVES) else ():
+        files = [file for file in made if os.path.basename(file) == name]
+        place = carried(files[0], int(line), made) if len(files) == 1 else None
+        found |= {place} if place else set()
+    return tuple(sorted(found))
 
 
 def _signal(exits: list[dict[str, Any]], ranks: list[int]) -> str | None:
