@@ -41,3 +41,18 @@ def test_trainings_against_each_other_in_one_process_are_left_out_and_that_is_sa
         assert run.ended() == [0], run.logs()
         (note,) = [each for each in run.notes("GuardPart") if each["fields"]["part"] == "own past"]
         assert "several optimizers" in note["fields"]["why"]
+
+
+@pytest.mark.frameworks("torch")
+def test_a_scaled_loss_that_stays_on_its_device_is_divided_by_the_scale() -> None:
+    import torch
+
+    from keepstep.guard.adapters.torch.numbers.own_past import _Look
+
+    look = _Look(
+        step=1, rate=0.1, begun=0, loss=torch.tensor(6.0), scale=torch.tensor(2.0),
+        groups=[(0,)], held=(0,), norms={0: torch.tensor(1.0)}, samples={},
+    )  # fmt: skip
+    look.ship(torch)
+    reading = look.read()
+    assert reading is not None and reading.loss == 3.0

@@ -242,9 +242,9 @@ class _Look:
         if self._done is not None and not self._done.query():
             return None
         values = self._values.tolist() if self._values is not None else []
-        loss, scale = (
+        scale, loss = (  # the last first
             each if isinstance(each, float) else values.pop() if each is not None else 1.0
-            for each in (self._loss, self._scale)
+            for each in (self._scale, self._loss)
         )
         return Reading(self.step, loss / scale, self._rate, self._begun, self._signs(values))
 
