@@ -165,7 +165,7 @@ def recorded(rank: int, until_s: int, goodbye: int | None = None) -> RankBox:
     if goodbye is not None:
         records.append(Record(until_s + 2, until_s * 10**9, RecordKind.GOODBYE, goodbye, until_s))
     box = BlackBox({"wall": 1000.0, "monotonic": 0}, tuple(records))
-    return RankBox(rank, "host", box, doing(tuple(reversed(records))), False, 0.0, 1000.0 + until_s)
+    return RankBox(rank, "host", box, doing(tuple(reversed(records))), False, 0.0, False, 1000.0 + until_s)
 
 
 def test_a_rank_is_gone_if_others_went_on_and_not_if_it_was_ended_with_them(tmp_path: Path) -> None:

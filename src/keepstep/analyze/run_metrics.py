@@ -86,8 +86,9 @@ class RunMetrics:
         yield from (share, spent)
 
     def _of_ranks(self, now: float) -> Iterable[Family]:
-        last = {rank: self._history.last(rank) for rank in self._history.ranks}
-        ages = {rank: now - max(at for _, at in values.values()) for rank, values in last.items() if values}
+        newest = self._history.newest(RANK)
+        last = {rank: each.values for rank, each in sorted(newest.items())}
+        ages = {rank: now - each.at for rank, each in newest.items()}
         silent = sum(age > FRESH_S for age in ages.values())
         for name, help_, number in (
             ("ranks_seen", f"Ranks that were measured in the last {FRESH_S:.0f} s", len(ages) - silent),
@@ -113,17 +114,16 @@ class RunMetrics:
                 yield single
 
     def _of_others(self, now: float) -> Iterable[Family]:
-        for kind, subjects in ((HOST, self._history.hosts), (GPU, self._history.gpus)):
-            last = {subject: self._history.last(subject) for subject in subjects[:MOST_SUBJECTS]}
+        for kind in (HOST, GPU):
+            newest = sorted(self._history.newest(kind).items())[:MOST_SUBJECTS]
             for reading in (each for each in READINGS.values() if each.of == kind):
                 family = Family(metric_name(reading), reading.read)
-                for subject, values in last.items():
-                    family.add(_fresh(values, reading, now), **{kind: subject})
+                for subject, each in newest:
+                    family.add(_fresh(each.values, reading, now), **{kind: str(subject)})
                 yield family
             age = Family(f"{kind}_age_seconds", f"Time since the {kind} was last measured")
-            for subject, values in last.items():
-                if values:
-                    age.add(max(0.0, now - max(at for _, at in values.values())), **{kind: subject})
+            for subject, each in newest:
+                age.add(max(0.0, now - each.at), **{kind: str(subject)})
             yield age
 
 

@@ -3,22 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from keepstep.signals.blackbox import BoxPhase
-from keepstep.store.history.reader import WAIT_SHARES, History
+from keepstep.store.history.reader import WAIT_SHARES, History, Newest
 from keepstep.store.history.readings import GPU, HOST, READINGS
 from keepstep.watch.past import WAITS, WORDS, Cell, Grid, Point, pack
+from keepstep.watch.rank_boxes import STEPS, STUCK_S, STUCK_STEPS
 from keepstep.watch.run_view import RankView
 
 STUCK_SHARE = 0.99
 STUCK_COLUMNS = 2
 """A rank that has waited for all of so many columns in a row, in a step or for a batch, is stuck."""
 MOST_SUBJECTS = 8
-RECENT_S = 180.0
+OLD_S = 30.0
+"""Of a rank that was measured before that, and not since, nobody knows whether it lives."""
 _CELL_OF_PHASE = bytes(phase + 1 if phase < len(BoxPhase) else 0 for phase in range(256))
 _STEP_OF_WAIT = bytes(pack(0, share) for share in WAIT_SHARES)
-_SHOULD_STEP = (BoxPhase.COMPUTE, BoxPhase.INPUT)
+_PHASES: dict[float | None, BoxPhase] = {float(each): each for each in BoxPhase}
 
 
 class HistoryPast:
@@ -58,47 +61,42 @@ class HistoryPast:
         return list(dict.fromkeys([*(rank for rank in self._of if rank in set(ranks)), *ranks[:4]]))
 
 
-def ranks_in(history: History, blamed: set[int], at: float, is_live: bool) -> list[RankView]:
-    """The ranks as the last minutes of the history show them."""
-    _, last = history.span
-    if not history.ranks:
-        return []
-    columns = 12
-    grid = HistoryPast(history, (), last).grid(last - RECENT_S, last, columns)
-    found = []
-    for rank, row in zip(grid.ranks, grid.rows, strict=True):
-        seen = [place for place, cell in enumerate(row) if cell and cell & 15 != Cell.GONE]
-        cell = row[seen[-1]] if seen else 0
-        known = last - RECENT_S * (columns - 1 - seen[-1]) / columns if seen else last - RECENT_S
-        is_old = last - known > RECENT_S / 4
-        state = "gone" if is_old else "silent" if cell & 15 == Cell.STUCK else "alive" if is_live else "ended"
-        found.append(
-            RankView(
-                rank=rank,
-                host="",
-                state=state,
-                phase=WORDS[Cell(cell & 15)],
-                steps=0,
-                step_s=None,
-                wait=(cell >> 4) / WAITS,
-                memory_bytes=None,
-                age_s=max(0.0, at - known),
-                quiet_s=0.0,
-                blamed=rank in blamed,
-            )
-        )
-    return found
+def ranks_in(newest: Mapping[int | str, Newest], blamed: set[int], at: float, is_live: bool) -> list[RankView]:
+    """The ranks as the history shows them last."""
+    latest = at if is_live else max((each.at for each in newest.values()), default=at)
+    return [_rank(rank, each, latest, blamed, at, is_live) for rank, each in newest.items() if isinstance(rank, int)]
 
 
-def with_readings(each: RankView, history: History) -> RankView:
+def _rank(rank: int, each: Newest, latest: float, blamed: set[int], at: float, is_live: bool) -> RankView:
+    value = {name: value for name, (value, _) in each.values.items()}
+    quiet, step_s = value.get("quiet_s", 0.0), value.get("step_s")
+    phase = _PHASES.get(value.get("phase"))
+    silent = phase in STEPS and quiet > max(STUCK_S, STUCK_STEPS * (step_s or 0.0))
+    is_old = latest - each.at > OLD_S
+    return RankView(
+        rank=rank,
+        host=each.host,
+        state="gone" if is_old else "silent" if silent else "alive" if is_live else "ended",
+        phase=phase.words if phase is not None else WORDS[Cell.UNKNOWN],
+        steps=int(value.get("step", 0)),
+        step_s=step_s,
+        wait=value.get("wait"),
+        memory_bytes=value.get("memory"),
+        age_s=max(0.0, at - each.at),
+        quiet_s=quiet + max(0.0, at - each.at),
+        blamed=rank in blamed,
+    )
+
+
+def with_readings(box: RankView, newest: Newest) -> RankView:
     """With what only the history knows."""
-    last = history.last(each.rank)
-    steps, step_s, memory = last.get("step"), last.get("step_s"), last.get("memory")
+    last = newest.values
+    steps, step_s, memory = (last.get(name, (None, 0.0))[0] for name in ("step", "step_s", "memory"))
     return replace(
-        each,
-        steps=max(each.steps, int(steps[0]) if steps is not None else 0),
-        step_s=each.step_s if each.step_s is not None or step_s is None else step_s[0],
-        memory_bytes=memory[0] if memory is not None else None,
+        box,
+        steps=max(box.steps, int(steps or 0)),
+        step_s=box.step_s if box.step_s is not None else step_s,
+        memory_bytes=memory,
     )
 
 
@@ -119,7 +117,7 @@ def _mark_stuck(cells: bytearray) -> None:
     begin = None
     for place in range(len(cells) + 1):
         cell = cells[place] if place < len(cells) else 0
-        waits = (cell & 15) - 1 in _SHOULD_STEP and cell >> 4 >= int(WAITS * STUCK_SHARE)
+        waits = (cell & 15) - 1 in STEPS and cell >> 4 >= int(WAITS * STUCK_SHARE)
         if waits and begin is None:
             begin = place
         elif not waits and begin is not None:

@@ -28,6 +28,7 @@ from keepstep.signals.goodput import Goodput
 from keepstep.signals.pace import late_by_durations, late_ranks
 from keepstep.store import run_folders
 from keepstep.store.history.reader import open_history
+from keepstep.store.history.readings import RANK
 from keepstep.store.run_folders import AttemptSaid, Listed, RunManifest
 from keepstep.watch.guard_folder import manifest_of_guards
 from keepstep.watch.history_past import HistoryPast, ranks_in, with_readings
@@ -48,8 +49,6 @@ QUICKLY = 64
 """Ranks, up to which the time is added up at once."""
 MOST_LOST = 12
 MOST_COMPARED = 512
-MOST_READ = 32
-"""Ranks whose memory is looked up: those that matter."""
 _explaining = threading.Lock()
 """The log scanner is not made for several threads."""
 
@@ -231,19 +230,22 @@ class RunLook:
         return per_hour(manifest.ranks, min(1.0, (late[0].seconds - late[0].others_s) / late[0].step_s)) if late else ""
 
     def _ranks(self, boxes: list[RankBox], blamed: set[int], at: float, is_live: bool) -> tuple[RankView, ...]:
-        """By their boxes; where those are not here, as on a host that is gone, by the history."""
+        """By their boxes; by the history where those are not here, or older, as of another host."""
         self._blamed = tuple(sorted(blamed))
+        self._history.refresh()
+        newest = self._history.newest(RANK)
         latest = max((each.last for each in boxes), default=at)
-        found = [_rank(each, blamed, at, latest, is_live) for each in boxes]
-        if not boxes or len(boxes) < self._manifest_ranks():
-            self._history.refresh()
-            known = {each.rank for each in boxes}
-            found += [each for each in ranks_in(self._history, blamed, at, is_live) if each.rank not in known]
+        shown = {each.rank: each for each in ranks_in(newest, blamed, at, is_live)}
+        for box in boxes:
+            known = newest.get(box.rank)
+            if known is None or not box.sent or known.at < box.last:
+                one = _rank(box, blamed, at, latest, is_live)
+                shown[box.rank] = with_readings(one, known) if known is not None else one
+        found = list(shown.values())
         bad = {"gone": 0, "silent": 1}
         busy = _busy(found)
         found.sort(key=lambda r: (not r.blamed, bad.get(r.state, 2), r.rank not in busy, r.steps, r.rank))
-        most = MOST_READ if len(found) <= QUICKLY else MOST_READ // 4
-        return (*(with_readings(each, self._history) for each in found[:most]), *found[most:])
+        return tuple(found)
 
     def _manifest_ranks(self) -> int:
         return self._manifest.ranks if self._manifest is not None else 0

@@ -38,6 +38,8 @@ class RankBox:
     alive: bool
     ahead_s: float
     """How far its host's clock is ahead."""
+    sent: bool
+    """Whether its node sent it, so it may be of an earlier time."""
     now: float
     """When it was read, for a live one; else its last record."""
 
@@ -145,4 +147,4 @@ def _read(left: LeftFile, whole: bool) -> RankBox | None:
     else:
         alive = is_alive(box.who)
     did = blackbox.doing(tuple(reversed(box.records)))
-    return RankBox(rank, where, box, did, alive, ahead, now)
+    return RankBox(rank, where, box, did, alive, ahead, left.node is not None, now)

@@ -278,17 +278,21 @@ def test_links_in_the_leaders_folder_are_not_followed(tmp_path: Path) -> None:
     assert (leader / "rank1.log").read_bytes() == b"words\n"
 
 
-def test_the_history_travels_while_ranks_run(node: Path, tmp_path: Path) -> None:
+def test_history_and_notes_travel_while_ranks_run(node: Path, tmp_path: Path) -> None:
     sender, leader = Sender(node, 0), tmp_path / "attempt-0" / "node3"
     leader.parent.mkdir()
     receiver, writer = Receiver(leader), HistoryWriter(node, "b")
     (node / "rank0.log").write_text("not yet\n")
+    note = node / "guard" / "rank5-77-1.notes.jsonl"
     for second in range(1, 25):
         writer.add(1_794_990_000.0 + second, {5: {"step": float(second)}})
-        for each in sender.history():
+        with note.open("a") as stream:
+            stream.write(f'{{"second": {second}}}\n')
+        for each in sender.so_far():
             receiver.take(each)
     history = open_history(tmp_path)
     assert history.ranks == [5] and history.last(5)["step"][0] == 24.0
+    assert (leader / "guard" / note.name).read_bytes() == note.read_bytes()
     assert not (leader / "rank0.log").exists()
     assert carried(sender, receiver, ended=True)
     assert (leader / "rank0.log").exists() and open_history(tmp_path).last(5)["step"][0] == 24.0

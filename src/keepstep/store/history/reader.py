@@ -5,6 +5,7 @@
     history.series("memory", 3, *history.span, points=200)      # of rank 3
     history.grid(*history.span, columns=600)                    # all ranks over time
     history.last(3)["memory"]                                   # the value, and when it was measured
+    history.newest(HOST)                                        # of all hosts at once
 
 Times are seconds since the epoch, by the clock of the host that leads. Nothing is written. ``refresh`` reads what a
 run that goes on has added.
@@ -32,10 +33,11 @@ from keepstep.store.history.tiles import GPUS, HIGH, HOSTS, LAST, LOW, MEAN, RAN
 from keepstep.store.history.writer import FILE, FOLDER
 from keepstep.store.run_folders import read_manifest
 
-__all__ = ["NOBODY", "READINGS", "Attempt", "Grid", "History", "Point", "open_history"]
+__all__ = ["NOBODY", "READINGS", "Attempt", "Grid", "History", "Newest", "Point", "open_history"]
 
 LARGEST_FILE = 256 << 20
 MOST_FILES, MOST_OPEN = 100_000, 32
+LONGEST_HOST = 120
 NOBODY = UNKNOWN
 """In place of a phase: nothing is known of this rank at that time."""
 WORSE = (
@@ -54,8 +56,8 @@ _ATTEMPT, _NODE = re.compile(r"attempt-(\d{1,7})"), re.compile(r"node\d{1,7}")
 _PHASE, _WAIT, _STEP = (READINGS["phase"].number, LAST), READINGS["wait"].number, READINGS["step"].number
 _BUSY = (READINGS["busy"].number, MEAN)
 _PHASE_KEYS = [(phase, (READINGS[in_phase(phase)].number, MEAN)) for phase in BoxPhase]
-MOST_LOOKED = 1000
-"""Tiles, back from the newest, in which the last value of a reading is looked for."""
+LOOKED_BACK_S = 120.0
+"""How long before what is newest of a rank or host the last value of a reading is looked for."""
 MOST_SPANS = 1500
 """Into which a long run is divided to add up what its ranks did."""
 _TO_ORDER = bytes(WORSE.index(BoxPhase(each)) + 1 if each < len(WORSE) else 0 for each in range(256))
@@ -72,6 +74,17 @@ class Point(NamedTuple):
     low: float
     mean: float
     high: float
+
+
+class Newest(NamedTuple):
+    """What a rank, host or GPU showed last."""
+
+    at: float
+    """When it was measured."""
+    host: str
+    """By whom."""
+    values: dict[str, tuple[float, float]]
+    """By reading, and when that was measured."""
 
 
 class Attempt(NamedTuple):
@@ -96,10 +109,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Place:
-    """A folder of tiles: of which attempt, and how far the clock of its host is ahead."""
+    """A folder of tiles: of which attempt and host, and how far the clock of that is ahead."""
 
     folder: Path
     attempt: int
+    host: str
+    """As its leader calls it; empty where there is none."""
     ahead_s: float
 
 
@@ -113,6 +128,7 @@ class _Found:
     width: int
     attempt: int
     writer: str
+    host: str
     subjects: Subjects
 
 
@@ -243,15 +259,31 @@ class History:
 
     def last(self, subject: int | str) -> dict[str, tuple[float, float]]:
         """The newest value of each reading of a rank, host or GPU, and when it was measured."""
-        kinds = (RANKS,) if isinstance(subject, int) else (HOSTS, GPUS)
-        found: dict[str, tuple[float, float]] = {}
-        newest = [each for each in self._found if each.tile.kind in kinds and subject in each.subjects.place]
-        for number, each in enumerate(sorted(newest, key=_newest)[:MOST_LOOKED]):
-            for reading in {BY_NUMBER[of] for of, _ in each.tile.places if of in BY_NUMBER}:
-                if reading.name in found or (number and reading.kept == "mean"):
-                    continue  # a phase in which it was before says nothing about now
-                for _, value in _of(each, reading, (subject,)):
-                    found[reading.name] = value[1], each.end
+        kinds = (RANK,) if isinstance(subject, int) else (HOST, GPU)
+        found = (each for kind in kinds for each in [self.newest(kind).get(subject)] if each is not None)
+        return next((each.values for each in found), {})
+
+    def newest(self, kind: str) -> dict[int | str, Newest]:
+        """What all ranks, hosts or GPUs showed last. Each column of a tile is unpacked at most once for all of them."""
+        found: dict[int | str, Newest] = {}
+        enough: dict[int, float] = {}
+        lacking: dict[tuple[int, str], list[int | str]] = {}
+        for each in reversed(self._found):
+            known = each.subjects
+            if known.kind != _KINDS[kind] or each.end < enough.get(id(known), -math.inf):
+                continue
+            if id(known) not in enough:
+                for subject in known.place:
+                    found.setdefault(subject, Newest(each.end, each.host, {}))
+                enough[id(known)] = min(found[subject].at for subject in known.place) - LOOKED_BACK_S
+            for reading in {BY_NUMBER[number] for number, _ in each.tile.places if number in BY_NUMBER}:
+                wanted = lacking.get((id(known), reading.name), known.place)
+                wanted = [subject for subject in wanted if reading.name not in found[subject].values]
+                lacking[id(known), reading.name] = wanted
+                if reading.kept == "mean":  # a phase in which it was before says nothing about now
+                    wanted = [subject for subject in wanted if found[subject].at == each.end]
+                for subject, value in _of(each, reading, wanted):
+                    found[subject].values[reading.name] = value[1], each.end
         return found
 
     def phases(self) -> Iterator[Measured]:
@@ -273,12 +305,13 @@ class History:
         with open_regular(path, follow=False) as stream:
             data = stream.read(LARGEST_FILE)
         writer, width, latest = f"{place.folder} {match['host']}", int(match["width"]), time.time() + 86400.0
+        host = place.host or match["host"]
         found = []
         for tile in tiles_in(data, partial(self._opened.piece, path)):
             if 0 <= tile.start < latest and tile.span < 86400.0:
                 start = tile.start - place.ahead_s
                 subjects = self._subjects_of(tile, data)
-                found.append(_Found(tile, start, start + tile.span, width, place.attempt, writer, subjects))
+                found.append(_Found(tile, start, start + tile.span, width, place.attempt, writer, host, subjects))
         return found
 
     def _subjects_of(self, tile: PackedTile, data: bytes) -> Subjects:
@@ -305,10 +338,6 @@ class History:
                     taken.append((mine, a, b))
             for mine, a, b in taken:
                 mine[a:b] = b"\1" * (b - a)
-
-
-def _newest(each: _Found) -> tuple[float, int]:
-    return -each.end, each.width
 
 
 def _joined(at: float, values: Iterable[tuple[float, float, float, float]]) -> Point:
@@ -364,7 +393,7 @@ def _places(folder: Path) -> Iterator[_Place]:
         nodes = [path / name for name in _names(path) if _NODE.fullmatch(name)]
         for each in (path, path / "guard", *sorted(nodes)):
             if (each / FOLDER).is_dir() and not each.is_symlink() and not (each / FOLDER).is_symlink():
-                yield _Place(each / FOLDER, number, _ahead(each))
+                yield _Place(each / FOLDER, number, *_said(each))
 
 
 def _names(folder: Path) -> list[str]:
@@ -378,14 +407,14 @@ def _files_in(folder: Path) -> list[Path]:
     return [folder / name for name in _names(folder)[:MOST_FILES] if FILE.fullmatch(name)]
 
 
-def _ahead(node: Path) -> float:
-    """How far the clock of a node is ahead, as its leader wrote it down."""
+def _said(node: Path) -> tuple[str, float]:
+    """The name of a node's host and how far its clock is ahead, as its leader wrote them down."""
     with contextlib.suppress(OSError, ValueError), open_regular(node / "node.json", follow=False) as stream:
         said = foreign_json.loads(stream.read(1 << 20))
-        ahead = said.get("ahead_s") if isinstance(said, dict) else None
-        if isinstance(ahead, int | float) and abs(ahead) < 1e9:
-            return float(ahead)
-    return 0.0
+        ahead, host = (said.get("ahead_s"), said.get("host")) if isinstance(said, dict) else (None, None)
+        is_known = isinstance(ahead, int | float) and abs(ahead) < 1e9
+        return host[:LONGEST_HOST] if isinstance(host, str) else "", float(ahead or 0.0) if is_known else 0.0
+    return "", 0.0
 
 
 class _Opened:

@@ -44,7 +44,7 @@ from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.watch.guard_reports import forget_repeated
 
 IDLE_S = 0.25
-HISTORY_EVERY_S = 10.0
+NEWS_EVERY_S = 10.0
 SEND_S = 20.0
 """For the evidence of one attempt."""
 MOST_BYTES, FIRST_BYTES = 64 << 20, 4 << 20
@@ -155,12 +155,12 @@ class Agent:
                 busy = time.monotonic()
                 self._contact.send(said.Put(attempt=running.number, keys=keys))
 
-    def _send_history(self, running: _Running) -> None:
+    def _send_news(self, running: _Running) -> None:
         """Beside the watch: what the ranks of this node show is seen at the leader while they run."""
-        while not running.over.wait(HISTORY_EVERY_S):
+        while not running.over.wait(NEWS_EVERY_S):
             until = time.monotonic() + SEND_S
             with contextlib.suppress(OSError), running.lock:
-                if not all(self._contact.send_in_turn(parcel, until) for parcel in running.sender.history()):
+                if not all(self._contact.send_in_turn(parcel, until) for parcel in running.sender.so_far()):
                     running.sender.again()
 
     def _tell(self, running: _Running, outcome: Outcome) -> None:
@@ -278,7 +278,7 @@ class Agent:
         try:
             self._running = self._prepared(start)
             self._running.attempt.begin()
-            for beside in (self._relay, self._send_history):
+            for beside in (self._relay, self._send_news):
                 threading.Thread(target=beside, args=(self._running,), daemon=True).start()
         except (UserError, OSError) as error:
             why = f"{self._part.host}: {error}"

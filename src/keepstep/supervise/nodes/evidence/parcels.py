@@ -126,9 +126,12 @@ class Sender:
             yield from self._arrivals()
         yield from self._virtual(LEFT_OUT, self._words_on_left_out())
 
-    def history(self) -> Iterator[Parcel]:
-        """What is new of the history alone, while ranks run; all of it must be sent, or :meth:`again` be called."""
-        there = [f"{HISTORY}/{name}" for name in _names(self._folder / HISTORY) if is_known(f"{HISTORY}/{name}")]
+    def so_far(self) -> Iterator[Parcel]:
+        """What is new while ranks run: history, notes and records, which only grow; logs and boxes come when asked for.
+
+        All of it must be sent, or :meth:`again` be called.
+        """
+        there = [name for name in self._listed() if name.startswith(f"{HISTORY}/") or name.endswith(".jsonl")]
         for name in sorted({name for name in self._held if name.startswith(f"{HISTORY}/")} - set(there)):
             yield from self._forget(name)
         for name in there:
