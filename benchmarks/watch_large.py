@@ -106,6 +106,7 @@ def _serve(folder: Path) -> None:
         assert server.stdout is not None
         address = urlsplit(server.stdout.readline().split()[-1])
         cookie = {"Cookie": f"keepstep-{address.port}={address.query.removeprefix('token=')}"}
+        print(f"opened: {_cpu(server.pid):.2f} s of CPU, the start of Python included")
         for again in range(2):
             for what in ("", "/view.json", "/past.json"):
                 began, used = time.monotonic(), _cpu(server.pid)

@@ -183,3 +183,32 @@ def test_512_ranks_take_less_than_300_mb_a_day(tmp_path: Path) -> None:
         kept = min(level.kept_s + level.file_s, 86400.0) / level.width_s
         a_day += sum(path.stat().st_size for path in files) / tiles * kept
     assert 50e6 < a_day < 300e6, "all readings of all ranks, each a random number: what cannot be packed"
+
+
+def test_a_file_that_grows_is_read_on_and_one_that_is_replaced_anew(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path, "a")
+    writer.add(AT + 1, {0: {"step": 1.0}})
+    history = open_history(tmp_path)
+    (path,) = (tmp_path / "history").iterdir()
+    first = path.read_bytes()
+    writer.add(AT + 2, {0: {"step": 2.0}})
+    with path.open("ab") as stream:
+        stream.write(first[:-9])  # torn
+    writer.add(AT + 3, {0: {"step": 3.0}})
+    history.refresh()
+    assert history.last(0)["step"] == (3.0, AT + 3) and history.span == (AT, AT + 3)
+    (tmp_path / "other").write_bytes(first)
+    (tmp_path / "other").replace(path)
+    history.refresh()
+    assert history.last(0)["step"] == (1.0, AT + 1)
+
+
+def test_a_large_tile_that_is_damaged_says_nothing(tmp_path: Path) -> None:
+    writer, chance = HistoryWriter(tmp_path, "a"), random.Random(1)
+    for second in (1, 2):
+        writer.add(AT + second, {rank: {"memory": chance.random(), "cpu": chance.random()} for rank in range(4096)})
+    (path,) = (tmp_path / "history").iterdir()
+    data = bytearray(path.read_bytes())
+    data[-5000] ^= 1
+    path.write_bytes(data)
+    assert {each.values["memory"][1] for each in open_history(tmp_path).newest("rank").values()} == {AT + 1}

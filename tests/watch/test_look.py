@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from keepstep.errors import UserError
-from keepstep.signals.blackbox import BlackBox, Record, RecordKind, doing
+from keepstep.signals.blackbox import BlackBox, BoxPhase, Record, RecordKind, doing
+from keepstep.store import run_folders
 from keepstep.store.history.reader import open_history
+from keepstep.store.history.writer import HistoryWriter
 from keepstep.store.run_folders import AttemptSaid, read_manifest
 from keepstep.watch.history_past import HistoryPast
 from keepstep.watch.look import RunLook
@@ -174,3 +176,20 @@ def test_a_rank_is_gone_if_others_went_on_and_not_if_it_was_ended_with_them(tmp_
     rows = past.grid(*past.span, 25).rows
     gone = [{place for place, cell in enumerate(row) if cell & 15 == Cell.GONE} for row in rows]
     assert gone == [set(), set(range(10, 21)), set(range(10, 21)), set()]
+
+
+def test_a_rank_whose_host_is_gone_shows_its_host_and_how_old_that_is(tmp_path: Path) -> None:
+    run = run_folders.create(tmp_path, ["train.py"], name="two", ranks=2, version="made")
+    run.manifest.attempts = [AttemptSaid(number=0, began=1000.0, ended=1100.0, status=1)]
+    run.manifest.state, run.manifest.began, run.manifest.ended = "failed", 1000.0, 1100.0
+    run.save()
+    for rank, seconds in ((0, 100), (1, 40)):
+        node = run.attempt(0) / f"node{rank}"
+        node.mkdir()
+        (node / "node.json").write_text(json.dumps({"schema": "keepstep.node/1", "host": f"host-{rank}"}))
+        writer = HistoryWriter(node, "any")
+        for second in range(1, seconds + 1):
+            writer.add(1000.0 + second, {rank: {"phase": float(BoxPhase.COMPUTE), "step": float(second)}})
+    gone, alive = RunLook(run.path).see().ranks
+    assert (gone.rank, gone.host, gone.state, gone.age_s, gone.steps) == (1, "host-1", "gone", 60.0, 40)
+    assert (alive.rank, alive.host, alive.state, alive.age_s, alive.steps) == (0, "host-0", "ended", 0.0, 100)

@@ -19,7 +19,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -132,6 +132,17 @@ class _Found:
     subjects: Subjects
 
 
+@dataclass
+class _File:
+    """How far a file was read."""
+
+    inode: int
+    size: int = 0
+    until: int = 0
+    """Where its last whole tile ends."""
+    found: list[_Found] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Subjects:
     """Whose values a tile has, and at which place in each column. The same object for the same subjects."""
@@ -150,7 +161,7 @@ class History:
 
     def __init__(self, run_folder: Path) -> None:
         self._folder = run_folder
-        self._files: dict[Path, tuple[tuple[int, int], list[_Found]]] = {}
+        self._files: dict[Path, _File] = {}
         self._found: list[_Found] = []
         self._subjects: dict[tuple[int, bytes], Subjects] = {}
         self._opened = _Opened()
@@ -158,16 +169,19 @@ class History:
 
     def refresh(self) -> None:
         """Read what is new."""
-        files: dict[Path, tuple[tuple[int, int], list[_Found]]] = {}
+        files: dict[Path, _File] = {}
         for place in _places(self._folder):
             for path in _files_in(place.folder):
                 with contextlib.suppress(OSError):
-                    info = path.lstat()
-                    ident = (info.st_size, info.st_ino)
-                    known = self._files.get(path)
-                    files[path] = known if known is not None and known[0] == ident else (ident, self._read(path, place))
+                    info, known = path.lstat(), self._files.get(path)
+                    if known is None or known.inode != info.st_ino or info.st_size < known.size:
+                        self._opened.forget(path)
+                        known = _File(info.st_ino)
+                    if info.st_size > known.size:
+                        self._read(path, place, known, info.st_size)
+                    files[path] = known
         self._files = files
-        self._found = sorted((each for _, tiles in files.values() for each in tiles), key=lambda each: each.start)
+        self._found = sorted((each for file in files.values() for each in file.found), key=lambda each: each.start)
 
     # --- what there is
 
@@ -275,7 +289,7 @@ class History:
             if id(known) not in enough:
                 for subject in known.place:
                     found.setdefault(subject, Newest(each.end, each.host, {}))
-                enough[id(known)] = min(found[subject].at for subject in known.place) - LOOKED_BACK_S
+                enough[id(known)] = min((found[each].at for each in known.place), default=math.inf) - LOOKED_BACK_S
             for reading in {BY_NUMBER[number] for number, _ in each.tile.places if number in BY_NUMBER}:
                 wanted = lacking.get((id(known), reading.name), known.place)
                 wanted = [subject for subject in wanted if reading.name not in found[subject].values]
@@ -299,24 +313,23 @@ class History:
 
     # --- which tiles
 
-    def _read(self, path: Path, place: _Place) -> list[_Found]:
+    def _read(self, path: Path, place: _Place, file: _File, size: int) -> None:
+        """What has been added to a file."""
         match = FILE.fullmatch(path.name)
         assert match is not None
-        with open_regular(path, follow=False) as stream:
-            data = stream.read(LARGEST_FILE)
         writer, width, latest = f"{place.folder} {match['host']}", int(match["width"]), time.time() + 86400.0
         host = place.host or match["host"]
-        found = []
-        for tile in tiles_in(data, partial(self._opened.piece, path)):
+        for tile in tiles_in(partial(self._opened.piece, path), file.until, min(size, LARGEST_FILE)):
+            file.until = tile.whole[1]
             if 0 <= tile.start < latest and tile.span < 86400.0:
                 start = tile.start - place.ahead_s
-                subjects = self._subjects_of(tile, data)
-                found.append(_Found(tile, start, start + tile.span, width, place.attempt, writer, host, subjects))
-        return found
+                subjects = self._subjects_of(tile)
+                file.found.append(_Found(tile, start, start + tile.span, width, place.attempt, writer, host, subjects))
+        file.size = size
 
-    def _subjects_of(self, tile: PackedTile, data: bytes) -> Subjects:
+    def _subjects_of(self, tile: PackedTile) -> Subjects:
         _, _, begin, end = tile.places[0, 0]
-        key = (tile.kind, data[begin:end])
+        key = (tile.kind, tile.read(begin, end))
         if key not in self._subjects:
             listed: Iterable[int | str] = tile.ranks if tile.kind == RANKS else tile.names
             self._subjects[key] = Subjects(tile.kind, {subject: number for number, subject in enumerate(listed)})
@@ -422,6 +435,11 @@ class _Opened:
 
     def __init__(self) -> None:
         self._streams: dict[Path, BinaryIO] = {}
+
+    def forget(self, path: Path) -> None:
+        """Another file may have its name now."""
+        if (stream := self._streams.pop(path, None)) is not None:
+            stream.close()
 
     def piece(self, path: Path, begin: int, end: int) -> bytes:
         """Part of a file; empty where it is gone: old tiles are removed."""

@@ -31,6 +31,8 @@ UNKNOWN = 255
 PARTS = UNKNOWN - 1
 LONGEST = 64 << 20
 WORTH_PACKING = 64
+SMALL, PIECE = 16 << 10, 1 << 20
+"""A tile of up to so many bytes is read at once; in pieces of so many a damaged file is searched."""
 _CHECKED = 16
 """Where the checksum's bytes begin."""
 _SIZES = {"B": 1, "b": 1, "f": 4, "d": 8, "I": 4}
@@ -80,7 +82,7 @@ def _bytes(values: Numbers, kind: str) -> bytes:
     return array(kind, values).tobytes()
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class PackedTile:
     """A tile whose columns are unpacked when they are asked for."""
 
@@ -91,6 +93,10 @@ class PackedTile:
     read: Callable[[int, int], bytes]
     """The bytes of its file from here to there."""
     places: dict[Key, tuple[str, bool, int, int]]
+    whole: tuple[int, int]
+    """Where it begins and ends in its file."""
+    is_sound: bool | None = None
+    """Whether its checksum is right; None: not looked at yet."""
 
     @property
     def ranks(self) -> array[int]:
@@ -104,7 +110,9 @@ class PackedTile:
 
     def raw(self, key: Key) -> bytes:
         """The bytes of a column, one share for each subject where it is kept in bytes; empty if there is none."""
-        if key not in self.places:
+        if self.is_sound is None:
+            self.is_sound = _is_sound(self.read(*self.whole))
+        if key not in self.places or not self.is_sound:
             return b""
         kind, is_packed, begin, end = self.places[key]
         data = self.read(begin, end)
@@ -135,34 +143,62 @@ _SHARES = [each / PARTS for each in range(UNKNOWN)] + [math.nan]
 _WHOLE = [float(each) for each in range(UNKNOWN)] + [math.nan]
 
 
-def tiles_in(data: bytes, read: Callable[[int, int], bytes]) -> Iterator[PackedTile]:
-    """The whole tiles in the bytes of a file, in their order. ``read``: as of :class:`PackedTile`, for later."""
-    view, at = memoryview(data), 0
-    while 0 <= at <= len(data) - HEAD.size:
-        tile, length = _tile(view, at, read)
+def tiles_in(read: Callable[[int, int], bytes], begin: int, end: int) -> Iterator[PackedTile]:
+    """The tiles of a file between two places, in their order. ``read``: as of :class:`PackedTile`, for later too.
+
+    Of a large tile only the head is read: where the next one begins must be right, and its checksum is looked at when
+    it is used.
+    """
+    at = begin
+    while 0 <= at <= end - HEAD.size:
+        tile = _tile(read, at, end)
         if tile is not None:
             yield tile
-        at = at + length if tile is not None else data.find(MAGIC, at + 1)
+        at = tile.whole[1] if tile is not None else _next(read, at + 1, end)
 
 
-def _tile(view: memoryview, at: int, read: Callable[[int, int], bytes]) -> tuple[PackedTile | None, int]:
-    magic, length, checksum, start, span, kind, _, columns, subjects = HEAD.unpack_from(view, at)
-    if magic != MAGIC or not HEAD.size <= length <= LONGEST or at + length > len(view) or subjects > MOST_RANKS:
-        return None, 0
-    head = [magic, length, 0, start, span, kind, 0, columns, subjects]
-    if zlib.crc32(view[at + HEAD.size : at + length], zlib.crc32(HEAD.pack(*head)[_CHECKED:])) != checksum:
-        return None, 0
+def _next(read: Callable[[int, int], bytes], at: int, end: int) -> int:
+    """Where the next tile may begin."""
+    while at < end and (piece := read(at, min(at + PIECE, end))):
+        found = piece.find(MAGIC)
+        if found >= 0:
+            return at + found
+        at += max(1, len(piece) - len(MAGIC) + 1)
+    return end
+
+
+def _tile(read: Callable[[int, int], bytes], at: int, end: int) -> PackedTile | None:
+    data = read(at, min(at + SMALL, end))
+    if len(data) < HEAD.size:
+        return None
+    magic, length, _, start, span, kind, _, columns, subjects = HEAD.unpack_from(data)
+    if magic != MAGIC or not HEAD.size <= length <= LONGEST or at + length > end or subjects > MOST_RANKS:
+        return None
+    is_small = length <= len(data)
+    if is_small and not _is_sound(data[:length]):
+        return None
+    if not is_small and at + length <= end - len(MAGIC) and read(at + length, at + length + len(MAGIC)) != MAGIC:
+        return None
     if not (math.isfinite(start) and math.isfinite(span) and span >= 0) or columns * ENTRY.size > length - HEAD.size:
-        return None, 0
+        return None
+    if HEAD.size + columns * ENTRY.size > len(data):
+        data = read(at, at + HEAD.size + columns * ENTRY.size)
     places: dict[Key, tuple[str, bool, int, int]] = {}
-    place, body = at + HEAD.size, at + HEAD.size + columns * ENTRY.size
-    for _ in range(columns):
-        number, which, letter, is_packed, size = ENTRY.unpack_from(view, place)
+    body = at + HEAD.size + columns * ENTRY.size
+    for number, which, letter, is_packed, size in ENTRY.iter_unpack(data[HEAD.size : body - at]):
         name = letter.decode("latin-1")
         if name not in _SIZES or body + size > at + length:
-            return None, 0
+            return None
         places[number, which] = name, bool(is_packed), body, body + size
-        place, body = place + ENTRY.size, body + size
+        body += size
     if (0, 0) not in places:
-        return None, 0
-    return PackedTile(start, span, kind, subjects, read, places), length
+        return None
+    return PackedTile(start, span, kind, subjects, read, places, (at, at + length), True if is_small else None)
+
+
+def _is_sound(data: bytes) -> bool:
+    if len(data) < HEAD.size:
+        return False
+    head = [*HEAD.unpack_from(data)]
+    said, head[2] = head[2], 0
+    return zlib.crc32(memoryview(data)[HEAD.size :], zlib.crc32(HEAD.pack(*head)[_CHECKED:])) == said  # type: ignore[no-any-return]
