@@ -171,6 +171,18 @@ class TestFoldersOfSeveralRanks:
         assert verdict.state is State.INCOMPLETE
         assert verdict.why == "rank 1 of 2 did not finish its part of it"
 
+    def test_a_rank_that_ended_before_it_could_record_its_part_did_finish_it(self, shards: Path) -> None:
+        mine = shards / f"{INSIDE}rank-1.json"
+        ended = shards / f"{INSIDE}rank-1.ended"
+        mine.rename(ended)
+        verdict = verify(shards)
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 2, 1)
+        record(shards, world=2, number=2, names=(".metadata", "__0_0.distcp"))
+        assert verify(shards).why == "rank 1 of 2 did not finish its part of it", "that was another save"
+        record(shards, rank=1, world=2, number=2, names=("__1_0.distcp",))
+        assert verify(shards).state is State.VERIFIED
+        assert not ended.exists()
+
     def test_parts_of_two_saves_are_a_mixture(self, shards: Path) -> None:
         record(shards, world=2, step=40, number=2, names=(".metadata", "__0_0.distcp"))
         verdict = verify(shards)

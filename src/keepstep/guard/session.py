@@ -252,8 +252,11 @@ class Session(Peers):
             self._listener.hear(given, place)
 
     def _leave_at_once(self, ending: Ending) -> None:
-        """The process ends without its exit handlers (``os._exit``): write what can be written without a wait."""
+        """The process ends without its exit handlers (``os._exit``): write what can be written without a wait, and what
+        the last save's record still needs."""
         if os.getpid() == self._pid and self._opened:
+            with contextlib.suppress(Exception):
+                self.ledger.close()
             self._say_goodbye(ending)
             self._keep()
 

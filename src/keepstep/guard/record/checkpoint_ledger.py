@@ -288,21 +288,22 @@ class CheckpointLedger:
                     handles[each] = os.open(each, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self._numbers[kind] += 1
         self._waits_s = max(AT_END_S, took_s * SHARE_AT_END)
-        self._queue.put(
-            Saved(
-                path=path,
-                kind=kind,
-                writer=writer,
-                at=self._times[-1],
-                took_s=took_s,
-                handles=handles,
-                step=self._session.steps,
-                number=self._numbers[kind],
-                together=together,
-                mine=mine,
-                is_done=is_done,
-            )
+        saved = Saved(
+            path=path,
+            kind=kind,
+            writer=writer,
+            at=self._times[-1],
+            took_s=took_s,
+            handles=handles,
+            step=self._session.steps,
+            number=self._numbers[kind],
+            together=together,
+            mine=mine,
+            is_done=is_done,
         )
+        if together and path.is_dir() and is_done():
+            manifest.part_ended(path, self._manifest(saved, path, {}))
+        self._queue.put(saved)
         if self._thread is None:
             deleted_folders.watch()
             self._thread = threading.Thread(target=self._run, name="keepstep-ledger", daemon=True)
@@ -422,20 +423,7 @@ class CheckpointLedger:
             manifest.forget(saved.path)
         if not files and not saved.together:
             return  # it was deleted right after the save
-        who = self._session.who
-        made = manifest.Manifest(
-            folder=str(base),
-            files=files,
-            kind=saved.kind,
-            writer=saved.writer,
-            step=saved.step,
-            rank=who.rank or 0,
-            world=who.world or 1,
-            number=saved.number,
-            together=saved.together,
-            made=time.time(),
-            attempt=who.attempt,
-        )
+        made = self._manifest(saved, base, files)
         with deleted_folders.still:
             if not target.is_dir() and not parts_of(target):
                 return  # the script has deleted it meanwhile
@@ -448,6 +436,24 @@ class CheckpointLedger:
             "CheckpointSaved",
             {"path": str(target), "step": saved.step, "size": size, "took_s": round(saved.took_s, 3)},
             f"saved {target.name} at step {saved.step}: {size:,} bytes in {saved.took_s:.1f} s",
+        )
+
+    def _manifest(self, saved: Saved, base: Path, files: Mapping[str, FileSums]) -> Manifest:
+        from keepstep.store.ledger.manifest import Manifest
+
+        who = self._session.who
+        return Manifest(
+            folder=str(base),
+            files=files,
+            kind=saved.kind,
+            writer=saved.writer,
+            step=saved.step,
+            rank=who.rank or 0,
+            world=who.world or 1,
+            number=saved.number,
+            together=saved.together,
+            made=time.time(),
+            attempt=who.attempt,
         )
 
     def _is_there(self, saved: Saved) -> bool:

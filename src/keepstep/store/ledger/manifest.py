@@ -68,8 +68,10 @@ def write(path: Path, manifest: Manifest) -> Path:
     target = _place(path) / _name(path, f"{_own_name(path, manifest.rank)}.json")
     make_private(target.parent)
     write_whole(target, json.dumps(_document(manifest)).encode() + b"\n")
-    if not _is_inside(path):
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            os.unlink(path / _part(path, manifest.rank))
+        elif not _is_inside(path):
             _prune(target.parent, path.parent)
     return target
 
@@ -132,6 +134,22 @@ def end(path: Path, rank: int = 0) -> None:
                 os.replace(mark, place / _name(path, f"{path.stat().st_ino}{ENDED}"))
             else:
                 mark.unlink(missing_ok=True)
+
+
+def part_ended(path: Path, made: Manifest) -> None:
+    """This rank's part of a folder has come to its end, and its record is yet to be written. Never raises."""
+    with contextlib.suppress(OSError):
+        write_whole(path / _part(path, made.rank), json.dumps(_document(made)).encode() + b"\n")
+
+
+def has_part(path: Path, rank: int, of: Manifest) -> bool:
+    """Whether that rank came to the end of its part of this save, and its process ended before it could record it."""
+    found = _read(path / _part(path, rank))
+    return found is not None and found.is_of_one_save_with(of)
+
+
+def _part(path: Path, rank: int) -> str:
+    return _name(path, f"{_own_name(path, rank)}{ENDED}")
 
 
 def awaits_record(path: Path) -> bool:

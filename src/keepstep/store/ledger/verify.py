@@ -15,7 +15,7 @@ from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
 from keepstep.store.ledger.format_check import is_known, missing_shard, wrong_with, wrong_with_file
-from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, awaits_record, manifests, was_begun
+from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, awaits_record, has_part, manifests, was_begun
 from keepstep.store.ledger.states import State
 
 MOST_NAMED = 3
@@ -144,7 +144,7 @@ def _missing_part(path: Path, known: list[Manifest]) -> str | None:
         together = {each.rank: each for each in known if each.together}
         if newest.together:
             first = together.get(0, newest)
-            gone = [rank for rank in range(first.world) if rank not in together]
+            gone = [rank for rank in range(first.world) if rank not in together and not has_part(path, rank, first)]
             if gone:
                 return f"rank {gone[0]} of {first.world} did not finish its part of it"
             other = next((each for each in together.values() if not _fits(first, each)), None)
@@ -157,7 +157,7 @@ def _missing_part(path: Path, known: list[Manifest]) -> str | None:
                     one, two = (f"of {fields[of]} {getattr(each, of)}" for each in (first, other))
                     both = f"is {one}, rank {other.rank}'s {two}"
                 return f"it is a mixture: rank 0's part {both}"
-            known = [together[rank] for rank in range(first.world)]
+            known = [together[rank] for rank in range(first.world) if rank in together]
         for each in known:
             for name in each.files:
                 if not (path / name).exists():
