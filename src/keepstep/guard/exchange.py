@@ -8,6 +8,7 @@ attempt. No call waits: what is not there yet is None, and the caller asks again
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,12 @@ class Exchange(Protocol):
     def put(self, key: str, value: str) -> None: ...
 
     def get(self, key: str) -> str | None: ...
+
+
+def get_all(exchange: Exchange, keys: Sequence[str]) -> list[str | None]:
+    """What is under several keys: at once, where the service can do that (``get_all``)."""
+    at_once = getattr(exchange, "get_all", None)
+    return list(at_once(keys)) if at_once is not None else [exchange.get(key) for key in keys]
 
 
 def key_of(who: Identity, topic: str, rank: int | None) -> str:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions that all ranks answer before any of them goes on. Never a part of the training's own collectives.
 
-Each rank writes its answer under one key, rank 0 counts, and its own key then holds the result. Keys are replaced,
-not added: a rank answers the next question only when it has read the result of this one.
+Each rank writes its answer under one key, and reads those of all others. Keys are replaced, not added: nobody can be
+more than one question ahead of a rank whose answer it needs, so an answer holds the one before it, too. Where there are
+many ranks, rank 0 reads all answers, and its own key then holds the result.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from keepstep.base.wording import ranks as ranks_in_words
 from keepstep.errors import OutOfStep
-from keepstep.guard.exchange import SharedFolder
+from keepstep.guard.exchange import SharedFolder, get_all
 from keepstep.guard.same_step import channel
 from keepstep.guard.same_step.channel import Channel
 from keepstep.guard.same_step.pauses import pauses
@@ -26,6 +27,8 @@ TOPIC = "together"
 WAIT_S = 600.0
 """As long as a collective of NCCL: another rank may compile, evaluate or save."""
 LONGEST_WORDS = 300
+MOST_EACH = 8
+"""In a larger world, one rank counts for all."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Rounds:
     def __init__(self, found: Channel) -> None:
         self._channel = found
         self._number, self._pid = 0, os.getpid()
+        self._before: dict[str, Any] | None = None
+        """This rank's answer to the question before."""
         self._replaces = bool(getattr(found.exchange, "overwrites", True))
 
     def ask(self, question: str, yes: bool, wait_s: float, words: str = "") -> Answers:
@@ -55,7 +60,10 @@ class Rounds:
         self._number += 1
         own = {"n": self._number, "ask": question, "yes": yes, "words": words[:LONGEST_WORDS]}
         try:
-            result = self._count(own, wait_s) if self._channel.rank == 0 else self._hear(own, wait_s)
+            if self._channel.world <= MOST_EACH:
+                result = self._read_all(own, wait_s)
+            else:
+                result = self._count(own, wait_s) if self._channel.rank == 0 else self._hear(own, wait_s)
         except OutOfStep:
             raise
         except Exception as error:
@@ -71,7 +79,32 @@ class Rounds:
         self._number += 1
         with contextlib.suppress(Exception):
             if os.getpid() == self._pid:
-                self._put({"n": self._number, "left": True})
+                self._put({"n": self._number, "left": True, "before": self._before})
+
+    def _read_all(self, own: dict[str, Any], wait_s: float) -> dict[str, Any]:
+        """Every rank comes to the same result by itself."""
+        said_now = {**own, "before": self._before}
+        self._before = own
+        self._put(said_now)
+        heard, missing = {self._channel.rank: own}, list[int]()
+        for _ in pauses(wait_s):
+            missing = [rank for rank in range(self._channel.world) if rank not in heard]
+            texts = get_all(self._channel.exchange, [self._key(rank, self._number) for rank in missing])
+            answers = zip(missing, map(self._answer, texts), strict=True)
+            heard.update((rank, said) for rank, said in answers if said is not None)
+            missing = [rank for rank in missing if rank not in heard]
+            left = [rank for rank, said in heard.items() if said.get("left")]
+            if not missing or left:
+                break
+            if (late := next((said for said in heard.values() if said.get("late")), None)) is not None:
+                return late
+        else:
+            gave_up = {**said_now, "waits": missing, "late": True}
+            if self._replaces:
+                self._put(gave_up)  # whoever comes later gives up as well
+            return gave_up
+        late = next((said for said in heard.values() if said.get("late")), {})
+        return late or {**_counted(heard), "left": left}
 
     def _count(self, own: dict[str, Any], wait_s: float) -> dict[str, Any]:
         heard, result = {0: own}, None
@@ -130,8 +163,12 @@ class Rounds:
 
     def _get(self, rank: int) -> dict[str, Any] | None:
         """What a rank said in this round, or that it has left."""
-        text = self._channel.exchange.get(self._key(rank, self._number))
+        return self._answer(self._channel.exchange.get(self._key(rank, self._number)))
+
+    def _answer(self, text: str | None) -> dict[str, Any] | None:
         said = json.loads(text) if text is not None else None
+        if said is not None and said["n"] > self._number and (before := said.get("before")) is not None:
+            said = before  # it is one question ahead
         return said if said is not None and said["n"] >= self._number else None
 
     def _key(self, rank: int, number: int) -> str:

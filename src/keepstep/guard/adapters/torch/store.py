@@ -10,7 +10,7 @@ import queue
 import re
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 LONGEST_WAIT_S = 5
@@ -104,12 +104,21 @@ class Store:
             _say_gone()
 
     def get(self, key: str) -> str | None:
-        asked = self._ask(lambda store: store.get(key) if store.check([key]) else None, wait=True)
+        return self.get_all([key])[0]
+
+    def get_all(self, keys: Sequence[str]) -> list[str | None]:
+        """In two calls on the store where all of them are there, and in one handing over to the thread in any case."""
+
+        def read(store: Any) -> list[Any]:
+            if len(keys) > 1 and store.has_extended_api() and store.check(list(keys)):
+                return list(store.multi_get(list(keys)))
+            return [store.get(key) if store.check([key]) else None for key in keys]
+
+        asked = self._ask(read, wait=True)
         if asked is None:
             _say_gone()
-            return None
-        found = asked.answer if asked.done.is_set() else None
-        return found.decode(errors="replace") if isinstance(found, bytes) else found
+        found = asked.answer if asked is not None and asked.done.is_set() and asked.answer else [None] * len(keys)
+        return [each.decode(errors="replace") if isinstance(each, bytes) else each for each in found]
 
     def _ask(self, call: Callable[[Any], Any], *, wait: bool) -> _StoreCall | None:
         """Hand a call to the thread; None: the store is gone. An answer that is late is dropped."""
