@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.rules.explained import findings, root
+from tests.rules.explained import causes, findings, root
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 
@@ -104,3 +104,12 @@ def test_a_loader_that_lost_its_worker_is_still_told_where_nothing_had_ended_the
         "RuntimeError: DataLoader worker (pid 1288) exited unexpectedly with exit code 1\n"
     )
     assert root(tmp_path, rank0=STEPS + PINNING + raised) == "data.loader_worker_killed"
+
+
+def test_a_line_below_the_end_in_another_time_zone_is_no_silence(tmp_path):
+    text = (
+        "srun: forcing job termination\n"
+        "slurmstepd: error: *** STEP 524549.1 ON n43 CANCELLED AT 2024-10-09T23:25:32 ***\n"
+        'time="2024-10-09T23:25:32+02:00" level=warning msg="Failed to remove cgroup (will retry)"\n'
+    )
+    assert causes(tmp_path, log=text) == ["preemption.sigterm"]

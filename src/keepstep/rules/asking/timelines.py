@@ -276,6 +276,7 @@ def stood_still(seen: EvidenceSet, until: float | None) -> tuple[Evidence[Fact],
 def _silent(seen: EvidenceSet, until: float) -> tuple[Evidence[Fact], float] | None:
     """Without steps: the last line of any rank, if the silence after it was far longer than all that it had written."""
     lines = [e for e in seen.all(StreamEnded) if e.at is not None and e.at < until - AT_ONCE_S]
+    lines = [e for e in lines if not _by_another_clock(seen, e)]
     first = min((e.at for e in seen.items if e.at is not None), default=until)
     if not lines:
         return None
@@ -283,6 +284,16 @@ def _silent(seen: EvidenceSet, until: float) -> tuple[Evidence[Fact], float] | N
     at = last.at or 0.0
     alike = until - at > max(STILL_S, SILENT_TIMES * (at - first))
     return (last, until - at) if alike else None
+
+
+def _by_another_clock(seen: EvidenceSet, end: Evidence[StreamEnded]) -> bool:
+    """Whether its log has later times further up: two programs wrote it, each in a time zone of its own."""
+    return any(
+        e.origin.source == end.origin.source
+        and (e.origin.line or 0) < (end.origin.line or 0)
+        and (e.at or 0.0) > (end.at or 0.0) + STILL_S
+        for e in seen.items
+    )
 
 
 def behind(seen: EvidenceSet) -> tuple[Evidence[StepSeen], ...]:
