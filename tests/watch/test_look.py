@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,15 @@ from keepstep.store.history.reader import open_history
 from keepstep.store.history.writer import HistoryWriter
 from keepstep.store.run_folders import AttemptSaid, read_manifest
 from keepstep.watch.history_past import HistoryPast
+from keepstep.watch.host_table import hosts_in
 from keepstep.watch.look import RunLook
 from keepstep.watch.past import Cell, Grid, fold, pack
 from keepstep.watch.problems import problems
 from keepstep.watch.rank_boxes import RankBox
 from keepstep.watch.recorded_past import RecordedPast
 from keepstep.watch.run_view import RunView
+from keepstep.watch.top.loop import lines
+from keepstep.watch.top.screen import Look
 from tests.supervise.starting import Running, wait_for
 from tests.watch.real_runs import start
 
@@ -157,6 +161,9 @@ def test_a_hang_that_left_no_cause_behind_is_told_as_it_was_decided() -> None:
     (first,) = problems({0: {"findings": []}}, [hung], world=2, costs="")
     assert first.title == "rank 1 hangs" and first.ranks == (1,) and first.sure == "hypothesis"
     assert first.cause == "sync.deadlock_or_hang_waiting_rank" and first.decided == "ended the run: no budget"
+    again = replace(hung, decision="rank 1 hangs; 1 attempt in a row made no progress")
+    (first,) = problems({0: {"findings": []}}, [again], world=2, costs="")
+    assert first.title == "rank 1 hangs" and first.decided == "ended the run: 1 attempt in a row made no progress"
     known = {"title": "rank 0 raised KeyError", "severity": "fatal", "ranks": [0]}
     assert [each.title for each in problems({0: {"findings": [known]}}, [hung], world=2, costs="")] == [known["title"]]
 
@@ -189,7 +196,23 @@ def test_a_rank_whose_host_is_gone_shows_its_host_and_how_old_that_is(tmp_path: 
         (node / "node.json").write_text(json.dumps({"schema": "keepstep.node/1", "host": f"host-{rank}"}))
         writer = HistoryWriter(node, "any")
         for second in range(1, seconds + 1):
-            writer.add(1000.0 + second, {rank: {"phase": float(BoxPhase.COMPUTE), "step": float(second)}})
-    gone, alive = RunLook(run.path).see().ranks
+            values = {rank: {"phase": float(BoxPhase.COMPUTE), "step": float(second)}}
+            writer.add(1000.0 + second, values, {f"own-{rank}": {"host_memory_share": 0.5}})
+    view = RunLook(run.path).see()
+    gone, alive = view.ranks
     assert (gone.rank, gone.host, gone.state, gone.age_s, gone.steps) == (1, "host-1", "gone", 60.0, 40)
     assert (alive.rank, alive.host, alive.state, alive.age_s, alive.steps) == (0, "host-0", "ended", 0.0, 100)
+    assert [(each.host, each.ranks, each.age_s) for each in view.hosts] == [("host-1", 1, 60.0), ("host-0", 1, 0.0)]
+    assert "host-1 · memory 50% · and 1 more host" in lines(RunLook(run.path), Look())
+
+
+def test_a_host_whose_memory_rises_says_when_it_is_full(tmp_path: Path) -> None:
+    (tmp_path / "attempt-0").mkdir()
+    now, shares = 10_000.0, {"a": lambda second: 0.6 + second / 2000, "b": lambda second: 0.6 + second % 7 / 100}
+    for host, share in shares.items():
+        writer = HistoryWriter(tmp_path / "attempt-0", host)
+        for second in range(600):
+            writer.add(now - 600 + second, {}, {host: {"host_memory_share": share(second)}})
+    rising, steady = hosts_in(open_history(tmp_path), [], now, is_live=True)
+    assert rising.host == "a" and rising.full_in_s == pytest.approx(200, rel=0.05)
+    assert steady.host == "b" and steady.full_in_s is None

@@ -8,7 +8,7 @@ for as long as asked, and ends only when it has been back behind a second, easie
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keepstep.base.wording import duration, size
@@ -136,8 +136,16 @@ def _reaches(row: Threshold, past: deque[tuple[float, float]], value: float, at:
         return None
     if not past or at - past[-1][0] >= max(row.forecast_s / 10 / LOOKS, 0.5):
         past.append((at, value))
-    near = value < row.limit / OF_THE_LIMIT if row.below else value > row.limit * OF_THE_LIMIT
-    if len(past) < LOOKS // 2 or not near or row.is_beyond(value, row.limit):
+    return reaches(past, row.limit, row.forecast_s, below=row.below)
+
+
+def reaches(past: Sequence[tuple[float, float]], limit: float, within_s: float, *, below: bool = False) -> float | None:
+    """In how many seconds values reach a limit, if they have moved there steadily and that is soon. The newest last."""
+    if len(past) < LOOKS // 2:
+        return None
+    value = past[-1][1]
+    near = value < limit / OF_THE_LIMIT if below else value > limit * OF_THE_LIMIT
+    if not near or (value < limit if below else value > limit):
         return None
     middle, mean = (sum(each) / len(past) for each in zip(*past, strict=True))
     spread = sum((time - middle) ** 2 for time, _ in past)
@@ -146,5 +154,5 @@ def _reaches(row: Threshold, past: deque[tuple[float, float]], value: float, at:
     if spread <= 0 or varies <= 0 or together * together < FITS * spread * varies:
         return None
     slope = together / spread
-    left = (row.limit - value) / slope if slope else -1.0
-    return left if 0 < left <= row.forecast_s else None
+    left = (limit - value) / slope if slope else -1.0
+    return left if 0 < left <= within_s else None

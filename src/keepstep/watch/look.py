@@ -32,6 +32,7 @@ from keepstep.store.history.readings import RANK
 from keepstep.store.run_folders import AttemptSaid, Listed, RunManifest
 from keepstep.watch.guard_folder import manifest_of_guards
 from keepstep.watch.history_past import HistoryPast, ranks_in, with_readings
+from keepstep.watch.host_table import hosts_in
 from keepstep.watch.past import WORDS, Cell, Past
 from keepstep.watch.problems import per_hour, problems, told
 from keepstep.watch.rank_boxes import STEPS, RankBox, read_boxes
@@ -129,7 +130,7 @@ class RunLook:
             ranks=ranks,
             steps=min(steps, default=(last.steps if last is not None else None) or 0),
             step_s=usual[len(usual) // 2] if usual else None,
-            hosts=tuple(dict.fromkeys(each.host for each in boxes)),
+            hosts=hosts_in(self._history, ranks, at, is_live=is_live),
             goodput=self._goodput.share if self._goodput is not None else None,
             lost=_lost(self._goodput) if self._goodput is not None else (),
             trouble=tuple(trouble),

@@ -78,7 +78,7 @@ def _problem(each: Mapping[str, Any], hosts: Mapping[int, str], said: AttemptSai
 
 def _undecided(said: AttemptSaid) -> dict[str, Any]:
     """What `keepstep run` acted on, where the report on the end names no cause: a hang leaves little behind."""
-    what = (said.decision or "").partition(": ")[0]
+    what = _first_words(said)
     ranks = [int(rank) for rank in re.findall(r"^rank (\d{1,7})\b", what)]
     cause = Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK if said.happened in HANGS else Cause.UNKNOWN_NOT_ESTABLISHED
     said_so = "`keepstep run` decided it while the attempt ran; the report on its end names no cause"
@@ -90,8 +90,13 @@ def _decided(said: AttemptSaid, *, again: bool) -> str:
     """Without the title, which stands above it."""
     if not said.decision:
         return ""
-    why = redact(said.decision.removeprefix(f"{said.title or said.decision.partition(': ')[0]}: "))
+    why = redact(said.decision.removeprefix(said.title or _first_words(said)).lstrip(":;, ").removeprefix("but "))
     return f"restarted: {why}" if again else f"ended the run: {why}" if said.ended is not None else why
+
+
+def _first_words(said: AttemptSaid) -> str:
+    """What the decision is about; behind it stands why."""
+    return re.split(r"[:;] ", said.decision or "", maxsplit=1)[0]
 
 
 def _spent(said: AttemptSaid, world: int) -> str:

@@ -68,6 +68,30 @@ class RankView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """One host as it was last measured; None: not measured."""
+
+    host: str
+    ranks: int
+    age_s: float
+    cpu: float | None
+    """Shares, of all processors and of memory."""
+    memory: float | None
+    full_in_s: float | None
+    """When its memory is full, should it go on as it does; None: not within an hour."""
+    disk: float | None
+    gpus: int
+    gpu_busy: float | None
+    """Of the GPU that is busy least."""
+    gpu_memory: float | None
+    """Of the fullest GPU."""
+    net_in: float | None
+    net_out: float | None
+    resent: float | None
+    """Share of TCP segments that were sent again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """A run at one moment."""
 
@@ -95,7 +119,8 @@ class RunView:
     """Share of the ranks' time that was productive; None: unknown."""
     lost: tuple[tuple[str, float, str], ...] = ()
     """Where the rest went: bucket, seconds of ranks, explanation."""
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[HostView, ...] = ()
+    """Those that matter first."""
     trouble: tuple[str, ...] = field(default=())
     """What could not be read."""
 

@@ -16,7 +16,7 @@ from keepstep.watch.run_view import RunView
 COLUMNS, ROWS, POINTS = 480, 384, 240
 COARSE_S, FEWEST, MUCH = 600.0, 96, 1e8
 """The width of coarse tiles, how many make a picture, and from how many seconds of ranks on they are taken."""
-MOST_RANKS, MOST_LINES_DRAWN = 200, 6
+MOST_RANKS, MOST_HOSTS, MOST_LINES_DRAWN = 200, 32, 6
 CHARTS = (
     ("loss", "loss", ""),
     ("step_s", "time of a step", "s"),
@@ -34,6 +34,8 @@ def view_document(view: RunView) -> dict[str, Any]:
     found = asdict(view)
     found["ranks"] = found["ranks"][:MOST_RANKS]
     found["more_ranks"] = max(0, len(view.ranks) - MOST_RANKS)
+    found["hosts"] = found["hosts"][:MOST_HOSTS]
+    found["more_hosts"] = max(0, len(view.hosts) - MOST_HOSTS)
     return _shown(found)
 
 

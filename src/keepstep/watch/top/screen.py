@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from keepstep.base.visible import visible
 from keepstep.base.wording import count, duration, size
 from keepstep.watch.past import WORDS, WORST, Cell, Grid, Point
-from keepstep.watch.run_view import Problem, RankView, RunView
+from keepstep.watch.run_view import HostView, Problem, RankView, RunView
 
 BOLD, RED, YELLOW, GREEN, DIM = "1", "1;31", "33", "32", "2"
 LETTERS = {
@@ -119,6 +119,21 @@ def _progress(view: RunView, steps: Sequence[Point], look: Look) -> Iterator[str
     states = [each.state for each in view.ranks]
     counted = [f"{states.count(state)} {state}" for state in ("gone", "silent") if state in states]
     yield _fit(" · ".join([*parts, *counted]), look)
+    if view.hosts:
+        yield _fit(" · ".join(_host(view.hosts[0], len(view.hosts) - 1, view)), look)
+
+
+def _host(each: HostView, others: int, view: RunView) -> Iterator[str]:
+    """The one that matters most."""
+    seen = f" ({duration(each.age_s)} ago)" if view.alive and each.age_s > FRESH_S else ""
+    yield f"{each.host}{seen}"
+    full = f", full in {duration(each.full_in_s)}" if each.full_in_s is not None else ""
+    shares = (("memory", each.memory, full), ("processors", each.cpu, ""), ("disk", each.disk, ""))
+    for name, share, more in (*shares, ("GPU", each.gpu_busy, ""), ("GPU memory", each.gpu_memory, "")):
+        if share is not None:
+            yield f"{name} {share:.0%}{more}"
+    if others:
+        yield f"and {count(others, 'more host')}"
 
 
 def _table(view: RunView, grid: Grid, look: Look, room: int) -> Iterator[str]:

@@ -54,6 +54,7 @@ function showView() {
   showProblems();
   showNumbers();
   showAttempts();
+  showHosts();
   showRanks();
 }
 
@@ -197,6 +198,23 @@ function showAttempts() {
   ]);
   const names = [{ number: "attempt" }, { number: "began" }, { number: "took" }, { number: "steps" }, "ended because", "decided"];
   fill(place("attempts"), make("h2", "Attempts"), table(names, rows));
+}
+
+function showHosts() {
+  const some = (value, unit) => (value === null ? "" : amount(value, unit)), seen = (age) => (age < 3 ? (view.ended === null ? "now" : "at the end") : span(age) + " ago");
+  if (!view.hosts.length) return fill(place("hosts"));
+  const names = ["host", { number: "ranks" }, { number: "last seen" }, { number: "memory" }, { number: "processors" }, { number: "disk", wide: true }];
+  const gpus = view.hosts.some((each) => each.gpus), rows = view.hosts.map((each) => [
+    each.host, { number: String(each.ranks) }, { number: seen(each.age_s) },
+    { number: some(each.memory, "share") + (each.full_in_s === null ? "" : ", full in " + span(each.full_in_s)) },
+    { number: some(each.cpu, "share") }, { number: some(each.disk, "share"), wide: true },
+    ...(gpus ? [{ number: String(each.gpus) }, { number: some(each.gpu_busy, "share") }, { number: some(each.gpu_memory, "share") }] : []),
+    { number: some(each.net_in, "bytes/s"), wide: true }, { number: some(each.net_out, "bytes/s"), wide: true }, { number: some(each.resent, "share"), wide: true },
+  ]);
+  if (gpus) names.push({ number: "GPUs" }, { number: "least busy" }, { number: "fullest" });
+  names.push({ number: "received", wide: true }, { number: "sent", wide: true }, { number: "sent again", wide: true });
+  fill(place("hosts"), make("h2", "Hosts, those that matter first"), table(names, rows, view.hosts.map((each) => (each.full_in_s === null ? "" : "blamed"))),
+    view.more_hosts ? make("p", "and " + many(view.more_hosts, "more host"), { class: "small" }) : null);
 }
 
 function showRanks() {
