@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -140,3 +141,29 @@ def test_a_script_that_fails_is_no_answer(try_it: Try) -> None:
     done = try_it(LOOP.replace("x @ p", "x.T @ p"), "--json")
     assert done.returncode == 3, done.stdout + done.stderr
     assert "train.py:10" in json.dumps(json.loads(done.stdout)["coverage"])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="the compiler for TPUs is not installed")
+@pytest.mark.parametrize(("rows", "status"), [(1 << 10, 0), (1 << 21, 1)])
+def test_the_compiler_for_tpus_decides(try_it: Try, rows: int, status: int) -> None:
+    done = try_it(LOOP.replace("(16, 1000)", f"({rows}, 1000)").replace("zeros(16", f"zeros({rows}"), device="v5e")
+    assert done.returncode == status, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="the compiler for TPUs is installed")
+def test_without_the_compiler_for_tpus_there_is_no_answer(try_it: Try) -> None:
+    done = try_it(LOOP, device="v5e")
+    assert done.returncode == 3 and "pip install libtpu" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_tpu_is_tried_with_jax_only(try_it: Try) -> None:
+    done = try_it("import torch\n", device="v6e")
+    assert done.returncode == 2 and "JAX only" in done.stderr, done.stdout + done.stderr
+
+
+def test_what_the_compiler_for_tpus_says_of_a_program_that_is_too_large() -> None:
+    from keepstep.check.memory.dry_run.in_jax.tpu import needs_of
+
+    said = "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 22.50G of"
+    assert needs_of(f"{said} 15.75G hbm. Exceeded hbm capacity by 6.75G.") == int(22.5 * 2**30)
+    assert needs_of("INTERNAL: a scoped allocation") is None

@@ -21,6 +21,8 @@ class Device:
     capability: tuple[int, int] = (8, 0)
     context: tuple[int, int] = (300 * MIB, 700 * MIB)
     context_from: str = "assumed"
+    tpu: str = ""
+    """What its compiler calls it, if it is a TPU."""
 
     @property
     def library_workspace(self) -> int:
@@ -53,6 +55,9 @@ DEVICES = {
     "h100-nvl": _gpu("NVIDIA H100 NVL", 93.0, (9, 0)),
     "h200": _gpu("NVIDIA H200", 139.7, (9, 0)),
     "b200": _gpu("NVIDIA B200", 178.3, (10, 0)),
+    "v5e": Device(name="TPU v5e", total=int(15.75 * GIB), context=(0, 0), tpu="v5e"),
+    "v5p": Device(name="TPU v5p", total=int(95.74 * GIB), context=(0, 0), tpu="v5p"),
+    "v6e": Device(name="TPU v6e", total=int(31.25 * GIB), context=(0, 0), tpu="v6e"),
 }
 """Totals are assumed: none was measured here, and they differ a little between drivers."""
 

@@ -30,11 +30,18 @@ def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Fo
     places = {int(number): str(place) for number, place in seen["places"].items()}
     events = [(int(number), -(-int(size) // ROUNDED) * ROUNDED) for number, size in seen["events"]]
     pool = _pool(seen, device)
+    compiled: dict[str, int] = seen.get("compiled") or {}
+    if compiled:  # the compiler's own count in place of the plan
+        said = {number: compiled.get(kind.removeprefix("program ")) for number, kind in kinds.items()}
+        events = [
+            (each, size if (one := said.get(each)) is None else (one if size > 0 else -one)) for each, size in events
+        ]
     peak, live, at = _peak(events)
-    inside = sum(size for number, size in live.items() if kinds[number].startswith("program"))
+    planned = [number for number in live if kinds[number].startswith("program")]
+    inside = sum(live[number] for number in planned if kinds[number].removeprefix("program ") not in compiled)
     margin = UNCOMPILED if seen.get("uncompiled") else MARGIN
     low = peak - int(inside * margin)
-    high = peak + int(inside * margin) + int(seen.get("scratch", 0)) + PRODUCTS
+    high = peak + int(inside * margin) + (0 if compiled else int(seen.get("scratch", 0)) + PRODUCTS)
     full = _full_at(events, pool.total) if low > pool.total else None
     programs = seen.get("programs", {})
     return Forecast(
@@ -55,6 +62,8 @@ def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Fo
 
 def _pool(seen: dict[str, Any], device: Device) -> Device:
     """What the framework takes of the device."""
+    if device.tpu:
+        return device
     if seen["framework"] == "tensorflow":
         return replace(device, total=max(0, device.total - device.context[1]))
     if seen.get("xla_python_client_allocator") == "platform":

@@ -70,15 +70,21 @@ def try_script(
 
 
 def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch: str, change: dict[str, Any]) -> Tried:
+    framework = framework_of(line)
+    if device.tpu and framework != "jax":
+        raise UserError(
+            f"{device.name} is tried with JAX only", hint=f"{line.script or line.module} imports none of it"
+        )
     asked = {
         "script": line.script,
         "module": line.module,
-        "framework": framework_of(line),
+        "framework": framework,
         "arguments": list(line.arguments),
         "own_folders": _own_folders(line),
         "name": device.name,
         "total": device.total,
         "capability": list(device.capability),
+        "tpu": device.tpu,
         "devices": min(ranks, 8),
         "ranks": ranks,
         "launched": ranks > 1 or line.ranks is not None,
@@ -86,7 +92,7 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
         "change": change,
     }
     package = Path(__file__).parents[2]
-    env = {**os.environ, **_OFFLINE}
+    env = {**os.environ, **dict(line.variables), **_OFFLINE}
     if line.precision:
         env["ACCELERATE_MIXED_PRECISION"] = line.precision
     answer, theirs = os.pipe()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What JAX says of its devices to the script: that they are GPUs of one process."""
+"""What JAX says of its devices to the script: that they are GPUs, or TPUs, of one process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from keepstep.check.memory.dry_run.in_jax.arrays import DryArray
 GPUS = ("gpu", "cuda", "rocm", "tpu")
 
 
-def install(trace: Any) -> None:
+def install(trace: Any, platform: str) -> None:
+    """``platform``: `gpu` or `tpu`."""
     for name in ("devices", "local_devices", "device_count", "local_device_count"):
         setattr(jax, name, _of_any_kind(getattr(jax, name)))
-    jax.default_backend = lambda: "gpu"
+    jax.default_backend = lambda: platform
     jax.distributed.initialize = lambda *_, **__: None
     jax.distributed.shutdown = lambda: None
     jax.device_get = lambda tree: jax.tree.map(

@@ -14,10 +14,13 @@ from typing import Any
 import jax
 from jax._src import core
 
+from keepstep.check.memory.dry_run.in_jax import tpu
 from keepstep.check.memory.hlo_plan import Plan, plan
 from keepstep.check.memory.hlo_text import parse_hlo
 
 LOOPS = ("while", "scan")
+SHARE, MOST = 0.5, 4
+"""Compiled for a TPU are the programs that by their plan need so much of the largest one's, and no more of them."""
 FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
@@ -30,6 +33,8 @@ class Program:
     plan: Plan
     shardings: list[Any]
     avals: list[Any]
+    traced: Any
+    devices: int
 
     @property
     def needs(self) -> int:
@@ -46,11 +51,22 @@ class Programs:
         self._alive: list[Any] = []
         self._guessed = guessed
         self.platform = "cuda"
+        self.chip = ""
+        """The kind of TPU, where it is one."""
 
     def as_json(self) -> dict[str, Any]:
         """What each program needs, by its number; where its arguments were sharded in several ways, the most."""
         found = sorted(self._known.values(), key=lambda each: each.needs)
         return {str(each.number): {"name": each.name, **asdict(each.plan)} for each in found}
+
+    def compiled(self) -> dict[str, int]:
+        """What the programs that need most hold besides their arguments, as the compiler for TPUs says."""
+        known = sorted(self._known.values(), key=lambda each: -each.needs)
+        large = [each for each in known if each.needs > SHARE * known[0].needs][:MOST]
+        return {
+            str(each.number): tpu.needs(self.chip, each.traced, each.devices) - each.plan.arguments
+            for each in reversed(large)
+        }
 
     def find(self, key: Any, name: str, function: Any, args: list[Any], options: dict[str, Any]) -> Program:
         """``key`` is the same for the same program; what it names by identity is kept alive."""
@@ -75,7 +91,8 @@ class Programs:
             text = self._lowered(traced)
             here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
             shardings = [here] * len(out)
-        return Program(number, name, plan(parse_hlo(text)), shardings, avals)
+        devices = len(jax.devices()) if several else 1
+        return Program(number, name, plan(parse_hlo(text)), shardings, avals, traced, devices)
 
     def _lowered(self, traced: Any) -> str:
         """As the GPU's compiler would get it; where that cannot be made here, as the CPU's would."""

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from keepstep.check.memory.dry_run.in_jax import tpu
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 POOL = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR")
@@ -22,6 +23,8 @@ def try_jax(
     flags = os.environ.get("XLA_FLAGS", "")
     if asked["ranks"] > 1 or "device_count" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={asked['ranks']}".strip()
+    if asked["tpu"]:
+        tpu.begin()
     import jax
     from jax._src import core
 
@@ -33,15 +36,23 @@ def try_jax(
     log = StorageLog(tuple(asked["own_folders"]))
     DryArray.guessed = log.guessed
     programs = Programs(asked["scratch"], log.guessed)
+    if asked["tpu"]:
+        programs.platform, programs.chip = "tpu", asked["tpu"]
 
     def finish(ended: str, error: str = "", place: str = "") -> None:
         about = {"framework": "jax", "jax": jax.__version__, "confined": confined}
         about |= {name.lower(): os.environ.get(name) for name in POOL}
+        if asked["tpu"] and not error:
+            try:
+                about["compiled"] = programs.compiled()
+            except Exception as failed:
+                traceback.print_exc()
+                ended, error = "error", f"the compiler for TPUs: {type(failed).__name__}: {failed}"[:2000]
         seen = {"ended": ended, "error": error, "place": place, "steps": trace.steps, "programs": programs.as_json()}
         write({**log.as_json(), **seen, **about})
 
     trace = DryTrace(log, programs, finish)
-    gpu_answers.install(trace)
+    gpu_answers.install(trace, "tpu" if asked["tpu"] else "gpu")
     making.install(trace)
     try:
         with core.set_current_trace(trace):
