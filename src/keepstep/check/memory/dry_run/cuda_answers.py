@@ -29,11 +29,10 @@ def install(mode: DeviceTensors, name: str, total: int, capability: tuple[int, i
         is_integrated=False,
         gcnArchName="",
     )
-    log, most = mode.log, [0]
+    log = mode.log
 
-    def peak(device: Any = None) -> int:
-        most[0] = max(most[0], log.live)
-        return most[0]
+    def forget_peak(device: Any = None) -> None:
+        log.peak = log.live
 
     def nothing(*_: Any, **__: Any) -> None:
         return None
@@ -53,8 +52,10 @@ def install(mode: DeviceTensors, name: str, total: int, capability: tuple[int, i
         "mem_get_info": lambda device=None: (total - log.live, total),
         "memory_allocated": lambda device=None: log.live,
         "memory_reserved": lambda device=None: log.live,
-        "max_memory_allocated": peak,
-        "max_memory_reserved": peak,
+        "max_memory_allocated": lambda device=None: log.peak,
+        "max_memory_reserved": lambda device=None: log.peak,
+        "reset_peak_memory_stats": forget_peak,
+        "reset_max_memory_allocated": forget_peak,
         "memory_summary": lambda *_, **__: "",
         "memory_stats": lambda device=None: {"allocated_bytes.all.current": log.live},
         "utilization": lambda device=None: 0,
@@ -72,8 +73,7 @@ def install(mode: DeviceTensors, name: str, total: int, capability: tuple[int, i
             (
                 *("_lazy_init", "init", "set_device", "synchronize", "empty_cache", "ipc_collect", "manual_seed"),
                 *("manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
-                *("reset_peak_memory_stats", "reset_max_memory_allocated", "set_per_process_memory_fraction"),
-                *("reset_accumulated_memory_stats", "set_stream", "cudart"),
+                *("set_per_process_memory_fraction", "reset_accumulated_memory_stats", "set_stream", "cudart"),
             ),
             nothing,
         ),

@@ -9,6 +9,7 @@ decides, such as a length, is what it would be.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import threading
 import weakref
@@ -28,6 +29,7 @@ from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
+from keepstep.check.memory.dry_run import scratch
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 REAL_BYTES = 1 << 20
@@ -37,7 +39,6 @@ TINY_BYTES = 4 << 10
 CPU = torch.device("cpu")
 DEVICE = torch.device("cuda:0")
 aten = torch.ops.aten
-CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
 PRODUCTS = {
     getattr(aten, name).default for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution")
 }
@@ -129,9 +130,8 @@ class DeviceTensors(TorchDispatchMode):
             for each in made:
                 if each.untyped_storage()._cdata not in given:  # what is written into stays where it is
                     self._note(each, kind)
-            if func in CONVOLUTIONS:
-                needs = sum(each.numel() * each.element_size() for each in (*tensors, *made))
-                self.log.scratch = max(self.log.scratch, needs)
+            if needed := scratch.needs(func, args, made):
+                self.log.died(self.log.born(needed, "library"))
         else:
             for each in tree_leaves(out):
                 if isinstance(each, FakeTensor):
@@ -338,6 +338,7 @@ def install(mode: DeviceTensors) -> None:
     FakeTensor.numpy, FakeTensor.tolist = numpy, tolist
     FakeTensor.__array__ = lambda self, dtype=None, copy=None: numpy(self)
     FakeTensor.record_stream = lambda self, stream: None
+    FakeTensor.__deepcopy__ = _copied
     _values_go_to_the_device(mode)
     _parameters_are_fakes(mode)
     plain_resize = torch.UntypedStorage.resize_
@@ -348,6 +349,18 @@ def install(mode: DeviceTensors) -> None:
         return done
 
     torch.UntypedStorage.resize_ = resize
+
+
+def _copied(tensor: Any, memo: dict[int, Any]) -> Any:
+    """`copy.deepcopy` by way of the storage would give views of it a storage of their own."""
+    if id(tensor) not in memo:
+        memo[id(tensor)] = made = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        for name, value in vars(tensor).items():
+            if name not in vars(made):
+                setattr(made, name, copy.deepcopy(value, memo))
+        if tensor.grad is not None:
+            made.grad = copy.deepcopy(tensor.grad, memo)
+    return memo[id(tensor)]
 
 
 def _values_go_to_the_device(mode: DeviceTensors) -> None:

@@ -15,12 +15,16 @@ from torch._subclasses.fake_tensor import FakeTensor
 from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
 
 TO_FLOAT32 = (
-    *("layer_norm", "group_norm", "softmax.int", "log_softmax.int", "nll_loss", "nll_loss_nd", "mse_loss", "l1_loss"),
-    *("smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy_with_logits", "cosine_similarity", "softplus"),
-    *("exp", "expm1", "log", "log2", "log1p", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "rsqrt", "reciprocal", "sum"),
-    *("sum.dim_IntList", "prod", "cumsum", "norm.Scalar", "norm.ScalarOpt_dim", "linalg_vector_norm"),
+    *("layer_norm", "group_norm", "nll_loss", "nll_loss_nd", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"),
+    *("kl_div", "binary_cross_entropy_with_logits", "cosine_similarity", "softplus", "exp", "expm1", "log", "log2"),
+    *("log1p", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "rsqrt", "reciprocal", "norm.Scalar", "norm.ScalarOpt_dim"),
+    *("linalg_vector_norm", "logsumexp", "pow.Scalar", "log10", "dist", "renorm", "upsample_nearest1d"),
+    *("upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"),
+    "upsample_trilinear3d",
 )
 """What autocast does in float32 on a GPU, and not on a CPU."""
+RESULT_IN_FLOAT32 = ("softmax.int", "log_softmax.int", "sum", "sum.dim_IntList", "prod", "cumsum", "cumprod")
+"""Here only the result is in float32, unless another dtype is asked for: the kernel reads what it is given."""
 
 
 def install(mode: DeviceTensors) -> None:
@@ -117,13 +121,23 @@ def _autocast(mode: DeviceTensors) -> None:
         warnings.simplefilter("ignore")  # torch says that a kernel is replaced
         for name in TO_FLOAT32:
             _in_float32(name)
+        for name in RESULT_IN_FLOAT32:
+            _in_float32(name, result_only=True)
+        for name in _casts("AutocastCPU") - _casts("AutocastCUDA") - {"cat", "stack"}:
+            _library.impl(name, torch.library.fallthrough_kernel, "AutocastCPU", allow_override=True)
+
+
+def _casts(key: str) -> set[str]:
+    """The operations that autocast knows."""
+    known = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    return {each.removeprefix("aten::") for each in known if each.startswith("aten::")}
 
 
 _library = torch.library.Library("aten", "IMPL")
 _CAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
 
-def _in_float32(name: str) -> None:
+def _in_float32(name: str, result_only: bool = False) -> None:
     base, _, overload = name.partition(".")
     operation = getattr(getattr(torch.ops.aten, base), overload or "default")
 
@@ -134,6 +148,11 @@ def _in_float32(name: str) -> None:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(_CAST_KEY):
-            return operation(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+            if not result_only:
+                return operation(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+            place = [each.name for each in operation._schema.arguments].index("dtype")
+            if place >= len(args) and cast(args[0]) is not args[0]:
+                kwargs["dtype"] = kwargs.get("dtype") or torch.float32
+            return operation(*args, **kwargs)
 
     _library.impl(name, run, "AutocastCPU", allow_override=True)

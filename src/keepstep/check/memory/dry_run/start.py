@@ -41,7 +41,7 @@ def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
         )
     import torch
 
-    from keepstep.check.memory.dry_run import changes, cuda_answers, device_tensors, gpu_kernels, one_process
+    from keepstep.check.memory.dry_run import changes, cuda_answers, device_tensors, gpu_kernels, one_process, recurrent
     from keepstep.check.memory.dry_run.storage_log import StorageLog
     from keepstep.check.memory.dry_run.training_steps import TrainingSteps
 
@@ -59,6 +59,7 @@ def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
     device_tensors.install(mode)
     cuda_answers.install(mode, asked["name"], asked["total"], tuple(asked["capability"]), asked["devices"])
     gpu_kernels.install(mode)
+    recurrent.install(mode)
     one_process.install(mode, asked["ranks"], asked["launched"])
     change = asked["change"]
     steps.install(changes.accumulate if change.get("accumulate") else None)

@@ -22,7 +22,8 @@ class StorageLog:
         self.kinds: dict[int, str] = {}
         self.places: dict[int, str] = {}
         self.sizes: list[int] = []
-        self.live = 0
+        self.live = self.peak = 0
+        """Bytes, now and at most since the script last asked to forget the most."""
         self.guesses: dict[str, str] = {}
         """What the script asked that fakes cannot answer, with the first line that asked."""
         self.scratch = 0
@@ -45,6 +46,7 @@ class StorageLog:
         self.events.append((number, size))
         self.kinds[number] = kind
         self.live += size
+        self.peak = max(self.peak, self.live)
         if size >= NAMED_FROM_BYTES:
             self.places[number] = self.place()
         return number
