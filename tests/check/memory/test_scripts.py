@@ -121,6 +121,28 @@ for _ in range(3):
     optimizer.zero_grad()
 """
 
+STARTED = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def train(rank, size, done):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    assert dist.get_world_size() == 2 and rank == 0
+    w = torch.nn.Parameter(torch.zeros(1000, 1000, device=rank))
+    optimizer = torch.optim.SGD([w], lr=1)
+    for _ in range(3):
+        w.sum().backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    ranks = [mp.Process(target=train, args=(rank, 2, None)) for rank in range(2)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
+"""
+
 FLOAT64 = """
 import numpy, torch
 
@@ -271,6 +293,11 @@ def try_it(tmp_path: Path) -> Try:
 def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def test_ranks_that_the_script_starts_itself(try_it: Try) -> None:
+    done = try_it(STARTED, "--ranks", "2")
+    assert done.returncode == 0 and "fits: " in done.stdout, done.stdout + done.stderr
 
 
 def test_layers_hold_what_was_measured_on_a_gpu(try_it: Try) -> None:

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import Queue, SimpleQueue
 from typing import Any
 
 import torch
@@ -20,11 +24,33 @@ def install(mode: DeviceTensors, ranks: int, launched: bool) -> None:
         for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", min(ranks, 8))):
             os.environ[name] = str(value)
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29500", GROUP_RANK="0", NODE_RANK="0")
+        os.environ.setdefault("TORCHELASTIC_RUN_ID", "dry-run")
     if torch.distributed.is_available():
         _group(mode, ranks)
     torch.multiprocessing.spawn = lambda fn, args=(), *_, **__: fn(0, *args)
+    _processes(mode)
     torch.save = _save
     _scaler()
+
+
+def _processes(mode: DeviceTensors) -> None:
+    """Ranks that the script starts itself run here, one after the other: the first is seen to train.
+
+    What is given a queue or a pipe is no rank, as a rule, and runs beside the script.
+    """
+    plain, plain_join, inside = BaseProcess.start, BaseProcess.join, set[int]()
+
+    def start(self: Any) -> None:
+        given = (*self._args, *self._kwargs.values())
+        beside = any(isinstance(each, Queue | SimpleQueue | Connection) for each in given)
+        if beside or not mode.log.is_users(sys._getframe(1).f_code.co_filename):
+            plain(self)
+            return
+        inside.add(id(self))
+        self.run()
+
+    BaseProcess.start = start
+    BaseProcess.join = lambda self, timeout=None: None if id(self) in inside else plain_join(self, timeout)
 
 
 def _compiler(mode: DeviceTensors) -> None:
