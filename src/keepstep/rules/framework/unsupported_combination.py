@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from keepstep.model.facts import ExceptionRaised, UnsupportedCombination, WorldSeen
 from keepstep.rules.api import (
     Cause,
@@ -70,7 +72,7 @@ def unsupported_combination(seen: EvidenceSet) -> Findings:
             title="the framework does not support this combination: " + shorten(what, 90),
             because="the framework refused to run the two together",
             evidence=found[:6],
-            fixes=_KERAS_FIXES if "per-replica" in what or "Strategy" in what else _FIXES,
+            fixes=_fixes(what),
         )
         return
     raised = [e for e in lasting(seen, ExceptionRaised) if _of_keras_3(seen, e)]
@@ -87,6 +89,19 @@ def unsupported_combination(seen: EvidenceSet) -> Findings:
         yield in_words(seen, each, "an unsupported combination", _FIXES)
 
 
+def _fixes(what: str) -> tuple[Fix, ...]:
+    if "per-replica" in what or "Strategy" in what:
+        return _KERAS_FIXES
+    return _LOCK_FIXES if re.search(r"(?i)\block", what) else _FIXES
+
+
+_LOCK_FIXES = (
+    Fix(
+        do="put caches and files that are locked on a local disk", command="export HF_HOME=/local/hf TMPDIR=/local/tmp"
+    ),
+    Fix(do="or mount the file system with its locks (nfs: nolock means this host only; Lustre: -o flock)"),
+    Fix(do="HDF5 can do without, if nobody writes", command="export HDF5_USE_FILE_LOCKING=FALSE"),
+)
 _FIXES = (Fix(do="use only one of the two, or a release whose notes say that both work together"),)
 
 
