@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from keepstep.model.facts.network import RendezvousTimeout
 from keepstep.model.facts.sync import RanksMissing
 from keepstep.parse.tools.jax import coordination_service
 
@@ -12,3 +13,13 @@ def test_all_tasks_that_were_late_at_a_barrier_are_read() -> None:
     assert list(late.read(match, iter([*names, "Traceback"]))) == [
         RanksMissing(missing=(1, 3, 2), what="barrier end_of_eval")
     ]
+
+
+def test_tasks_that_were_late_at_the_start_never_connected() -> None:
+    """No rank is missing from a collective yet, and the list below has more names than its first line."""
+    text = (
+        "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect. "
+        "Timed out task names:\n/job:jax_worker/replica:0/task:1\n/job:jax_worker/replica:0/task:6"
+    )
+    made = [each.make(found) for each in coordination_service.SIGNATURES if (found := each.pattern.search(text))]
+    assert {type(fact) for fact in made} == {RendezvousTimeout}

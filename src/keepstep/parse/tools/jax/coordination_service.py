@@ -15,6 +15,7 @@ from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 
 _TASK = lazy_pattern(r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)")
+_BARRIER = lazy_pattern(r"(?:Barrier_id|Id): (?P<id>[^\s,]+?)\.?(?:[\s,]|$)")
 _AT_START = lazy_pattern(r"(?i)connect|wait_?for_?all_?tasks|\[?init|register|global_topology|exchange")
 _AT_END = lazy_pattern(r"(?i)shutdown")
 
@@ -54,7 +55,8 @@ def _silent(match: re.Match[str]) -> Fact:
 def _late(match: re.Match[str]) -> Fact | None:
     """A barrier that timed out: at the start a rendezvous, later a missing rank."""
     groups = match.groupdict()
-    name = groups.get("id") or ""
+    said = None if groups.get("id") else _BARRIER.search(match.string)
+    name = groups.get("id") or (said["id"] if said else "")
     reached, total = groups.get("reached"), groups.get("total")
     ranks = _indices(groups.get("tasks") or "")
     if _AT_START.search(name) and not _AT_END.search(name):
@@ -74,7 +76,7 @@ def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         if number > 40 or not (_TASK.search(line) or "barrier" in line or not bare or bare.isdecimal()):
             break
         text += "\n" + line
-    name = re.search(r"(?:Barrier_id|Id): (?P<id>[^\s,]+?)\.?(?:[\s,]|$)", text)
+    name = _BARRIER.search(text)
     count = re.search(r"reached the barrier: (\d+)/(\d+)", text)
     late = text[m.end() :] if (m := re.search(r"[Tt]imed out task names", text)) else ""
     ranks = _indices(late)
