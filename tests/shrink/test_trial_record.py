@@ -55,3 +55,11 @@ def test_a_line_that_had_been_passed_before(tmp_path: Path) -> None:
     assert found["again"] is True and found["not_finite"] is None
     (tmp_path / "kept").rename(tmp_path / "before")
     assert noted(tmp_path, "for row in [0, 1]:\n    print(\n        1 / row\n    )\n")["again"] is False
+
+
+def test_a_file_that_is_late_is_not_one_that_nobody_writes(tmp_path: Path) -> None:
+    late = "import os\nos.makedirs('{0}/saved')\nopen('{0}/saved/shard', 'w').close()\nopen('{0}/saved/manifest')\n"
+    assert noted(tmp_path, late.format(tmp_path))["absent"] == "missing in 1 parts, others beside"
+    (tmp_path / "kept").rename(tmp_path / "before")
+    never = "open('{0}/never/manifest')\n"
+    assert noted(tmp_path, never.format(tmp_path))["absent"] == "missing in 2 parts, others beside"

@@ -29,6 +29,8 @@ from keepstep.shrink.shrink import Shrunk
 from keepstep.shrink.trials import Trials
 
 LARGEST_DATA = 1 << 16
+NOT_PRIVATE = ("root", "user", "admin", "ubuntu", "localhost")
+"""Names of many users and hosts, and of much in programs."""
 LAST_LINES = 25
 
 
@@ -124,7 +126,7 @@ def without_private(text: str) -> str:
         (socket.gethostname(), "host"),
         (_user(), "user"),
     ):
-        if len(name) > 3:
+        if len(name) > 3 and name not in NOT_PRIVATE:
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", stands_for, text)
     return text
 

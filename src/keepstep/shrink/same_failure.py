@@ -95,6 +95,7 @@ def failure_of(
         place = carried(first["file"], first["line"], made)
         places = (place,) if place else ()
         held = tuple(_held(first["values"], program, place)) if place else ()
+        held += (("the path", first["absent"]),) if first.get("absent") else ()
     elif hung:
         stacks = list(_stacks(seen, made))
         places = tuple(sorted({stack[0] for stack in stacks}))

@@ -153,6 +153,8 @@ def keep_values(error: BaseException, rank: int | None) -> None:
         "stack": stack[-MOST_NAMES:],
         "values": values,
     }
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
+        about["absent"] = _absent(error.filename)
     if _lines is not None:
         about["again"] = _lines.times(str(about["file"]), found.tb_lineno) > 1
         about["not_finite"] = _lines.not_finite
@@ -184,6 +186,15 @@ def _finite(value: Any) -> str:
     value = value.detach() if hasattr(value, "detach") else value
     total = float(abs(value).sum())
     return "" if math.isfinite(total) else "not finite"
+
+
+def _absent(path: str) -> str:
+    """How much of a path is missing, and whether anything lies beside it: a file that is late is not one that nobody
+    writes."""
+    missing, folder = 1, os.path.dirname(os.path.abspath(path))
+    while not os.path.isdir(folder):
+        missing, folder = missing + 1, os.path.dirname(folder)
+    return f"missing in {missing} parts, {'others' if os.listdir(folder) else 'nothing'} beside"
 
 
 def _is_off(value: Any) -> bool:
