@@ -42,18 +42,11 @@ from keepstep.rules.api import (
     ranks_of,
     rule,
 )
-from keepstep.rules.asking.exceptions import is_wrapper, short_type
+from keepstep.rules.asking.exceptions import is_wrapper
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, ended_by, once_a_line
 from keepstep.rules.asking.timelines import stood_still
 from keepstep.rules.asking.waits_at_start import still_waiting
-from keepstep.story.rank_endings import (
-    INTERRUPTED,
-    ended_by_hand,
-    ends_of,
-    given_up_before,
-    is_supervised,
-    stopped_before,
-)
+from keepstep.story.rank_endings import ended_by_hand, ends_of, given_up_before, is_supervised, stopped_before
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
@@ -71,14 +64,14 @@ _FIXES = (
     Fix(do="save a checkpoint when SIGTERM arrives, and resume from the newest one"),
     Fix(do="request more time, or capacity that is not reclaimed"),
 )
-_BY_CTRL_C = "the user ended the run (Ctrl-C)"
-_BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mistake"),)
+BY_CTRL_C = "the user ended the run (Ctrl-C)"
+BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mistake"),)
 
 
 @rule(
     id="PRE001",
     cause=Cause.PREEMPTION_SIGTERM,
-    needs=(Preempted, TerminationRequested, ProcessExited, RankEnded, ExceptionRaised),
+    needs=(Preempted, TerminationRequested, ProcessExited, RankEnded),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
 def sigterm(seen: EvidenceSet) -> Findings:
@@ -86,8 +79,7 @@ def sigterm(seen: EvidenceSet) -> Findings:
 
     ## What it looks like
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT` or `DUE TO PREEMPTION`, torchrun's `Received 15 death signal`
-    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, Kubernetes' `Preempted by`; or
-    `KeyboardInterrupt`, after Ctrl-C.
+    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, Kubernetes' `Preempted by`.
 
     ## Why it happens
     The requested time was over, a job with a higher priority needed the machines, the cloud reclaimed the machine,
@@ -125,60 +117,42 @@ def sigterm(seen: EvidenceSet) -> Findings:
         and not _outlived(seen, e)
         and not _torn_down(seen, e)
     ]
-    if asked and not _failed_before(seen, asked[0]):
+    if asked and not failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
         by = asked[0].fact.by
         interrupted = signal == "SIGINT" and by in (None, "user")  # somebody had a reason: what else was seen says more
         ctrl_c = interrupted and by == "user"
         yield Found(
-            title=_BY_CTRL_C
-            if ctrl_c
-            else f"the run was ended from outside ({signal}{f', by the {by}' if by else ''})",
+            title=BY_CTRL_C if ctrl_c else f"the run was ended from outside ({signal}{f', by the {by}' if by else ''})",
             because=asked[0].fact.reason or f"{signal} arrived, and nothing had failed before",
             evidence=once_a_line(asked),
             ranks=ranks_of(tuple(asked)),
             confidence=Confidence.SUPPORTED,
             standing=Standing.SYMPTOM if interrupted else Standing.EXCEPTION,
-            fixes=_BY_HAND if ctrl_c else _FIXES,
+            fixes=BY_HAND if ctrl_c else _FIXES,
         )
         return
     by_hand = tuple(seen.once(ends_of).interrupted.values())
-    if by_hand and ended_by_hand(seen) and not _failed_before(seen, min(by_hand, key=lambda e: e.at or 0.0)):
+    if by_hand and ended_by_hand(seen) and not failed_before(seen, min(by_hand, key=lambda e: e.at or 0.0)):
         yield Found(
-            title=_BY_CTRL_C,
+            title=BY_CTRL_C,
             because="KeyboardInterrupt ended the ranks, and nothing had failed before",
             evidence=by_hand[:8],
             ranks=ranks_of(by_hand),
             confidence=Confidence.SUPPORTED,
             standing=Standing.EXCEPTION,
-            fixes=_BY_HAND,
-        )
-        return
-    raised = tuple(e for e in seen.all(ExceptionRaised) if short_type(e.fact) == INTERRUPTED and _ends_it(seen, e))
-    if raised and not asked and not _failed_before(seen, raised[0]):
-        yield Found(
-            title=_BY_CTRL_C,
-            because="KeyboardInterrupt ended the program, and nothing had failed before",
-            evidence=raised[:8],
-            ranks=ranks_of(raised),
-            confidence=Confidence.SUPPORTED,
-            standing=Standing.GUESS,  # somebody had a reason: what else was seen says more
-            fixes=_BY_HAND,
+            fixes=BY_HAND,
         )
         return
     if not asked:
         yield from _by_exits(seen)
 
 
-def _ends_it(seen: EvidenceSet, raised: Evidence[ExceptionRaised]) -> bool:
-    return not (raised.fact.logged or raised.fact.caught or raised.fact.chained or seen.survived(raised))
-
-
 def _by_exits(seen: EvidenceSet) -> Findings:
     """Nothing shows who sent SIGTERM, but the first process to exit was ended by it."""
     exits = seen.bad_exits
     first = tuple(e for e in exits if e.fact.first) or exits
-    if not first or not all(ended_by(e.fact, "SIGTERM") for e in first) or _failed_before(seen, first[0]):
+    if not first or not all(ended_by(e.fact, "SIGTERM") for e in first) or failed_before(seen, first[0]):
         return
     if any(not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1 for e in exits):
         return
@@ -208,7 +182,7 @@ def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
     return asked.at is not None and bool(ends) and max(ends) - asked.at > LONGEST_GRACE_S
 
 
-def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+def failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     """Whether anything that ends a run happened before this."""
     here = seen.position[id(place)]
     if stopped_before(seen, place.at) or given_up_before(seen, place):
