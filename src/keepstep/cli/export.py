@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from keepstep.analyze.question import run_place
 from keepstep.base.wording import count
+from keepstep.cli.arguments.export import TRACKERS
 from keepstep.errors import UserError
 
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
@@ -20,13 +21,21 @@ HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 def export_verb(asked: argparse.Namespace) -> int:
     """Write or send it."""
     run = run_place(asked.run)
+    for option, form in (("logdir", ("tensorboard",)), ("to", ("otlp",)), ("project", TRACKERS)):
+        if getattr(asked, option) and asked.form not in form:
+            raise UserError(f"--{option} is for {' and '.join(form)}")
     if asked.form == "tensorboard":
-        if asked.to:
-            raise UserError("--to is for otlp", hint="tensorboard takes --logdir")
         return _tensorboard(run, Path(asked.logdir) if asked.logdir else run / "tensorboard")
-    if asked.logdir:
-        raise UserError("--logdir is for tensorboard", hint="otlp takes --to")
+    if asked.form in TRACKERS:
+        return _tracker(run, asked.form, asked.project or "keepstep")
     return _otlp(run, asked.to)
+
+
+def _tracker(run: Path, tool: str, project: str) -> int:
+    from keepstep.export.trackers import send
+
+    print(f"exported to {tool}: {send(run, tool, project)}")
+    return 0
 
 
 def _tensorboard(run: Path, folder: Path) -> int:
