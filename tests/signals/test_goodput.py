@@ -122,10 +122,23 @@ def test_a_hang_is_time_that_the_others_wait() -> None:
 def test_a_standstill_that_ended_is_not_explained_by_the_later_end() -> None:
     both = {COMPUTE: 1.0}
     spans = [span(0, both, both, still=1.0), span(10, both, both)]
-    for told, why in ((None, UNEXPLAINED), ("rank 1 slept", "rank 1 slept")):
-        attempt = AttemptTimes(0, 0, 20, failed=True, cause="rank 0 raised", culprits=(0,), stalled=told)
+    for told, why in (((), UNEXPLAINED), (((12.0, "rank 1 slept"),), "rank 1 slept")):
+        attempt = AttemptTimes(0, 0, 20, failed=True, cause="rank 0 raised", culprits=(0,), stalls=told)
         found = goodput_of([attempt], spans, 0, 20, [0, 1])
         assert found.lost == {(Bucket.WAITING_FOR_ANOTHER_RANK, why): 20.0}
+
+
+def test_each_standstill_has_the_words_that_were_said_of_it() -> None:
+    both = {COMPUTE: 1.0}
+    stands = [span(start, both, both, still=float(start in (0, 20, 30, 70))) for start in range(0, 100, 10)]
+    told = ((12.0, "rank 1 slept"), (43.0, "rank 0 read a file"))
+    found = goodput_of([AttemptTimes(0, 0, 100, stalls=told)], stands, 0, 100, [0, 1])
+    waits = Bucket.WAITING_FOR_ANOTHER_RANK
+    assert found.lost == {
+        (waits, "rank 1 slept"): 20.0,
+        (waits, "rank 0 read a file"): 40.0,
+        (waits, UNEXPLAINED): 20.0,
+    }
 
 
 def test_what_nothing_explains_says_so() -> None:

@@ -55,22 +55,23 @@ def _times(folder: Path, manifest: RunManifest, place: int, newest: float) -> At
         cause=said.title or _title(root) if failed else None,
         culprits=_ranks(root) if failed else (),
         slow=_title(slow),
-        stalled=next((words for words in told if words.endswith(WENT_ON)), None),
-        paused=next((words.partition(";")[0] for words in told if words.endswith(ASKS)), None),
+        stalls=tuple((at, words) for at, words in told if words.endswith(WENT_ON)),
+        paused=next((words.partition(";")[0] for _, words in told if words.endswith(ASKS)), None),
         resumed=said.resumed,
         unsaved_s=said.unsaved_s,
     )
 
 
-def _told(folder: Path) -> list[str]:
-    """What the user was told while the attempt ran."""
+def _told(folder: Path) -> list[tuple[float, str]]:
+    """What the user was told while the attempt ran, and when."""
     found = []
     with contextlib.suppress(OSError), open_regular(folder / PACE, follow=False) as stream:
         for line in stream.read(LARGEST_REPORT).splitlines():
             with contextlib.suppress(ValueError):
                 said = foreign_json.loads(line)
                 if isinstance(said, dict) and isinstance(said.get("quote"), str):
-                    found.append(said["quote"])
+                    at = said.get("at")
+                    found.append((float(at) if isinstance(at, int | float) else 0.0, said["quote"]))
     return found
 
 

@@ -8,6 +8,7 @@ buckets add up to the time of the run, whatever was measured.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -23,6 +24,8 @@ TOGETHER = 2
 """Steps: ranks that are further apart do not wait for each other."""
 HOLE_S = 3.0
 """A hole between two measurements up to this long, or up to two of their lengths, belongs to the first of them."""
+TOLD_S = 15.0
+"""How long after the end of a standstill that may be told: `run` looks now and then."""
 UNEXPLAINED, ENDING, ORDINARILY = "unexplained", "ending", "part of every run"
 TRIES_AGAIN = "the script waits to try again"
 
@@ -123,8 +126,8 @@ class AttemptTimes:
     """The ranks that the finding names: they do not wait for another rank."""
     slow: str | None = None
     """A finding about what made it slow."""
-    stalled: str | None = None
-    """A standstill that ended by itself, in words."""
+    stalls: tuple[tuple[float, str], ...] = ()
+    """Standstills that ended by themselves: when that was seen, and in words."""
     paused: str | None = None
     """Why its ranks were asked to pause."""
     resumed: bool | None = None
@@ -181,6 +184,8 @@ class _Piece:
     parts: dict[Bucket, float]
     """Shares, which add up to 1."""
     still: bool = False
+    stands: tuple[float, float] = (0.0, 0.0)
+    """From when to when the rank stood still, if it is part of that."""
     measured: bool = True
     why: str | None = None
     """What explains what is in no other bucket."""
@@ -213,6 +218,7 @@ def goodput_of(
                 continue
             cut = _cut(pieces.get((attempt.number, rank), []), begin, stop, attempt)
             _waste(cut, lost_before.get(attempt.number))
+            _join_standstills(cut)
             moved = max((piece.end for piece in cut if piece.measured and not piece.still), default=begin)
             for piece in cut:
                 stuck = piece.still and piece.start >= moved  # until the end: an earlier standstill ended by itself
@@ -250,7 +256,7 @@ def _why(bucket: Bucket, piece: _Piece, attempt: AttemptTimes, before: str | Non
     if bucket is Bucket.OTHER and not piece.still:
         return piece.why or ENDING
     if bucket in (Bucket.WAITING_FOR_ANOTHER_RANK, Bucket.OTHER):
-        return attempt.cause if stuck else attempt.stalled if piece.still else attempt.slow
+        return attempt.cause if stuck else _of_stall(piece, attempt) if piece.still else attempt.slow
     if bucket is Bucket.PAUSED:
         return attempt.paused or TRIES_AGAIN
     if bucket is Bucket.DATA_LOADING_SYNC:
@@ -258,6 +264,12 @@ def _why(bucket: Bucket, piece: _Piece, attempt: AttemptTimes, before: str | Non
     if bucket in (Bucket.TRAINING_PREP, Bucket.PROGRAM_STARTUP, Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME):
         return before
     return None
+
+
+def _of_stall(piece: _Piece, attempt: AttemptTimes) -> str | None:
+    """The words on the standstill that a piece is of, if its end was told."""
+    begin, end = piece.stands
+    return next((words for at, words in attempt.stalls if begin <= at <= end + TOLD_S), None)
 
 
 def _lost_work(attempts: Sequence[AttemptTimes]) -> dict[int, float]:
@@ -379,6 +391,15 @@ def _cut(pieces: list[_Piece], start: float, end: float, attempt: AttemptTimes) 
             bucket = Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION
         found.append(_Piece(at, end, {bucket: 1.0}, measured=False))
     return found
+
+
+def _join_standstills(pieces: list[_Piece]) -> None:
+    """Pieces that follow each other, in all of which a rank stood still, are one standstill."""
+    for still, group in itertools.groupby(pieces, key=lambda each: each.still):
+        if still:
+            one = list(group)
+            for piece in one:
+                piece.stands = one[0].start, one[-1].end
 
 
 def _waste(pieces: list[_Piece], seconds: float | None) -> None:
