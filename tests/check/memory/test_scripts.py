@@ -129,7 +129,7 @@ import torch.multiprocessing as mp
 def train(rank, size, done):
     dist.init_process_group("nccl", rank=rank, world_size=size)
     assert dist.get_world_size() == 2 and rank == 0
-    w = torch.nn.Parameter(torch.zeros(1000, 1000).to(rank))
+    w = torch.nn.Parameter(torch.zeros(1000, 1000, device=rank))
     optimizer = torch.optim.SGD([w], lr=1)
     for _ in range(3):
         w.sum().backward()

@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     unset_fake_temporarily,
 )
-from torch.overrides import _get_current_function_mode_stack
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
@@ -391,6 +391,15 @@ def _values_go_to_the_device(mode: DeviceTensors) -> None:
 
     torch.tensor, torch.as_tensor, torch.asarray = map(making, (plain_tensor, torch.as_tensor, torch.asarray))
     torch.Tensor.new_tensor = new_tensor
+
+
+class NumberedDevices(TorchFunctionMode):
+    """`torch.zeros(3, device=0)`: without a GPU torch knows no devices by number."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kwargs and type(kwargs.get("device")) is int:
+            kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+        return func(*args, **(kwargs or {}))
 
 
 def _default_device() -> Any:

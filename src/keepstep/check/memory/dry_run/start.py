@@ -69,7 +69,7 @@ def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
         changes.in_bfloat16()
     arguments = changes.Batch(log, change.get("batch"), change.get("length")).install(asked["arguments"])
     try:
-        with mode:
+        with mode, device_tensors.NumberedDevices():
             _run(asked, arguments)
     except SystemExit as end:
         finish("exit", "" if end.code in (None, 0) else f"status {end.code}")
