@@ -12,6 +12,7 @@ from keepstep.model.facts.network import PeerLost, RendezvousTimeout
 from keepstep.model.facts.process import ExceptionRaised, ProcessExited, TaskNamed, TracebackCut
 from keepstep.model.facts.rank_places import RanksOnHost
 from keepstep.model.facts.resource import DeviceMemoryExhausted
+from keepstep.model.facts.sync import RanksMissing
 from keepstep.model.finding import Confidence, Finding, Severity, Standing, ranks_of
 from keepstep.model.identity import Rank
 from keepstep.story.first_rank import first_exits, first_rank, first_to_fail
@@ -209,3 +210,11 @@ def test_the_only_one_that_did_not_complain_about_others_is_missed():
 
 def test_two_processes_are_enough_for_the_device_to_stand_for_the_rank():
     assert named(root(full(5, device="GPU 1")), at(1, WorldSeen(size=2))) == (1,)
+
+
+def test_an_exception_belongs_to_the_only_rank_that_had_ended_not_to_the_one_that_still_worked():
+    raised = at(1, ExceptionRaised(type="StopIteration", message=""))
+    shutdown = at(3, RanksMissing(missing=(0,), what="barrier Shutdown::1::0", ended=1))
+    again = at(5, RanksMissing(missing=(0,), what="barrier"))
+    assert named(root(raised, cause=Cause.USER_CODE_EXCEPTION), shutdown, again) == (1,)
+    assert named(root(raised, cause=Cause.USER_CODE_EXCEPTION), again) == (0,)

@@ -234,7 +234,9 @@ def _named_as_lost(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 def _missed(seen: EvidenceSet) -> tuple[int, ...]:
     """The one rank that the others name as gone, or the only one that did not complain about others."""
     named = {e.fact.peer_rank for e in seen.all(PeerLost) if e.fact.peer_rank is not None}
-    named |= {rank for e in seen.all(RanksMissing) for rank in e.fact.missing}
+    awaited = seen.all(RanksMissing)
+    ended = {e.fact.ended for e in awaited if e.fact.ended is not None}  # whom a shutdown barrier waits for still works
+    named |= ended or {rank for e in awaited for rank in e.fact.missing}
     if len(named) == 1:
         return tuple(named)
     waited: set[int] = set()

@@ -135,6 +135,8 @@ class RanksMissing(Fact):
     waited_s: float | None = None
     what: str | None = None
     final: bool = True
+    ended: int | None = None
+    """At a barrier that ranks reach as they end: the only one that had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

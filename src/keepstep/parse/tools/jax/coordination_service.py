@@ -89,7 +89,10 @@ def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             missing=ranks,
         )
     elif ranks:
-        yield RanksMissing(missing=ranks, what=f"barrier {what}".strip())
+        first = re.search(r"first task at the barrier: ?(?:\S*/task:)?(\d{1,6})\b", text)
+        is_alone = first is not None and count is not None and int(count[1]) == 1 and _AT_END.search(what)
+        ended = int(first[1]) if first is not None and is_alone else None
+        yield RanksMissing(missing=ranks, what=f"barrier {what}".strip(), ended=ended)
 
 
 def _names_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
