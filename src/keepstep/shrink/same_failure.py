@@ -17,7 +17,7 @@ NUMBER = re.compile(r"(?:(?<![A-Za-z_\d])|(?<=\dx))[-+]?(?:0x[0-9a-f]+|\d+(?:\.\
 LISTS = re.compile(r"#(?:\s*[,x]\s*#)+")
 SIZES = re.compile(r"\b(?:shapes?|sizes?|dim|dimensions?|channels?|features?|elements?|lengths?)\b", re.IGNORECASE)
 VALUES = re.compile(r"\b(?:index|indices|out of (?:range|bounds)|target)\b", re.IGNORECASE)
-ISSUED_AT = re.compile(r"issued [^;]*? at ([\w.-]+\.py):(\d+)")
+ISSUED_AT = re.compile(r"issued [^;]{0,200}? at ([\w.-]+\.py):(\d+)")
 OF_COLLECTIVES = "sync."
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 ANY_RANK = "several"
