@@ -174,7 +174,7 @@ def _accelerated(python: str, words: list[str]) -> LaunchLine:
         if asked:
             raise UserError(f"cannot read {file}", hint=str(error)) from error
         text = ""
-    said = dict(re.findall(r"^(\w+):[ \t]*['\"]?([^'\"\n#]*?)['\"]?[ \t]*(?:#.*)?$", text, re.MULTILINE))
+    said = {name: value.strip(" \t'\"") for name, value in re.findall(r"^(\w+):([^#\n]*)", text, re.MULTILINE)}
     known = {name: said[name] for name in ("num_processes", "mixed_precision") if said.get(name)}
     kind = said.get("distributed_type", "").upper()
     if kind in ("FSDP", "DEEPSPEED"):
