@@ -13,6 +13,8 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from keepstep.errors import UserError
 from keepstep.render.prometheus import NAME, Family, render_prometheus
 from keepstep.store.history.readings import READINGS
 from keepstep.supervise.show.metrics_server import parse_address
-from tests.supervise.starting import Running
+from tests.supervise.starting import Running, wait_for
 
 SHIPPED = Path(__file__).parents[2] / "docs" / "prometheus"
 FINDS = {**os.environ, "PATH": os.environ["PATH"] + os.pathsep + os.environ.get("PROMETHEUS_BIN", "")}
@@ -134,27 +136,51 @@ def test_promtool_accepts_rules_and_page(tmp_path: Path) -> None:
     assert page.returncode == 0, page.stdout + page.stderr
 
 
-def test_every_shipped_query_has_data_from_a_real_scrape(tmp_path: Path) -> None:
-    prometheus, port, own = tool("prometheus"), free_port(), free_port()
-    (tmp_path / "prometheus.yml").write_text(
+@contextmanager
+def prometheus_of(folder: Path, port: int) -> Iterator[int]:
+    """A real one that scrapes a run every second and has the shipped rules; its own port."""
+    own = free_port()
+    (folder / "prometheus.yml").write_text(
         f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{SHIPPED}/keepstep-alerts.yml]\n"
         f"scrape_configs:\n- job_name: k\n  static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n"
     )
-    command = [prometheus, "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{own}"]
-    server = subprocess.Popen([*command, "--storage.tsdb.path=data"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-    run = Running(tmp_path, "-n", "2", "--metrics", str(port), script=SCRIPT)
+    command = [tool("prometheus"), "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{own}"]
+    server = subprocess.Popen([*command, "--storage.tsdb.path=data"], cwd=folder, stderr=subprocess.DEVNULL)
     try:
-        scraped(f"http://127.0.0.1:{port}/metrics", "keepstep_rank_step_seconds")
-        asked = {re.sub(r"\s*[<>]=?\s*[\d.]+", "", each) for each in expressions() if "keepstep_gpu" not in each}
-        limit, empty = time.monotonic() + 120, asked
-        while empty and time.monotonic() < limit:
-            empty = {each for each in empty if not answered(own, each)}
-            time.sleep(0.5)
-        assert not empty
+        yield own
     finally:
-        ended(run)
         server.terminate()
         server.wait()
+
+
+def test_every_shipped_query_has_data_from_a_real_scrape(tmp_path: Path) -> None:
+    port = free_port()
+    with prometheus_of(tmp_path, port) as own:
+        run = Running(tmp_path, "-n", "2", "--metrics", str(port), script=SCRIPT)
+        try:
+            scraped(f"http://127.0.0.1:{port}/metrics", "keepstep_rank_step_seconds")
+            asked = {re.sub(r"\s*[<>]=?\s*[\d.]+", "", each) for each in expressions() if "keepstep_gpu" not in each}
+            limit, empty = time.monotonic() + 120, asked
+            while empty and time.monotonic() < limit:
+                empty = {each for each in empty if not answered(own, each)}
+                time.sleep(0.5)
+            assert not empty
+        finally:
+            ended(run)
+
+
+def test_a_restart_fires_the_shipped_rule(tmp_path: Path) -> None:
+    port, fails = free_port(), "import os, signal, time\nwhile not os.path.exists('go'): time.sleep(0.05)\n"
+    fails += "if os.environ['KEEPSTEP_ATTEMPT'] == '0': os.kill(os.getpid(), signal.SIGKILL)\n"
+    with prometheus_of(tmp_path, port) as own:
+        run = Running(tmp_path, "-n", "1", "--metrics", str(port), script=fails + SCRIPT)
+        try:
+            wait_for(lambda: answered(own, "keepstep_restarts_total == 0"))
+            (run.folder / "go").touch()
+            fired = 'ALERTS{alertname="KeepstepRestarted", alertstate="firing"}'
+            wait_for(lambda: answered(own, fired))
+        finally:
+            ended(run)
 
 
 def answered(port: int, query: str) -> list[Any]:
