@@ -56,3 +56,23 @@ def test_a_scaled_loss_that_stays_on_its_device_is_divided_by_the_scale() -> Non
     look.ship(torch)
     reading = look.read()
     assert reading is not None and reading.loss == 3.0
+
+
+@pytest.mark.frameworks("torch")
+def test_a_loss_on_a_device_is_kept_for_every_look_though_it_is_not_read(tmp_path: Path) -> None:
+    import torch
+
+    from keepstep.guard.adapters.torch.numbers.losses import LossWatch
+    from keepstep.guard.adapters.torch.numbers.own_past import OwnPast
+    from keepstep.guard.adapters.torch.torch_state import TorchState
+    from tests.guard.test_contracts import guard_of
+
+    session = guard_of(0, 1, tmp_path)
+    state = TorchState(session, torch)
+    past = state.own_past = OwnPast(state)
+    look = session.guarded("losses", LossWatch(state).look)
+    for _ in range(3):
+        past.losses, past.number = 0, int(past.next) - 1  # a look is due
+        look(torch.ones((), device="meta"))
+        assert past.losses == 1
+    assert state.backwards == 3

@@ -47,6 +47,7 @@ class LossWatch:
         self._state, self._session = state, state.session
         self._tensor = state.torch.Tensor
         self._past = state.own_past
+        self._unread = False
         self._first = 0
         self._times = 0
         self._told = 0
@@ -61,7 +62,10 @@ class LossWatch:
         if not loss.is_cpu and not self._waits:
             if self._past.is_due and loss.numel() == 1:
                 self._past.loss, self._past.losses = loss.detach(), 1
-            self._session.uncovered("losses", "they are on a device; reading them would make the training wait")
+            if not self._unread:  # under a name of its own: what is "not covered" is not called again
+                self._unread = True
+                why = "reading them would make the training wait"
+                self._session.uncovered("losses on a device, one by one", why)
             return
         if loss.numel() != 1 or loss.is_complex():
             return
