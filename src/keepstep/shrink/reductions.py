@@ -115,9 +115,9 @@ def records(search: Search) -> None:
         refused = 0
         left = list(range(len(lines)))
 
-        def goes(piece: list[int], path: str = path, left: list[int] = left) -> bool:
+        def goes(piece: list[int], path: str = path, lines: list[str] = lines, left: list[int] = left) -> bool:
             nonlocal refused
-            if refused == PATIENCE:
+            if refused == PATIENCE + len(lines).bit_length():  # it takes so many to find one line that is needed
                 return False
             now = [each for each in left if each not in set(piece)]
             others = dict(search.best.records)
