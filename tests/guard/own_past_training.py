@@ -36,6 +36,7 @@ def main(how: str) -> None:
     torch.set_num_threads(1)
     teacher, trained = model(), model()
     optimizer = torch.optim.Adam(trained.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)  # as programs have that can also train without mixed precision
     if how == "generator":
         critic = torch.nn.Linear(4, 1)
         of_critic = torch.optim.Adam(critic.parameters(), lr=1e-3)
@@ -51,8 +52,9 @@ def main(how: str) -> None:
             continue
         loss = cross_entropy(trained(x), teacher(x).argmax(1).detach())
         optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         if how == "stuck" and step >= STUCK_FROM:
             with torch.no_grad():
                 trained.middle.bias[3] = 1e5

@@ -101,7 +101,7 @@ class OwnPast:
                 rate=float(optimizer.param_groups[0].get("lr", 1.0)),
                 begun=self._state.loaders.epochs,
                 loss=loss / losses,
-                scale=scaler._scale if scaler is not None else 1.0,
+                scale=scaler._scale if scaler is not None and scaler.is_enabled() else 1.0,
                 groups=self._groups,
                 held=self._held,
                 norms=dict(zip((at for at, _ in there), norms, strict=True)),
