@@ -8,6 +8,7 @@ import ast
 import pytest
 
 from keepstep.shrink.delta_debugging import reduce
+from keepstep.shrink.going_on import going_on
 from keepstep.shrink.names import Names
 from keepstep.shrink.one_file import in_one
 from keepstep.shrink.program import Edits, Node, Program, uid
@@ -213,6 +214,80 @@ def test_what_gives_a_value_or_is_called_by_others_stays_with_its_users(program:
     failing, forward = layers.statement_at("job.py", 19), layers.statement_at("job.py", 14)
     assert failing is not None and forward is not None
     assert Names(layers).closed(Edits(removed=frozenset({uid(forward)})), {uid(failing)}) is None
+
+
+STOPS = """\
+class Block:
+    def forward(self, x):
+        return x / 0
+
+
+class Head:
+    def forward(self, x):
+        return widened(x)
+
+
+class Unused:
+    def forward(self, x):
+        return x
+
+
+def widened(x):
+    return x * 2
+
+
+class Model:
+    def __init__(self):
+        self.block = Block()
+        self.head = Head()
+        self.other = Unused()
+
+    def forward(self, x):
+        x = self.block.forward(x)
+        print(x)
+        y = []
+        for number in range(2):
+            y.append(self.head(x))
+        return y
+
+    def later(self):
+        return self.other
+
+
+def loss_of(x):
+    return x
+
+
+print(loss_of(Model().forward(3)))
+"""
+
+
+def test_what_a_mended_program_goes_on_with_stays_though_no_trial_gets_there() -> None:
+    program = Program({"job.py": STOPS})
+    at = {text: n for n, text in enumerate(map(str.strip, STOPS.splitlines()), 1)}
+
+    def statement(text: str) -> ast.stmt:
+        found = program.statement_at("job.py", at[text])
+        assert found is not None
+        return found
+
+    ran = ["return x / 0", "self.block = Block()", "self.head = Head()", "self.other = Unused()"]
+    ran += ["x = self.block.forward(x)", "print(loss_of(Model().forward(3)))"]
+    ran += [text for text in at if text.startswith(("class ", "def "))]
+    executed = {("job.py", line) for line in (at[text] for text in ran)}
+    names = Names(program, executed)
+    stack = [statement(text) for text in ("return x / 0", *ran[4:6])]
+    names.unreached = going_on(program, names, executed, stack)
+    for text in ("y = []", "y.append(self.head(x))", "return y"):
+        assert uid(statement(text)) in names.unreached, text
+    for text in ("return widened(x)", "return x * 2", "def loss_of(x):"):
+        assert uid(statement(text)) in names.unreached, text
+    for text in ("print(x)", "class Unused:", "return self.other"):
+        assert uid(statement(text)) not in names.unreached, text
+    kept = names.unreached | {uid(each) for each in stack}
+    assert names.closed(Edits(removed=frozenset({uid(statement("self.head = Head()"))})), kept) is None
+    assert names.closed(Edits(removed=frozenset({uid(statement("class Head:"))})), kept) is None
+    assert names.closed(Edits(removed=frozenset({uid(statement("class Unused:"))})), kept) is not None
 
 
 FILES = {

@@ -47,7 +47,7 @@ class Names:
         for each in self._statements:
             if executed is None or (uid(each)[0], each.lineno) in executed:
                 function = next((node for node in program.above(each) if isinstance(node, SCOPES)), None)
-                if isinstance(function, FUNCTIONS) and _gives_a_value(each):
+                if isinstance(function, FUNCTIONS) and gives_a_value(each):
                     self._gives.setdefault(uid(function), []).append(uid(each))
         for each in self._statements:
             owner = next((node for node in program.above(each) if isinstance(node, ast.ClassDef)), None)
@@ -57,6 +57,8 @@ class Names:
             if owner is not None and ((ran and _is_called_by_others(each)) or _is_parents(each, owner)):
                 self._needs[uid(each)] = uid(owner)
         self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
+        self.unreached: set[Node] = set()
+        """What no trial runs: names that it lacks show nowhere."""
 
     def closed(self, edits: Edits, kept: set[Node]) -> Edits | None:
         """The edits, and the removal of everything that uses what is no longer bound. None if that is in ``kept``."""
@@ -79,10 +81,11 @@ class Names:
                     if not isinstance(each, ast.ClassDef):
                         bound[uid(each)] |= _parameters(each)
             # of an attribute nobody knows who else sets it (`args.steps` and `self.steps`): what is kept may try it
+            may_try = kept - self.unreached
             lost = [
                 each
                 for each in left
-                if self._lacks(each, uses[uid(each)], bound, self._own if uid(each) in kept else attributes, removed)
+                if self._lacks(each, uses[uid(each)], bound, self._own if uid(each) in may_try else attributes, removed)
             ]
             remaining = {uid(each) for each in left}
             gone = {uid(each) for each in lost}
@@ -169,16 +172,16 @@ class Names:
             for node in list(wanted):
                 outer = self._program.above(self._program.nodes[node])
                 wanted |= {uid(each) for each in outer if isinstance(each, ast.stmt)}
-            names = {each for node in wanted if node in self.uses for each in self._meant(node, self.uses[node])}
+            names = self.all_meant(wanted)
             for each in self._statements:
                 around = [uid(node) for node in self._program.above(each) if isinstance(node, SCOPES)]
-                needed = any(name in names for name in self._meant(uid(each), self.binds[uid(each)]))
+                needed = any(name in names for name in self.meant(uid(each), self.binds[uid(each)]))
                 if isinstance(each, (ast.Return, ast.Global, ast.Nonlocal)) or _sets_up(each):
                     needed |= all(node in wanted for node in around)
                 if isinstance(each, FUNCTIONS) and around[:1] and around[0] in wanted:
                     needed |= f".{each.name}" not in asked_for  # others call it: `__init__`, `forward`
                 if mutators and isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-                    needed |= any(name in names for name in self._meant(uid(each), _roots(each.value)))
+                    needed |= any(name in names for name in self.meant(uid(each), _roots(each.value)))
                 if needed:
                     wanted.add(uid(each))
             if len(wanted) == before:
@@ -187,7 +190,7 @@ class Names:
     def feeding(self, nodes: Iterable[Node]) -> set[Node]:
         """The statements that bind or touch a name that these use; of functions and classes, what is in them."""
         asked = set(nodes)
-        names = {each for node in asked if node in self.uses for each in self._meant(node, self.uses[node])}
+        names = self.all_meant(asked)
         found = set()
         for each in self._statements:
             touched = set(self.binds[uid(each)])
@@ -195,11 +198,15 @@ class Names:
                 touched |= _roots(each.value)
             above = next(self._program.above(each), None)
             inside = isinstance(above, SCOPES) and uid(above) in asked
-            if inside or any(name in names for name in self._meant(uid(each), touched)):
+            if inside or any(name in names for name in self.meant(uid(each), touched)):
                 found.add(uid(each))
         return found
 
-    def _meant(self, node: Node, names: Iterable[str]) -> Iterator[tuple[Node | None, str]]:
+    def all_meant(self, nodes: Iterable[Node]) -> set[tuple[Node | None, str]]:
+        """The names that these use, each with its scope."""
+        return {each for node in nodes if node in self.uses for each in self.meant(node, self.uses[node])}
+
+    def meant(self, node: Node, names: Iterable[str]) -> Iterator[tuple[Node | None, str]]:
         """Each name with the scope that it belongs to; attributes belong to the whole program."""
         for name in names:
             if name.startswith("."):
@@ -216,7 +223,7 @@ SET_UP = ("init_process_group", "initialize", "set_device", "spawn", "main", "ma
 CALLED_BY_OTHERS = ("forward", "call", "setup", "__iter__", "__next__", "__getitem__", "__call__")
 
 
-def _gives_a_value(node: ast.stmt) -> bool:
+def gives_a_value(node: ast.stmt) -> bool:
     if isinstance(node, ast.Return):
         return node.value is not None
     return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in own_parts(node))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
@@ -25,8 +25,10 @@ LEAST_GAIN = 1
 
 def at_once(search: Search) -> None:
     """What most programs can do without, in one trial: what no rank ran, all variables, all ranks but one."""
-    best = search.best
-    gone = best.removed | _never_executed(search)
+    best, idle = search.best, _never_executed(search)
+    if not search.allowed(_without(search, idle)):
+        idle = {node for node in idle if search.allowed(_without(search, [node]))}
+    gone = best.removed | idle
     less = replace(best, removed=gone, unset=best.unset | set(_variables(search)))
     failure = search.failure
     alone = (best.ranks or 1) > 1 and failure.verdict != "hung" and not failure.cause.startswith(OF_COLLECTIVES)
@@ -190,7 +192,7 @@ def _reduce(search: Search, nodes: list[Node]) -> None:
     delta_debugging.reduce(nodes, goes, lambda piece, depth: search.suspects(set(piece), depth))
 
 
-def _without(search: Search, piece: list[Node]) -> Edits:
+def _without(search: Search, piece: Iterable[Node]) -> Edits:
     return replace(search.best, removed=search.best.removed | set(piece))
 
 

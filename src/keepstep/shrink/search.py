@@ -21,6 +21,7 @@ from keepstep.base.wording import count, duration
 from keepstep.errors import Unavailable
 from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
+from keepstep.shrink.going_on import going_on
 from keepstep.shrink.launch_line import LaunchLine
 from keepstep.shrink.names import Names
 from keepstep.shrink.program import SCOPES, Edits, Node, Program, Rendered, uid
@@ -141,7 +142,9 @@ class Search:
         self._wanted, self.best = failure, edits
         self._known[self._key(edits, self.program.made(edits))] = True
         self.names, self._numbers = Names(self.program, self.executed), failure.numbers
-        self.kept = self._kept(failure)
+        stack = [self.program.statement_at(*place) for place in (*failure.at, *failure.through)]
+        self.names.unreached = going_on(self.program, self.names, self.executed, [each for each in stack if each])
+        self.kept = self._kept(failure) | self.names.unreached
 
     def warm_up(self) -> None:
         """Import the frameworks once for all trials."""
