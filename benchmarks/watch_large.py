@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`keepstep watch` and `top` on a made history of many ranks and a day: time to open, and memory.
 
-    python -m benchmarks.watch_large [--ranks 4096] [--hours 24]
+    python -m benchmarks.watch_large [--ranks 4096] [--hours 24] [--hosts 64]
 
 The tiles have the form that the recorder writes, at the resolutions that it keeps. A few bodies with random values
 are used in turn, with the time of each tile, because packing all of them anew would take an hour. One rank stops
-three hours before the end.
+three hours before the end. With several hosts each has its own files, as their agents write them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from keepstep.model.report import SCHEMA
 from keepstep.signals.blackbox import BoxPhase
 from keepstep.store import run_folders
 from keepstep.store.history.readings import BY_NUMBER, READINGS, in_phase
-from keepstep.store.history.tiles import HEAD, HIGH, LAST, LOW, MEAN, RANKS, Tile, packed
+from keepstep.store.history.tiles import HEAD, HIGH, HOSTS, LAST, LOW, MEAN, RANKS, Tile, packed
 from keepstep.store.history.writer import FOLDER, LEVELS
 
 BODIES = 4
 SPREAD = {"step_s": 0.2, "wait": 0.1, "quiet_s": 0.1, "loss": 2.0, "memory": 3e9, "cpu": 1.0}
+_TYPES = {number: each.type for number, each in BY_NUMBER.items()}
 
 
-def make(root: Path, ranks: int, hours: float) -> Path:
+def make(root: Path, ranks: int, hours: float, hosts: int = 1) -> Path:
     """A run folder as a run of many hours leaves it."""
     end = time.time()
     run = run_folders.create(root, ["train.py"], name="large", ranks=ranks, version="made")
@@ -42,27 +43,36 @@ def make(root: Path, ranks: int, hours: float) -> Path:
     run.manifest.attempts = [run_folders.AttemptSaid(number=0, began=begin, ended=end, status=1, title="made")]
     run.manifest.state, run.manifest.ended, run.manifest.status = "failed", end, 1
     run.save()
-    folder, gone = run.attempt(0) / FOLDER, ranks * 2 // 3
-    folder.mkdir()
+    attempt, gone = run.attempt(0), ranks * 2 // 3
     finding = {"title": f"rank {gone} went away", "cause": "unknown.not_established", "ranks": [gone]}
     report = {
         "schema": SCHEMA,
         "verdict": "failed",
         "findings": [{**finding, "severity": "fatal", "role": "initiating"}],
     }
-    (folder.parent / "report.json").write_text(json.dumps(report))
-    all_ranks, but_one = list(range(ranks)), [rank for rank in range(ranks) if rank != gone]
-    whole, without = ([_body(some, seed) for seed in range(BODIES)] for some in (all_ranks, but_one))
+    (attempt / "report.json").write_text(json.dumps(report))
+    for host in range(hosts):
+        folder = (attempt / f"node{host}" if hosts > 1 else attempt) / FOLDER
+        folder.mkdir(parents=True)
+        _write(folder, list(range(ranks * host // hosts, ranks * (host + 1) // hosts)), gone, begin, end)
+    return run.path
+
+
+def _write(folder: Path, ranks: list[int], gone: int, begin: float, end: float) -> None:
+    """What one host writes."""
+    but_one, name = [rank for rank in ranks if rank != gone], f"host{ranks[0]}"
+    whole, without = ([_body(some, seed) for seed in range(BODIES)] for some in (ranks, but_one))
+    of_host = packed(Tile(0.0, 1.0, HOSTS, [name], {(READINGS["host_cpu"].number, MEAN): [0.5]}), _TYPES)
     for level in LEVELS:
         at = max(begin, end - level.kept_s)
         while at < end:
-            with (folder / f"host-{level.width_s}s-{int(at)}.tiles").open("wb") as stream:
+            with (folder / f"{name}-{level.width_s}s-{int(at)}.tiles").open("wb") as stream:
                 until = min(end, at + level.file_s)
                 while at < until:
                     bodies = without if at > end - 3 * 3600.0 else whole
                     stream.write(_at(bodies[int(at) % BODIES], at, level.width_s))
+                    stream.write(_at(of_host, at, level.width_s))
                     at += level.width_s
-    return run.path
 
 
 def _body(ranks: list[int], seed: int) -> bytes:
@@ -73,7 +83,7 @@ def _body(ranks: list[int], seed: int) -> bytes:
     for name, usual in SPREAD.items():
         for which, share in ((LOW, 0.9), (MEAN, 1.0), (HIGH, 1.1)):
             columns[READINGS[name].number, which] = [usual * share * chance.uniform(0.95, 1.05) for _ in ranks]
-    return packed(Tile(0.0, 1.0, RANKS, ranks, columns), {number: each.type for number, each in BY_NUMBER.items()})
+    return packed(Tile(0.0, 1.0, RANKS, ranks, columns), _TYPES)
 
 
 def _at(body: bytes, start: float, span: float) -> bytes:
@@ -87,11 +97,13 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("--ranks", type=int, default=4096)
     asked.add_argument("--hours", type=float, default=24.0)
+    asked.add_argument("--hosts", type=int, default=1)
     given = asked.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        folder = make(Path(place), given.ranks, given.hours)
+        folder = make(Path(place), given.ranks, given.hours, given.hosts)
         size = sum(path.stat().st_size for path in folder.rglob("*.tiles"))
-        print(f"{given.ranks} ranks, {given.hours:g} h, {size / 1e6:.0f} MB of tiles; load {os.getloadavg()[0]:.1f}")
+        what = f"{given.ranks} ranks, {given.hosts} hosts, {given.hours:g} h"
+        print(f"{what}, {size / 1e6:.0f} MB of tiles; load {os.getloadavg()[0]:.1f}")
         began = time.monotonic()
         subprocess.run(
             [sys.executable, "-m", "keepstep", "top", "--once", folder], stdout=subprocess.DEVNULL, check=True

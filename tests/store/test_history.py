@@ -11,13 +11,17 @@ import random
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from keepstep.base.safe_files import open_regular
 from keepstep.signals.blackbox import BoxPhase
+from keepstep.store.history import reader as history_reader
 from keepstep.store.history import writer as history_writer
-from keepstep.store.history.reader import NOBODY, READINGS, WAIT_SHARES, History, open_history
+from keepstep.store.history.reader import MOST_OPEN, NOBODY, READINGS, WAIT_SHARES, History, open_history
 from keepstep.store.history.writer import HistoryWriter
 
 AT = 1_794_990_000.0
@@ -113,6 +117,7 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
+from typing import BinaryIO
 from keepstep.store.history.writer import HistoryWriter
 writer = HistoryWriter(Path({str(tmp_path)!r}) / "attempt-0", "a")
 for second in range(1, 26):
@@ -212,3 +217,35 @@ def test_a_large_tile_that_is_damaged_says_nothing(tmp_path: Path) -> None:
     data[-5000] ^= 1
     path.write_bytes(data)
     assert {each.values["memory"][1] for each in open_history(tmp_path).newest("rank").values()} == {AT + 1}
+
+
+def test_many_small_tiles_take_little_memory_and_each_file_is_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, seconds, opened = MOST_OPEN + 8, 40, []
+    for host in range(hosts):
+        folder = tmp_path / "attempt-0" / f"node{host}"
+        folder.mkdir(parents=True)
+        writer = HistoryWriter(folder, f"h{host}")
+        for second in range(1, seconds + 1):
+            values = {each.name: 0.5 for each in READINGS.values() if each.of == "rank"} | {"wait": float(host == 7)}
+            writer.add(AT + second, {rank: values for rank in (2 * host, 2 * host + 1)})
+
+    def counting(path: Path, **how: bool) -> BinaryIO:
+        opened.append(path)
+        return open_regular(path, **how)
+
+    monkeypatch.setattr(history_reader, "open_regular", counting)
+    tracemalloc.start()
+    try:
+        history = open_history(tmp_path)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept / (hosts * seconds) < 1000.0, "one with a table of its columns takes several thousand"
+    opened.clear()
+    grid = history.grid(*history.span, columns=seconds)
+    files = set((tmp_path / "attempt-0").rglob("*-1s-*.tiles"))
+    assert len(opened) <= len(files) and files.issuperset(opened)
+    assert len(grid.ranks) == 2 * hosts
+    assert {rank for rank, row in zip(grid.ranks, grid.wait, strict=True) if WAIT_SHARES[max(row)] == 1.0} == {14, 15}

@@ -118,7 +118,7 @@ class _Place:
     ahead_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Found:
     """A tile that was found, with its times by the leader's clock."""
 
@@ -253,20 +253,20 @@ class History:
         size = len(ranks)
         width = max((end - start) / max(columns, 1), 1e-9)
         row = {rank: number for number, rank in enumerate(ranks)}
-        phases: list[bytes] = [bytes(size)] * columns
-        waits: list[bytes] = [bytes(size)] * columns
+        rows_of: dict[int, list[int]] = {}
+        phases, waits = [bytearray(size) for _ in range(columns)], [bytearray(size) for _ in range(columns)]
         for each in self._chosen(RANKS, start, end, width):
             first = max(0, int((each.start - start) / width + 0.5))
             last = max(first, int((each.end - start) / width + 0.5) - 1)
             tile = each.tile
             phase = tile.raw(_PHASE).translate(_TO_ORDER)
             wait = (tile.raw((_WAIT, HIGH)) or tile.raw((_WAIT, MEAN))).translate(_WAIT_ORDER)
-            if tile.size != size:
-                rows = [row[rank] for rank in each.subjects.place]  # type: ignore[index]
-                phase, wait = _spread(phase, rows, size), _spread(wait, rows, size)
+            subjects = each.subjects
+            if id(subjects) not in rows_of:
+                rows_of[id(subjects)] = [row[rank] for rank in subjects.place]  # type: ignore[index]
             for cell in range(first, min(last, columns - 1) + 1):
-                phases[cell] = _worst(phases[cell], phase)
-                waits[cell] = _worst(waits[cell], wait)
+                _keep_worst(phases[cell], phase, rows_of[id(subjects)])
+                _keep_worst(waits[cell], wait, rows_of[id(subjects)])
         rows_of_phase = [bytes(each).translate(_FROM_ORDER) for each in zip(*phases, strict=True)]
         rows_of_wait = [bytes(each) for each in zip(*waits, strict=True)]
         return Grid(ranks, [start + cell * width for cell in range(columns)], rows_of_phase, rows_of_wait)
@@ -290,7 +290,7 @@ class History:
                 for subject in known.place:
                     found.setdefault(subject, Newest(each.end, each.host, {}))
                 enough[id(known)] = min((found[each].at for each in known.place), default=math.inf) - LOOKED_BACK_S
-            for reading in {BY_NUMBER[number] for number, _ in each.tile.places if number in BY_NUMBER}:
+            for reading in {BY_NUMBER[number] for number, _ in each.tile.keys if number in BY_NUMBER}:
                 wanted = lacking.get((id(known), reading.name), known.place)
                 wanted = [subject for subject in wanted if reading.name not in found[subject].values]
                 lacking[id(known), reading.name] = wanted
@@ -319,30 +319,33 @@ class History:
         assert match is not None
         writer, width, latest = f"{place.folder} {match['host']}", int(match["width"]), time.time() + 86400.0
         host = place.host or match["host"]
-        for tile in tiles_in(partial(self._opened.piece, path), file.until, min(size, LARGEST_FILE)):
-            file.until = tile.whole[1]
+        for tile, named in tiles_in(partial(self._opened.piece, path), file.until, min(size, LARGEST_FILE)):
+            file.until = tile.end
             if 0 <= tile.start < latest and tile.span < 86400.0:
                 start = tile.start - place.ahead_s
-                subjects = self._subjects_of(tile)
+                subjects = self._subjects_of(tile, named)
                 file.found.append(_Found(tile, start, start + tile.span, width, place.attempt, writer, host, subjects))
         file.size = size
 
-    def _subjects_of(self, tile: PackedTile) -> Subjects:
-        _, _, begin, end = tile.places[0, 0]
-        key = (tile.kind, tile.read(begin, end))
+    def _subjects_of(self, tile: PackedTile, named: bytes) -> Subjects:
+        """``named``: them, as they stand in its file."""
+        key = (tile.kind, named)
         if key not in self._subjects:
             listed: Iterable[int | str] = tile.ranks if tile.kind == RANKS else tile.names
             self._subjects[key] = Subjects(tile.kind, {subject: number for number, subject in enumerate(listed)})
         return self._subjects[key]
 
     def _chosen(self, kind: int, start: float, end: float, width: float) -> Iterator[_Found]:
-        """Every moment once for each host: tiles as wide as asked for if there are, else finer, else coarser ones."""
+        """Every moment once for each host: tiles as wide as asked for if there are, else finer, else coarser ones.
+
+        One host after the other, so that each file is opened once.
+        """
         inside = [each for each in self._found if each.tile.kind == kind and each.end > start and each.start < end]
         covered: dict[tuple[int, str], bytearray] = {}
         seconds = int(end - start) + 2
         for wide in sorted({each.width for each in inside}, key=lambda wide: (wide > width, abs(wide - width))):
             taken = []
-            for each in (each for each in inside if each.width == wide):
+            for each in sorted((each for each in inside if each.width == wide), key=lambda each: each.writer):
                 mine = covered.setdefault((each.attempt, each.writer), bytearray(seconds))
                 a = max(0, int(each.start - start + 0.5))
                 b = max(a + 1, min(int(each.end - start + 0.5), seconds))
@@ -382,17 +385,14 @@ def _at(column: object, place: int) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _spread(values: bytes, rows: list[int], size: int) -> bytes:
-    found = bytearray(size)
+def _keep_worst(cell: bytearray, values: bytes, rows: list[int]) -> None:
+    """``rows``: where in the cell each of the values belongs."""
+    if len(values) == len(rows) == len(cell):
+        cell[:] = map(max, cell, values) if any(cell) else values
+        return
     for row, value in zip(rows, values, strict=False):
-        found[row] = value
-    return bytes(found)
-
-
-def _worst(a: bytes, b: bytes) -> bytes:
-    if not any(a):
-        return b if len(b) == len(a) else a
-    return bytes(map(max, a, b)) if len(b) == len(a) else a
+        if value > cell[row]:
+            cell[row] = value
 
 
 # --- files

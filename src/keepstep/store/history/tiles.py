@@ -16,6 +16,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from keepstep.model.identity import MOST_RANKS
 
@@ -31,8 +32,8 @@ UNKNOWN = 255
 PARTS = UNKNOWN - 1
 LONGEST = 64 << 20
 WORTH_PACKING = 64
-SMALL, PIECE = 16 << 10, 1 << 20
-"""A tile of up to so many bytes is read at once; in pieces of so many a damaged file is searched."""
+SMALL, WINDOW, PIECE = 16 << 10, 64 << 10, 1 << 20
+"""A tile of up to so many bytes is read at once, a file by so many, and a damaged one is searched by so many."""
 _CHECKED = 16
 """Where the checksum's bytes begin."""
 _SIZES = {"B": 1, "b": 1, "f": 4, "d": 8, "I": 4}
@@ -40,6 +41,7 @@ _SIZES = {"B": 1, "b": 1, "f": 4, "d": 8, "I": 4}
 Numbers = Sequence[float]
 Key = tuple[int, int]
 """The number of a reading, and which value of it."""
+SUBJECTS: Key = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def packed(tile: Tile, types: Mapping[int, str]) -> bytes:
         subjects, kind = "\n".join(str(each).replace("\n", " ") for each in tile.subjects).encode(), "B"
     entries, bodies = [], []
     for (number, which), of, data in (
-        ((0, 0), kind, subjects),
+        (SUBJECTS, kind, subjects),
         *((key, types[key[0]], _bytes(values, types[key[0]])) for key, values in tile.columns.items()),
     ):
         small = zlib.compress(data, 6) if len(data) > WORTH_PACKING else data
@@ -84,7 +86,7 @@ def _bytes(values: Numbers, kind: str) -> bytes:
 
 @dataclass(slots=True)
 class PackedTile:
-    """A tile whose columns are unpacked when they are asked for."""
+    """A tile whose columns are found and unpacked when they are asked for: there may be hundreds of thousands."""
 
     start: float
     span: float
@@ -92,43 +94,54 @@ class PackedTile:
     size: int
     read: Callable[[int, int], bytes]
     """The bytes of its file from here to there."""
-    places: dict[Key, tuple[str, bool, int, int]]
-    whole: tuple[int, int]
-    """Where it begins and ends in its file."""
+    keys: frozenset[Key]
+    """Which columns it has. The same object for the same ones."""
+    begin: int
+    end: int
+    """In its file."""
     is_sound: bool | None = None
     """Whether its checksum is right; None: not looked at yet."""
 
     @property
     def ranks(self) -> array[int]:
-        found, data = array("I"), self.raw((0, 0))
+        found, data = array("I"), self.raw(SUBJECTS)
         found.frombytes(data[: len(data) // 4 * 4])
         return found
 
     @property
     def names(self) -> list[str]:
-        return self.raw((0, 0)).decode("utf-8", "replace").split("\n")[: self.size]
+        return self.raw(SUBJECTS).decode("utf-8", "replace").split("\n")[: self.size]
 
     def raw(self, key: Key) -> bytes:
         """The bytes of a column, one share for each subject where it is kept in bytes; empty if there is none."""
+        return self._column(key)[1]
+
+    def _column(self, key: Key) -> tuple[str, bytes]:
+        """Its type and bytes."""
+        if key not in self.keys:
+            return "B", b""
         if self.is_sound is None:
-            self.is_sound = _is_sound(self.read(*self.whole))
-        if key not in self.places or not self.is_sound:
-            return b""
-        kind, is_packed, begin, end = self.places[key]
-        data = self.read(begin, end)
+            self.is_sound = _is_sound(self.read(self.begin, self.end))
+        if not self.is_sound:
+            return "B", b""
+        data = self.read(self.begin, min(self.begin + SMALL, self.end))
+        layout = _layout_of(data, self.begin, self.end, self.read)
+        if layout is None or key not in layout:  # it is gone, or another file has its name
+            return "B", b""
+        kind, is_packed, begin, end = layout[key]
+        body = data[begin:end] if end <= len(data) else self.read(self.begin + begin, self.begin + end)
         if not is_packed:
-            return data
-        most = self.size * _SIZES[kind] if key != (0, 0) or self.kind == RANKS else 1 << 20
+            return kind, body
+        most = self.size * _SIZES[kind] if key != SUBJECTS or self.kind == RANKS else 1 << 20
         unpacker = zlib.decompressobj()
         try:
-            return unpacker.decompress(data, most + 1)
+            return kind, unpacker.decompress(body, most + 1)
         except zlib.error:
-            return b""
+            return kind, b""
 
     def column(self, key: Key) -> Sequence[float]:
         """One number for each subject; empty if there is none, or not one for each."""
-        data = self.raw(key)
-        kind = self.places[key][0] if key in self.places else "B"
+        kind, data = self._column(key)
         if len(data) != self.size * _SIZES[kind]:
             return ()
         if kind in "Bb":
@@ -143,18 +156,25 @@ _SHARES = [each / PARTS for each in range(UNKNOWN)] + [math.nan]
 _WHOLE = [float(each) for each in range(UNKNOWN)] + [math.nan]
 
 
-def tiles_in(read: Callable[[int, int], bytes], begin: int, end: int) -> Iterator[PackedTile]:
-    """The tiles of a file between two places, in their order. ``read``: as of :class:`PackedTile`, for later too.
+def tiles_in(read: Callable[[int, int], bytes], begin: int, end: int) -> Iterator[tuple[PackedTile, bytes]]:
+    """The tiles of a file between two places in their order, and how each one's subjects stand there.
 
-    Of a large tile only the head is read: where the next one begins must be right, and its checksum is looked at when
-    it is used.
+    ``read``: as of :class:`PackedTile`, for later too. Of a large tile only the head is read: where the next one
+    begins must be right, and its checksum is looked at when it is used.
     """
-    at = begin
+    window, window_at, at = b"", 0, begin
+
+    def ahead(start: int, stop: int) -> bytes:
+        nonlocal window, window_at
+        if not window_at <= start <= stop <= window_at + len(window):
+            window, window_at = read(start, max(stop, min(start + WINDOW, end))), start
+        return window[start - window_at : stop - window_at]
+
     while 0 <= at <= end - HEAD.size:
-        tile = _tile(read, at, end)
-        if tile is not None:
-            yield tile
-        at = tile.whole[1] if tile is not None else _next(read, at + 1, end)
+        found = _tile(read, ahead, at, end)
+        if found is not None:
+            yield found
+        at = found[0].end if found is not None else _next(read, at + 1, end)
 
 
 def _next(read: Callable[[int, int], bytes], at: int, end: int) -> int:
@@ -167,33 +187,67 @@ def _next(read: Callable[[int, int], bytes], at: int, end: int) -> int:
     return end
 
 
-def _tile(read: Callable[[int, int], bytes], at: int, end: int) -> PackedTile | None:
-    data = read(at, min(at + SMALL, end))
-    if len(data) < HEAD.size:
+def _tile(
+    read: Callable[[int, int], bytes], ahead: Callable[[int, int], bytes], at: int, end: int
+) -> tuple[PackedTile, bytes] | None:
+    head = ahead(at, at + HEAD.size)
+    if len(head) < HEAD.size:
         return None
-    magic, length, _, start, span, kind, _, columns, subjects = HEAD.unpack_from(data)
+    magic, length, _, start, span, kind, _, _, subjects = HEAD.unpack(head)
     if magic != MAGIC or not HEAD.size <= length <= LONGEST or at + length > end or subjects > MOST_RANKS:
         return None
-    is_small = length <= len(data)
-    if is_small and not _is_sound(data[:length]):
+    if not (math.isfinite(start) and math.isfinite(span) and span >= 0):
+        return None
+    is_small = length <= SMALL
+    data = ahead(at, at + min(length, SMALL))
+    if is_small and not _is_sound(data):
         return None
     if not is_small and at + length <= end - len(MAGIC) and read(at + length, at + length + len(MAGIC)) != MAGIC:
         return None
-    if not (math.isfinite(start) and math.isfinite(span) and span >= 0) or columns * ENTRY.size > length - HEAD.size:
+    layout = _layout_of(data, at, at + length, read)
+    if layout is None:
         return None
-    if HEAD.size + columns * ENTRY.size > len(data):
-        data = read(at, at + HEAD.size + columns * ENTRY.size)
-    places: dict[Key, tuple[str, bool, int, int]] = {}
-    body = at + HEAD.size + columns * ENTRY.size
-    for number, which, letter, is_packed, size in ENTRY.iter_unpack(data[HEAD.size : body - at]):
-        name = letter.decode("latin-1")
-        if name not in _SIZES or body + size > at + length:
+    _, _, first, last = layout[SUBJECTS]
+    named = data[first:last] if last <= len(data) else read(at + first, at + last)
+    keys = _same(frozenset(layout))
+    return PackedTile(start, span, kind, subjects, read, keys, at, at + length, True if is_small else None), named
+
+
+_Layout = dict[Key, tuple[str, bool, int, int]]
+"""Of each column its type, whether it is packed, and where it begins and ends in its tile."""
+
+
+def _layout_of(data: bytes, begin: int, end: int, read: Callable[[int, int], bytes]) -> _Layout | None:
+    """``data``: the beginning of the tile that lies between these places of its file."""
+    if len(data) < HEAD.size:
+        return None
+    body = HEAD.size + HEAD.unpack_from(data)[7] * ENTRY.size
+    if body > end - begin:
+        return None
+    if body > len(data):
+        data = read(begin, begin + body)
+    return _layout(data[HEAD.size : body], end - begin)
+
+
+@lru_cache(1024)
+def _layout(entries: bytes, length: int) -> _Layout | None:
+    """None of a damaged tile. The small tiles of one host have few different ones."""
+    layout: _Layout = {}
+    if len(entries) % ENTRY.size:
+        return None
+    at = HEAD.size + len(entries)
+    for number, which, letter, is_packed, size in ENTRY.iter_unpack(entries):
+        kind = letter.decode("latin-1")
+        if kind not in _SIZES or at + size > length:
             return None
-        places[number, which] = name, bool(is_packed), body, body + size
-        body += size
-    if (0, 0) not in places:
-        return None
-    return PackedTile(start, span, kind, subjects, read, places, (at, at + length), True if is_small else None)
+        layout[number, which] = kind, bool(is_packed), at, at + size
+        at += size
+    return layout if SUBJECTS in layout else None
+
+
+@lru_cache(1024)
+def _same(keys: frozenset[Key]) -> frozenset[Key]:
+    return keys
 
 
 def _is_sound(data: bytes) -> bool:
