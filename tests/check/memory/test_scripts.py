@@ -143,6 +143,50 @@ if __name__ == "__main__":
         each.join()
 """
 
+SPARSE = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+device = torch.device(0)
+words, bags = nn.Embedding(100_000, 64, sparse=True).to(0), nn.EmbeddingBag(50_000, 64, mode="sum", sparse=True)
+bags = bags.cuda(0)
+head = nn.Linear(64, 10).to(device)
+optimizers = [torch.optim.SparseAdam([*words.parameters(), *bags.parameters()]), torch.optim.Adam(head.parameters())]
+for _ in range(3):
+    x, y = torch.randint(100_000, (512, 20), device=device), torch.randint(10, (512,), device=0)
+    out = words(x).mean(1) + bags(x % 50_000)
+    for each in optimizers:
+        each.zero_grad()
+    F.cross_entropy(head(out), y).backward()
+    assert words.weight.grad.is_sparse and words.weight.grad._values().shape == (512 * 20, 64)
+    for each in optimizers:
+        each.step()
+"""
+
+BY_HAND = {
+    "in place": "parameter.data.add_(parameter.grad, alpha=-0.1)",
+    "anew": "parameter.data = parameter - 0.1 * parameter.grad",
+    "no module": "lone -= 0.1 * lone.grad",
+}
+
+WITHOUT_OPTIMIZER = """
+import os
+import torch
+
+model = torch.nn.Linear(1000, 2000, bias=False).cuda()
+lone = torch.ones(1000, 2000, device="cuda", requires_grad=True)
+for step in range(9):
+    if step == 3:
+        raise SystemExit("it went on after two steps")
+    model.zero_grad()
+    for _ in range(3):  # accumulated
+        ((model(torch.ones(8, 1000, device="cuda")) ** 2).mean() + lone.sum()).backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            exec(os.environ["UPDATE"])
+"""
+
 FLOAT64 = """
 import numpy, torch
 
@@ -295,6 +339,12 @@ def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
+def saved(tmp_path: Path) -> DeviceMemoryForecast:
+    fact = from_dict(json.loads((tmp_path / "forecast.jsonl").read_text().splitlines()[0])).fact
+    assert isinstance(fact, DeviceMemoryForecast)
+    return fact
+
+
 def test_ranks_that_the_script_starts_itself(try_it: Try) -> None:
     done = try_it(STARTED, "--ranks", "2")
     assert done.returncode == 0 and "fits: " in done.stdout, done.stdout + done.stderr
@@ -321,6 +371,26 @@ def test_a_plain_loop_fits_and_its_parts_are_arithmetic(try_it: Try, tmp_path: P
     kept, of_host = (from_dict(json.loads(line)).fact for line in lines)
     assert isinstance(kept, DeviceMemoryForecast) and isinstance(of_host, HostMemoryForecast)
     assert kept.earlier and dict(kept.parts)["parameters"] == parameters
+
+
+def test_sparse_gradients_are_as_large_as_what_was_looked_up(try_it: Try, tmp_path: Path) -> None:
+    done = try_it(SPARSE, "--save", "forecast.jsonl")
+    assert done.returncode == 0, done.stdout + done.stderr
+    fact = saved(tmp_path)
+    parts = dict(fact.parts)
+    head = 650 * 4
+    tables, rows = 150_000 * 64 * 4, 2 * 512 * 20 * (64 * 4 + 8)
+    assert tables <= parts["parameters"] <= tables + head + 1024
+    assert 2 * tables <= parts["optimizer state"] <= 2 * (tables + head) + 4096
+    assert rows / 2 <= parts["gradients"] <= rows + head + 1024
+
+
+@pytest.mark.parametrize("update", BY_HAND.values(), ids=BY_HAND)
+def test_a_loop_that_updates_its_parameters_by_hand(try_it: Try, tmp_path: Path, update: str) -> None:
+    done = try_it(WITHOUT_OPTIMIZER, "--save", "forecast.jsonl", UPDATE=update)
+    assert done.returncode == 0, done.stdout + done.stderr
+    fact = saved(tmp_path)
+    assert fact.allocated > 3 * 1000 * 2000 * 4 and dict(fact.parts)["gradients"] >= 1000 * 2000 * 4
 
 
 @pytest.mark.parametrize(("how", "share"), [("ddp", 1), ("fsdp", 8)])

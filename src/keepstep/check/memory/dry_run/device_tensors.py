@@ -13,7 +13,7 @@ import copy
 import functools
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
-from keepstep.check.memory.dry_run import scratch
+from keepstep.check.memory.dry_run import scratch, sparse
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 REAL_BYTES = 1 << 20
@@ -71,15 +71,19 @@ class DeviceTensors(TorchDispatchMode):
         self._of_host: dict[int, weakref.ref[Any]] = {}
         self._target: str | None = None
         self._planning = False
+        self.written: Callable[[Any], None] = lambda _: None
+        """Is told of every tensor of the device that an operation writes into."""
 
     # where a tensor is
 
     def holds(self, tensor: Any) -> bool:
         """Whether this tensor would be on the device."""
-        return isinstance(tensor, FakeTensor) and tensor.untyped_storage()._cdata in self._numbers
+        return self.number(tensor) is not None
 
     def number(self, tensor: Any) -> int | None:
-        """The number of its storage in the log."""
+        """The number of its storage in the log; of what is sparse, that of its values."""
+        if (found := sparse.parts(tensor)) is not None:
+            tensor = found[1]
         return self._numbers.get(tensor.untyped_storage()._cdata) if isinstance(tensor, FakeTensor) else None
 
     def moved(self, tensor: Any, target: str, dtype: Any = None, copy: bool = False, **how: Any) -> Any:
@@ -108,6 +112,12 @@ class DeviceTensors(TorchDispatchMode):
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if any(sparse.parts(each) is not None for each in tensors):
+            with self:
+                return sparse.answer(func, args, kwargs)
+        if func is sparse.BAGS and args[9]:
+            with self:
+                return sparse.of_bags(args)
         if func in PRODUCTS and len(kinds := {str(each.dtype) for each in tensors}) > 1:
             raise RuntimeError(f"{func}: tensors of one dtype are expected, not {' and '.join(sorted(kinds))}")
         if tensors:
@@ -123,7 +133,12 @@ class DeviceTensors(TorchDispatchMode):
                 out = self._fake(func, args, kwargs)
         finally:
             _now.depth -= 1
+        if func is sparse.MADE and isinstance(out, FakeTensor):
+            return sparse.with_parts(out, args[3], args[4])
         if on_device:
+            if func._schema.is_mutable:
+                for each in tree_leaves(args[:1]):
+                    self.written(each)
             kind = "input" if target == "device" and tensors and not any(map(self.holds, tensors)) else self._kind()
             made = [each for each in tree_leaves(out) if isinstance(each, FakeTensor)]
             given = {each.untyped_storage()._cdata for each in tensors if isinstance(each, FakeTensor)}
@@ -394,11 +409,13 @@ def _values_go_to_the_device(mode: DeviceTensors) -> None:
 
 
 class NumberedDevices(TorchFunctionMode):
-    """`torch.zeros(3, device=0)`: without a GPU torch knows no devices by number."""
+    """`torch.zeros(3, device=0)` and `torch.device(0)`: without a GPU torch knows no devices by number."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kwargs and type(kwargs.get("device")) is int:
             kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+        if func is torch.device and args and type(args[0]) is int:
+            args = ("cuda", args[0])
         return func(*args, **(kwargs or {}))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from keepstep.check.memory.dry_run.changes import blocks
 from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
+from keepstep.check.memory.dry_run.sparse import parts
 
 STEPS = 2
 MOST_STEPS = 4
@@ -19,7 +21,10 @@ MOST_STEPS = 4
 
 
 class TrainingSteps:
-    """Labels storages at every optimizer's step. ``enough`` is called when all optimizers have made two."""
+    """Labels storages at every optimizer's step. ``enough`` is called when all optimizers have made two.
+
+    Where there is no optimizer, a step is the first write to a parameter after a backward pass.
+    """
 
     def __init__(self, mode: DeviceTensors, enough: Callable[[], None]) -> None:
         self._mode = mode
@@ -31,6 +36,8 @@ class TrainingSteps:
         """Parameters, gradients and state by arithmetic over the tensors themselves, at the last step."""
         self.counted: dict[str, int] = {}
         self.steps = 0
+        self._by_hand: list[tuple[Any, int | None]] | None = None
+        """Without an optimizer: parameters and their storages, from a backward pass until one of them is written to."""
 
     def install(self, change: Callable[[Any], None] | None) -> None:
         """``change``: what is done to every optimizer."""
@@ -46,6 +53,41 @@ class TrainingSteps:
 
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
+        torch.autograd.backward = self._backward(torch.autograd.backward)
+        torch.autograd.grad = self._backward(torch.autograd.grad)
+        self._mode.written = self._written
+
+    def _backward(self, plain: Any) -> Any:
+        @functools.wraps(plain)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if any(self._mode.number(each) != number for each, number in self._by_hand or ()):
+                self._stepped_by_hand()  # by `parameter.data = ...`
+            if self.steps >= STEPS and not self._steps:
+                self._enough()
+            done = plain(*args, **kwargs)
+            if not self._steps:
+                mine = self.label_parameters()
+                self._add_up(mine)
+                self._by_hand = [(each, self._mode.number(each)) for each in mine]
+            return done
+
+        return backward
+
+    def _written(self, tensor: Any) -> None:
+        """Something of the device was written to."""
+        if self._by_hand is None or (number := self._mode.number(tensor)) is None:
+            return
+        is_lone = tensor.requires_grad and tensor.is_leaf
+        if is_lone or any(each == number for _, each in self._by_hand):
+            if is_lone:
+                self._add_up([tensor, *(each for each, _ in self._by_hand)])
+            self._stepped_by_hand()
+
+    def _stepped_by_hand(self) -> None:
+        self._by_hand = None
+        if not self._steps:
+            self.steps += 1
+            self._mode.log.stepped(self.steps)
 
     def label_parameters(self) -> list[Any]:
         """The parameters of all modules that live; their buffers too are named."""
@@ -75,14 +117,16 @@ class TrainingSteps:
             "state_element_bytes": max(wide, default=4),
         }
 
-    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _add_up(self, mine: list[Any]) -> None:
         self.sums = {"parameter": 0, "gradient": 0, "optimizer state": 0}
         self.counted = dict(self.sums)
-        mine = self.label_parameters()
-        mine += [each for group in optimizer.param_groups for each in group["params"]]
         mine = list({id(each): each for each in mine}.values())
         self._label("parameter", mine)
         self._label("gradient", [each.grad for each in mine if each.grad is not None])
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        mine = self.label_parameters()
+        self._add_up(mine + [each for group in optimizer.param_groups for each in group["params"]])
         self._inside = self._mode.making("optimizer work")
         self._inside.__enter__()
 
@@ -128,7 +172,7 @@ def _bytes(tensors: Iterable[Any]) -> int:
 
 
 def _local(tensors: list[Any]) -> Iterator[Any]:
-    """The part of each that this rank holds."""
+    """The part of each that this rank holds; of what is sparse, its indices and values."""
     for each in tensors:
         if isinstance(each, torch.Tensor):
-            yield each._local_tensor if hasattr(each, "_local_tensor") else each
+            yield from parts(each) or (each._local_tensor if hasattr(each, "_local_tensor") else each,)
