@@ -39,7 +39,7 @@ def test_all_files_of_it_are_recorded(tmp_path: Path) -> None:
 
 def test_a_process_that_did_not_write_them_records_none(tmp_path: Path) -> None:
     verdict = saved_by_a_trainer(tmp_path, writes=False)
-    assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 1, 1)
+    assert (verdict.state, verdict.files, verdict.unrecorded) == (State.UNRECORDED, 1, 1)
 
 
 class TestAFolderOfAllRanks:

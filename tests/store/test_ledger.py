@@ -176,7 +176,7 @@ class TestFoldersOfSeveralRanks:
         ended = shards / f"{INSIDE}rank-1.ended"
         mine.rename(ended)
         verdict = verify(shards)
-        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 2, 1)
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.UNRECORDED, 2, 1)
         record(shards, world=2, number=2, names=(".metadata", "__0_0.distcp"))
         assert verify(shards).why == "rank 1 of 2 did not finish its part of it", "that was another save"
         record(shards, rank=1, world=2, number=2, names=("__1_0.distcp",))
@@ -326,11 +326,19 @@ class TestFolderOfATrainer:
         (folder / "config.json").write_text("{}")
         return folder
 
-    def test_what_has_no_record_is_counted(self, folder: Path) -> None:
+    def test_it_is_not_called_as_saved(self, folder: Path) -> None:
         verdict = verify(folder)
-        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 3, 2)
-        (entry,) = report_on([verdict]).coverage
-        assert entry.why == "2 of its 5 files have no record"
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.UNRECORDED, 3, 2)
+        report = report_on([verdict])
+        (entry,) = report.coverage
+        assert entry.why == verdict.why == "2 of its 5 files have no record: only their format was checked"
+        assert report.exit_status == 3
+        assert latest_good(folder.parent) == folder
+
+    def test_code_that_a_trainer_adds_needs_no_record(self, folder: Path) -> None:
+        record(folder, kind=FOLDER_KIND, names=("trainer_state.json", "config.json"))
+        (folder / "zero_to_fp32.py").write_text("pass")
+        assert (verify(folder).state, verify(folder).unrecorded) == (State.VERIFIED, 1)
 
     def test_what_the_trainer_wrote_by_itself_is_recorded_at_the_end(self, folder: Path) -> None:
         record(folder, kind=FOLDER_KIND, names=("trainer_state.json", "config.json"))
@@ -404,7 +412,7 @@ class TestFolderOfATrainer:
     def test_of_several_ranks_each_looks_at_its_share(self, folder: Path) -> None:
         flip(folder / "optimizer.bin", 3)
         states = [verify(folder, recorded_only=True, share=(rank, 3)).state for rank in range(3)]
-        assert sorted(each.name for each in states) == ["DAMAGED", "VERIFIED", "VERIFIED"]
+        assert [each for each in states if not each.is_good] == [State.DAMAGED]
 
 
 def test_what_cannot_be_read_is_neither_good_nor_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ FOLDER = re.compile(
 """Names of folders that are one checkpoint each: ``checkpoint-200``, ``global_step40``, ``1200``."""
 TF_PARTS = re.compile(r"\.(?:index|data-\d{5}-of-\d{5}|meta)$")
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".keras", ".h5", ".npz", ".distcp", ".msgpack")
+NO_STATE = (".py", ".md")
+"""Code and notes that trainers add to a folder: no run resumes from what they say."""
 INSIDE = ".keepstep-ledger."
 """How our files in a checkpoint that is a folder begin. No folder there: Orbax takes each for a part of its own."""
 MOST_FILES = 100_000

@@ -11,7 +11,7 @@ class State(Enum):
     is neither, only the user knows."""
 
     VERIFIED = "as saved", "every byte is as it was saved", "good"
-    UNRECORDED = "no record", "nothing was recorded when it was saved; its format shows no damage", "good"
+    UNRECORDED = "no record", "not all of it was recorded when it was saved; its format shows no damage", "good"
     CHANGED = "changed", "it was written again after it was recorded, or it is damaged", "unclear"
     SUSPECT = "suspect", "its numbers may be wrong", "bad"
     PARTIAL = "partial", "it lacks a file that the checkpoint before it has", "unclear"

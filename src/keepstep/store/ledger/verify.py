@@ -12,7 +12,7 @@ from pathlib import Path
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
-from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, parts_of
+from keepstep.store.ledger.checkpoint_files import NO_STATE, TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
 from keepstep.store.ledger.format_check import is_known, missing_shard, wrong_with, wrong_with_file
 from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, awaits_record, has_part, manifests, was_begun
@@ -77,6 +77,7 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
     bad: list[str] = []
     changed: list[str] = []
     compared = 0
+    unrecorded: list[Path] = []
     rank, world = share
     for file in files[rank::world]:
         name = file.relative_to(base).as_posix()
@@ -87,6 +88,7 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
             compared += 1
             wrong, certain = _compare(file, *record, progress, imports=not recorded_only)
         else:
+            unrecorded.append(file)
             wrong, certain = None if recorded_only else wrong_with_file(file), True
         if wrong is not None:
             (bad if certain else changed).append(wrong if file == path else f"{name}: {wrong}")
@@ -102,14 +104,18 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
             return _verdict(path, State.PARTIAL, known, why=lacks, files=compared)
     why = next((each.suspect for each in known if each.suspect), "")
     state = State.SUSPECT if why else State.VERIFIED
-    return _verdict(path, state, known, why=why, files=compared, unrecorded=len(files[rank::world]) - compared)
+    if not why and any(each.suffix not in NO_STATE for each in unrecorded):
+        state = State.UNRECORDED
+        count = f"{len(unrecorded)} of its {compared + len(unrecorded)} files"
+        why = f"{count} have no record: only their format was checked"
+    return _verdict(path, state, known, why=why, files=compared, unrecorded=len(unrecorded))
 
 
 def latest_good(folder: str | os.PathLike[str]) -> Path | None:
     """The newest checkpoint in a folder that is not known to be bad; None if there is none.
 
-    One that was recorded when it was saved must be what was saved, byte for byte. One without a record must be whole as
-    far as its format shows. Reads the newest, and older ones only until a good one is found.
+    What was recorded when it was saved must be what was saved, byte for byte. Files without a record must be whole as
+    far as their format shows. Reads the newest, and older ones only until a good one is found.
     """
     if "://" in os.fspath(folder):
         raise UserError(f"{folder} is in an object store, which cannot be verified", hint="copy it to a disk first")
