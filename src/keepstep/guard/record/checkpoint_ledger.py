@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what is saved, in a thread of its own beside the training, and looks at a checkpoint before it is loaded.
+"""Records what is saved, in threads of its own beside the training, and looks at a checkpoint before it is loaded.
 
 A file is opened as soon as its save returns, so a rename or a deletion right after it does no harm. It is read when
 nobody in this process writes to it any more. ``KEEPSTEP_LEDGER=off`` turns all of this off.
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.errors import OutOfStep
 from keepstep.guard.record import deleted_folders
+from keepstep.guard.record.idle_work import IdleWork
 from keepstep.guard.record.refused_loads import RefusedLoads
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class CheckpointLedger:
         self._waits_s = AT_END_S
         self._lasted: dict[int, float] = {}
         """Of the last steps with a save: how long all saves of that step took."""
+        self._idle_work: IdleWork | None = None
+        self._is_over = False
         self._recorded: deque[tuple[Path, Manifest]] = deque(maxlen=MOST_SAVES)
         self._suspect: tuple[int, str] | None = None
         """What is saved after this step is suspect, and why."""
@@ -306,6 +309,7 @@ class CheckpointLedger:
         self._queue.put(saved)
         if self._thread is None:
             deleted_folders.watch()
+            self._idle_work = IdleWork()
             self._thread = threading.Thread(target=self._run, name="keepstep-ledger", daemon=True)
             self._thread.start()
             atexit.register(self.close)  # not the session's: a script that only saves never opens one
@@ -355,14 +359,13 @@ class CheckpointLedger:
     def close(self) -> None:
         """The process ends: wait for the record of the last save, but not for long."""
         if self._thread is not None and os.getpid() == self._pid:
+            self._is_over = True
             self._queue.put(None)
             self._thread.join(self._waits_s)
 
     # --- the thread
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)  # of this thread alone, on Linux
         waiting: list[Saved] = []
         over = False
         while waiting or not over:
@@ -474,7 +477,14 @@ class CheckpointLedger:
 
     def _sums(self, saved: Saved) -> tuple[Path, Path, dict[str, FileSums]]:
         """The folder, the checkpoint's path (it may have been renamed since), and the sums of its files."""
-        from keepstep.store.ledger.file_sums import sums_of
+        from keepstep.store.ledger.file_sums import sums_of as sums
+
+        idle = self._idle_work
+        if idle is not None:
+            idle.waits = not self._is_over  # nobody trains any more
+
+        def sums_of(handle: int) -> FileSums:
+            return sums(handle, do=idle.do if idle is not None else lambda piece: piece())
 
         files: dict[str, FileSums] = {}
         if not saved.handles:
@@ -490,10 +500,10 @@ class CheckpointLedger:
         target = saved.path
         for path, handle in saved.handles.items():
             _on_disk(handle)
-            sums = sums_of(handle)
+            found = sums_of(handle)
             now = _now_at(handle)
             if now is not None:
-                files[now.name] = sums
+                files[now.name] = found
                 target = now if path == saved.path else target
         return target.parent, target, files
 
