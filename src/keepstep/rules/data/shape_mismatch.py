@@ -9,11 +9,17 @@ from keepstep.rules.asking.fallout import FALLOUT, lasting, who
 from keepstep.rules.asking.matched_messages import tells_more
 from keepstep.rules.last_resort.words import ErrorSubject, in_words, said
 
+NAME_OF_AN_OPERATION = 3
+"""So many words at most; more are what the library said."""
+
 
 def _both(fact: ShapeMismatch) -> str:
     if fact.left and fact.right:
         return f": {shorten(fact.left, 30)} and {shorten(fact.right, 30)}"
-    return f" in {shorten(fact.op, 40)}" if fact.op else ""
+    if fact.op is None:
+        return ""
+    is_name = len(fact.op.split()) <= NAME_OF_AN_OPERATION
+    return f" in {shorten(fact.op, 40)}" if is_name else f": {shorten(fact.op, 60)}"
 
 
 @rule(id="DAT001", cause=Cause.DATA_SHAPE_MISMATCH, needs=(ShapeMismatch, ExceptionRaised), explains=FALLOUT)
