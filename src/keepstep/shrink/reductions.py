@@ -108,7 +108,7 @@ def _as_many(search: Search, edits: Edits, count: int) -> Edits:
 def slices(search: Search) -> None:
     """Only what the failing lines need by name; what else is needed is learned from how that fails."""
     wanted = search.names.slice_of(search.kept, mutators=False)
-    _reduce(search, [uid(each) for each in _left(search) if uid(each) not in wanted])
+    _reduce(search, [uid(each) for each in _open_to_trial(search) if uid(each) not in wanted])
 
 
 def records(search: Search) -> None:
@@ -161,7 +161,7 @@ def statements(search: Search) -> None:
     """Statements, from the outside to the inside."""
     tried = set(search.kept)
     while True:
-        open_to_trial = [uid(each) for each in _left(search) if uid(each) not in tried]
+        open_to_trial = [uid(each) for each in _open_to_trial(search) if uid(each) not in tried]
         here = [node for node in open_to_trial if not _within(search, node, set(open_to_trial))]
         if not here:
             return
@@ -172,7 +172,7 @@ def statements(search: Search) -> None:
 def once_more(search: Search) -> None:
     """What was needed while more was there, until nothing goes for a while."""
     refused = 0
-    for each in reversed(list(_left(search))):
+    for each in reversed(list(_open_to_trial(search))):
         if uid(each) in search.kept or not search.allowed(_without(search, [uid(each)])):
             continue
         trials = search.count
@@ -350,6 +350,11 @@ def _variables(search: Search) -> list[str]:
 def _left(search: Search) -> Iterator[ast.stmt]:
     gone = set(search.best.removed)
     return (each for each in list(search.program.statements()) if not _gone(search, each, gone))
+
+
+def _open_to_trial(search: Search) -> Iterator[ast.stmt]:
+    """All but imports: one goes with the last that uses it; to take it away is to take all its users away."""
+    return (each for each in _left(search) if not isinstance(each, IMPORTS))
 
 
 def _gone(search: Search, node: ast.stmt, gone: set[Node]) -> bool:
