@@ -338,7 +338,7 @@ class History:
     def _chosen(self, kind: int, start: float, end: float, width: float) -> Iterator[_Found]:
         """Every moment once for each host: tiles as wide as asked for if there are, else finer, else coarser ones.
 
-        One host after the other, so that each file is opened once.
+        One host after the other: each file is opened once.
         """
         inside = [each for each in self._found if each.tile.kind == kind and each.end > start and each.start < end]
         covered: dict[tuple[int, str], bytearray] = {}
