@@ -119,7 +119,7 @@ def test_ranks_that_all_left_can_meet_again(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("way")
 def test_a_silent_rank_is_named_on_every_rank(tmp_path: Path) -> None:
     asking = [Rounds(each) for each in channels(tmp_path, 3)]
-    found = at_once([lambda: asking[0].ask("skip", False, 1.5), lambda: asking[1].ask("skip", False, LONG_S)])
+    found = at_once([lambda: asking[0].ask("skip", False, 1.5), lambda: asking[1].ask("skip", False, 12.0)])
     assert ["no answer from rank 2" in str(each) for each in found] == [True, True], found
     (alone,) = at_once([lambda: Rounds(channels(tmp_path / "other", 3)[1]).ask("skip", False, 0.1)])
     assert "no answer from rank" in str(alone)
