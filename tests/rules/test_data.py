@@ -51,6 +51,13 @@ def test_shapes_that_do_not_fit_are_told_with_the_rank() -> None:
     assert "rank 2" in found.title and "[3] and [4]" in found.title
 
 
+def test_what_a_library_says_of_shapes_is_no_name_of_an_operation() -> None:
+    (named,) = asked(shape_mismatch, (1, ShapeMismatch(op="layer norm")))
+    (said,) = asked(shape_mismatch, (1, ShapeMismatch(op="Split sizes doesn't match total dim 0 size")))
+    assert named.title == "rank 1 got shapes that do not match in layer norm"
+    assert said.title == "rank 1 got shapes that do not match: Split sizes doesn't match total dim 0 size"
+
+
 def test_a_bad_file_that_training_survived_is_not_told() -> None:
     went_on = ((0, StepSeen(step=2)), (0, StepSeen(step=3)))
     assert asked(corrupt_or_truncated, (0, CorruptData(what="truncated")), *went_on) == []
