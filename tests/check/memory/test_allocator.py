@@ -56,3 +56,14 @@ def test_a_full_device_gives_back_what_is_unused_before_it_fails() -> None:
 def test_the_peak_names_what_was_alive_then() -> None:
     seen = replay([(0, 30 * MIB), (1, 20 * MIB), (1, -20 * MIB), (-1, 1), (2, 10 * MIB)])
     assert seen.live == {0: 30 * MIB, 1: 20 * MIB}
+
+
+def test_of_two_blocks_of_one_size_the_segment_that_came_later_is_taken() -> None:
+    """On an H200 the addresses of segments fall, and the lowest address goes first."""
+    kept = Allocator()
+    first, second = kept.allocate(30 * MIB), kept.allocate(30 * MIB)
+    assert first is not None and second is not None
+    kept.free(first)
+    kept.free(second)
+    again = kept.allocate(30 * MIB)
+    assert again is not None and again.address == second.address

@@ -48,7 +48,8 @@ class Allocator:
         self._room = room
         self._free: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self._at: dict[int, _Block] = {}
-        self._next_address = 0
+        self._lowest = 1 << 48
+        """CUDA gives addresses from the top down, and of two blocks of one size the lower one is taken."""
         self.reserved = 0
         self.allocated = 0
 
@@ -97,8 +98,8 @@ class Allocator:
             if self.reserved + whole > self._room:
                 return None
         self.reserved += whole
-        block = _Block(self._next_address, whole, pool)
-        self._next_address += whole + ROUNDED_SEGMENT
+        self._lowest -= whole + ROUNDED_SEGMENT
+        block = _Block(self._lowest, whole, pool)
         self._give(block)
         return block
 
