@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_strangers import series
+from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import device_named
 from keepstep.check.memory.forecast import forecast
-from keepstep.check.memory.launch_line import LaunchLine
 from keepstep.check.memory.try_script import try_script
 
 PROGRAMS = Path(__file__).parent / "memory_programs"

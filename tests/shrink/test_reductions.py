@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from keepstep.shrink import reductions
-from keepstep.shrink.launch_line import LaunchLine
+from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure
 from keepstep.shrink.search import Search
@@ -47,7 +47,7 @@ class InThisProcess(Search):
 def test_imports_go_with_their_users_and_are_not_tried_themselves() -> None:
     trials = Trials(".", (), {})
     try:
-        launch = LaunchLine(python="python", script="job.py", words=(), ranks=None, by="python")
+        launch = JobCommand(python="python", script="job.py", words=(), ranks=None, by="python")
         search = InThisProcess(trials, launch, {}, 60.0)
         search.program = Program({"job.py": TEXT})
         search.executed = {("job.py", line) for line in range(1, 11)}

@@ -7,6 +7,7 @@ import argparse
 import json
 from dataclasses import replace
 
+from keepstep.base.launch_line import understood
 from keepstep.base.redact import redact, redacted
 from keepstep.base.visible import visible
 from keepstep.base.wording import count, shorten, size
@@ -14,7 +15,6 @@ from keepstep.check.memory.check_memory import SEARCH_S, Host, MemoryChecked, ch
 from keepstep.check.memory.devices import DEVICES, amount, device_named
 from keepstep.check.memory.forecast import Forecast
 from keepstep.check.memory.host import HostForecast
-from keepstep.check.memory.launch_line import EXAMPLE, understood
 from keepstep.check.memory.remedies import Advice
 from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.errors import UserError
@@ -30,7 +30,9 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
             print(f"{name:10}  {size(each.total):>9}  {each.name}")
         return 0
     if not asked.device:
-        raise UserError("no device is given", hint=EXAMPLE)
+        raise UserError(
+            "no device is given", hint="for instance: keepstep check memory --device h200 -- python train.py"
+        )
     if asked.ranks is not None and asked.ranks < 1:
         raise UserError("--ranks must be at least 1", hint=f"it is {asked.ranks}")
     if not asked.timeout > 0:
@@ -43,6 +45,11 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
         refuse_to_overwrite(target, asked.force)
     device = device_named(asked.device)
     line = understood(asked.command[1:] if asked.command[:1] == ["--"] else asked.command)
+    if line.shards:
+        raise UserError(
+            "what accelerate would shard with FSDP or DeepSpeed is not known here",
+            hint="without these options the forecast is of a rank that holds everything",
+        )
     ranks = asked.ranks or line.ranks or 1
     longest = longest_in(asked.data) if asked.data else None
     say("running the script on tensors without content, for two optimizer steps")

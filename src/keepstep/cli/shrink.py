@@ -19,7 +19,7 @@ from keepstep.base.wording import count, duration, shorten
 from keepstep.cli.print_report import say
 from keepstep.errors import Unavailable, UserError
 from keepstep.shrink.chance import FLOOR
-from keepstep.shrink.launch_line import launch_line
+from keepstep.shrink.job_command import job_command
 from keepstep.shrink.result import Result, without_private, write_result
 from keepstep.shrink.search import STATE, Search
 from keepstep.shrink.shrink import Shrunk, shrink
@@ -34,7 +34,7 @@ def shrink_verb(asked: argparse.Namespace) -> int:
     command, cwd = _command(asked.command)
     here = Path.cwd()
     os.chdir(cwd)
-    launch = launch_line(command)
+    launch = job_command(command)
     out = here / (asked.out or f"shrunk-{Path(launch.script).stem}")
     try:
         keep = tuple(re.compile(each) for each in asked.keep)

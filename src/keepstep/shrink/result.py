@@ -20,7 +20,7 @@ from pathlib import Path
 from keepstep.base.redact import redact
 from keepstep.base.safe_files import make_private, open_regular, share_whole
 from keepstep.base.wording import count, duration
-from keepstep.shrink.launch_line import LaunchLine
+from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.one_file import in_one
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure, difference, failure_of, without_places
@@ -86,7 +86,7 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
             os.chmod(folder / name, 0o755)
 
 
-def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], line: LaunchLine) -> Result:
+def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], line: JobCommand) -> Result:
     return Result(
         folder=folder,
         files=texts,
@@ -138,7 +138,7 @@ def _user() -> str:
         return ""
 
 
-def _prove(shrunk: Shrunk, result: Result, line: LaunchLine, env: Mapping[str, str]) -> None:
+def _prove(shrunk: Shrunk, result: Result, line: JobCommand, env: Mapping[str, str]) -> None:
     """Run the result as its own line says, in a folder that has nothing else."""
     fresh = os.path.realpath(tempfile.mkdtemp(prefix="keepstep-fresh-"))
     try:

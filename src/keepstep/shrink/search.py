@@ -22,7 +22,7 @@ from keepstep.errors import Unavailable
 from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
 from keepstep.shrink.going_on import going_on
-from keepstep.shrink.launch_line import LaunchLine
+from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.names import Names
 from keepstep.shrink.program import SCOPES, Edits, Node, Program, Rendered, uid
 from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json, other_numbers
@@ -51,7 +51,7 @@ class Search:
     """The best so far, and how a candidate is tried. Reductions ask ``same``."""
 
     trials: Trials
-    launch: LaunchLine
+    launch: JobCommand
     env: Mapping[str, str]
     budget_s: float
     keep: tuple[re.Pattern[str], ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from keepstep.base.wording import duration
 from keepstep.errors import Unavailable
 from keepstep.shrink import reductions
-from keepstep.shrink.launch_line import LaunchLine
+from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure
 from keepstep.shrink.search import OutOfTime, Search
@@ -20,7 +20,7 @@ class Shrunk:
     """What came out."""
 
     program: Program
-    launch: LaunchLine
+    launch: JobCommand
     """The original's."""
     edits: Edits
     failure: Failure
@@ -49,7 +49,7 @@ class Shrunk:
     """Whether it is made of the collectives alone."""
 
     @property
-    def smaller(self) -> LaunchLine:
+    def smaller(self) -> JobCommand:
         return self.launch.smaller(self.edits.ranks, self.edits.words)
 
     def made(self) -> dict[str, Rendered]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import device_named
 from keepstep.check.memory.forecast import forecast
-from keepstep.check.memory.launch_line import LaunchLine
 from keepstep.check.memory.try_script import try_script
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from keepstep.base.launch_line import LaunchLine
 from keepstep.base.wording import size
 from keepstep.check.checkup import judge
 from keepstep.check.memory.devices import Device
 from keepstep.check.memory.forecast import Forecast, forecast
 from keepstep.check.memory.forecast_of_programs import COMPILED, forecast_of_programs
 from keepstep.check.memory.host import HostForecast, host_forecast
-from keepstep.check.memory.launch_line import LaunchLine
 from keepstep.check.memory.longest_record import longest_of, with_longest
 from keepstep.check.memory.over_time import over_time
 from keepstep.check.memory.remedies import Advice, Search

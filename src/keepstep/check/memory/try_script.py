@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import Device
 from keepstep.check.memory.framework import framework_of
-from keepstep.check.memory.launch_line import LaunchLine
 from keepstep.errors import UserError
 
 MOST_BYTES = 1 << 30

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.memory.launch_line import understood
+from keepstep.base.launch_line import understood
+from keepstep.cli.parser import run
 from keepstep.errors import UserError
 
 
@@ -65,6 +66,14 @@ def test_what_accelerate_and_env_say_besides() -> None:
     assert understood(["env", "A=1", "B=x y", "python", "train.py"]).variables == (("A", "1"), ("B", "x y"))
 
 
+@pytest.mark.parametrize("option", ["--use_fsdp", "--config_file sharded.yaml"])
+def test_accelerate_that_shards(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert understood(f"python -m accelerate.commands.launch {option} train.py".split()).shards
+    words = f"check memory --device h200 -- python -m accelerate.commands.launch {option} train.py"
+    assert run(words.split()) == 2
+    assert "what accelerate would shard" in capsys.readouterr().err
+
+
 def test_a_command_that_a_package_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "tune"
     program.write_text(f"#!{sys.executable}\nimport train\n")
@@ -84,8 +93,6 @@ def test_a_command_that_a_package_installed(tmp_path: Path, monkeypatch: pytest.
         ("mpirun -np 4 python train.py", "options of `mpirun`"),
         ("srun -n 4 python train.py", "options of `srun`"),
         ("deepspeed --num_gpus 4 train.py", "DeepSpeed"),
-        ("python -m accelerate.commands.launch --use_fsdp train.py", "FSDP"),
-        ("python -m accelerate.commands.launch --config_file sharded.yaml train.py", "FSDP"),
         ("python -m accelerate.commands.launch --config_file none.yaml train.py", "cannot read"),
         ("bash train.sh", "shell script"),
         ("env -i python train.py", "option -i"),

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from keepstep.base.launch_line import understood
 from keepstep.base.safe_files import open_regular
-from keepstep.check.memory.launch_line import understood
 from keepstep.errors import UserError
 
 KNOWN = ("python", "torchrun", "accelerate")
@@ -23,7 +23,7 @@ FLAGS_OF_RUN = {"--chief": "chief", "--evaluator": "evaluator"}
 
 
 @dataclass(frozen=True)
-class LaunchLine:
+class JobCommand:
     """``ranks`` is None for a program that starts its ranks itself; ``by`` is the launcher that the user named."""
 
     python: str
@@ -82,17 +82,17 @@ class LaunchLine:
         roles = "".join(f" --{name}" + (f" {value}" if value is not True else "") for name, value in self.roles)
         return f"keepstep run -n {self.ranks}{roles} -- python {tail}"
 
-    def as_script(self) -> LaunchLine:
+    def as_script(self) -> JobCommand:
         """The same of a file that stands alone."""
         name = os.path.basename(os.path.dirname(self.script) if self.script.endswith("__main__.py") else self.script)
         script = os.path.join(self.root, f"{name.removesuffix('.py')}.py")
         return replace(self, module="", script=script) if self.module else self
 
-    def smaller(self, ranks: int | None, words: tuple[str, ...]) -> LaunchLine:
+    def smaller(self, ranks: int | None, words: tuple[str, ...]) -> JobCommand:
         return replace(self, ranks=ranks, words=words)
 
 
-def launch_line(command: list[str]) -> LaunchLine:
+def job_command(command: list[str]) -> JobCommand:
     """What a command line means. Raises :class:`UserError`."""
     if not command:
         raise UserError(
@@ -103,10 +103,12 @@ def launch_line(command: list[str]) -> LaunchLine:
     if not Path(command[0]).name.startswith(KNOWN) and not command[0].endswith(".py"):
         return _as_given(command)
     line = understood(command)
+    if line.shards:
+        return _as_given(command)
     script = os.path.abspath(line.script) if line.script else _file_of(line.module)
     by = "python" if line.ranks is None else "accelerate" if "accelerate" in " ".join(command[:3]) else "torchrun"
     root = os.getcwd() if line.module else os.path.dirname(script)
-    return LaunchLine(
+    return JobCommand(
         line.python, script, line.arguments, line.ranks, by, line.module, root, line.precision if line.ranks else ""
     )
 
@@ -120,7 +122,7 @@ def _file_of(module: str) -> str:
     raise UserError(f"module {module} not found", hint=f"looked below {os.getcwd()}")
 
 
-def _as_given(command: list[str]) -> LaunchLine:
+def _as_given(command: list[str]) -> JobCommand:
     """A program that starts the ranks in its own way. The script is a word of the command, or of its shell script."""
     found = shutil.which(command[0])
     if found is None:
@@ -138,12 +140,12 @@ def _as_given(command: list[str]) -> LaunchLine:
     raise UserError("the command names no .py file that is here", hint="name the script that the ranks run")
 
 
-def _given(script: str, words: list[str], given: list[str]) -> LaunchLine:
+def _given(script: str, words: list[str], given: list[str]) -> JobCommand:
     root = os.path.dirname(script)
-    return LaunchLine(sys.executable, script, tuple(words), None, "given", root=root, given=tuple(given))
+    return JobCommand(sys.executable, script, tuple(words), None, "given", root=root, given=tuple(given))
 
 
-def _of_run(words: list[str]) -> LaunchLine:
+def _of_run(words: list[str]) -> JobCommand:
     """`keepstep run -n 4 -- python train.py`."""
     said: dict[str, Any] = {}
     while words and words[0] != "--" and words[0].startswith("-"):
@@ -157,6 +159,6 @@ def _of_run(words: list[str]) -> LaunchLine:
             said[FLAGS_OF_RUN[name]] = True
         elif not has_value and words and words[0] != "--" and not words[0].startswith("-"):
             words = words[1:]
-    inner = launch_line(words[1:] if words[:1] == ["--"] else words)
+    inner = job_command(words[1:] if words[:1] == ["--"] else words)
     ranks = said.pop("ranks", None)
     return inner if ranks is None else replace(inner, ranks=ranks, by="keepstep", roles=tuple(said.items()))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.errors import UserError
-from keepstep.shrink.launch_line import launch_line
+from keepstep.shrink.job_command import job_command
 
 
 def test_a_shell_script_starts_the_ranks_and_comes_with_the_result(
@@ -18,7 +18,7 @@ def test_a_shell_script_starts_the_ranks_and_comes_with_the_result(
     (tmp_path / "train.py").write_text("1 / 0\n")
     (tmp_path / "start.sh").write_text('for index in 0 1; do\n  TF_CONFIG="$index" python ./train.py &\ndone\nwait\n')
     monkeypatch.chdir(tmp_path)
-    line = launch_line(["bash", "start.sh"])
+    line = job_command(["bash", "start.sh"])
     assert (line.script, line.ranks, line.words) == (str(tmp_path / "train.py"), None, ())
     assert line.order()["command"] == ["bash", str(tmp_path / "start.sh")]
     assert line.beside() == [str(tmp_path / "start.sh")] and line.line() == "bash start.sh"
@@ -27,7 +27,7 @@ def test_a_shell_script_starts_the_ranks_and_comes_with_the_result(
 def test_a_launcher_that_names_the_script_keeps_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
-    line = launch_line(["env", "-u", "HOME", sys.executable, "train.py", "--lr", "3"])
+    line = job_command(["env", "-u", "HOME", sys.executable, "train.py", "--lr", "3"])
     assert line.script == str(tmp_path / "train.py") and line.words == ("--lr", "3")
     assert line.smaller(None, ()).line() == f"env -u HOME {Path(sys.executable).name} train.py"
 
@@ -35,9 +35,9 @@ def test_a_launcher_that_names_the_script_keeps_its_own_words(tmp_path: Path, mo
 def test_a_command_without_a_script_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"names no \.py file"):
-        launch_line(["env", "true"])
+        job_command(["env", "true"])
     with pytest.raises(UserError, match="not found"):
-        launch_line(["no-such-launcher", "train.py"])
+        job_command(["no-such-launcher", "train.py"])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_modules_and_launchers(
     for name in ("train.py", "__main__.py"):
         (tmp_path / "jobs" / name).write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
-    found = launch_line(command)
+    found = job_command(command)
     assert (found.line(), found.as_script().line()) == (line, alone)
     assert Path(found.script).is_file()
 
@@ -72,4 +72,12 @@ def test_modules_and_launchers(
 def test_a_module_that_is_not_the_users_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="module json not found"):
-        launch_line([sys.executable, "-m", "json"])
+        job_command([sys.executable, "-m", "json"])
+
+
+def test_accelerate_with_fsdp_is_started_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    found = job_command(f"{sys.executable} -m accelerate.commands.launch --use_fsdp train.py --lr 3".split())
+    assert found.by == "given" and found.words == ("--lr", "3")
+    assert found.order()["command"][1:4] == ["-m", "accelerate.commands.launch", "--use_fsdp"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keepstep.errors import UserError
 
-EXAMPLE = "for instance: keepstep check memory --device h200 -- python train.py"
+EXAMPLE = "give it as you would type it, for instance: -- torchrun --nproc-per-node 4 train.py"
 TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
 FLAGS = {
     *("--standalone", "--no-python", "--no_python", "--use-env", "--use_env", "--multi_gpu", "--multi-gpu", "--debug"),
@@ -48,6 +48,8 @@ class LaunchLine:
     """What `accelerate launch --mixed_precision` says."""
     variables: tuple[tuple[str, str], ...] = ()
     """What the script's environment has besides."""
+    shards: bool = False
+    """`accelerate launch` would shard the model with FSDP or DeepSpeed."""
 
 
 def understood(command: list[str]) -> LaunchLine:
@@ -143,11 +145,6 @@ def _launched(python: str, words: list[str], configured: dict[str, str] | None =
         else:
             value, words = words[1], words[2:]
         said[name.lstrip("-").replace("-", "_")] = value
-    if "use_fsdp" in said or "use_deepspeed" in said:
-        raise UserError(
-            "what accelerate would shard with FSDP or DeepSpeed is not known here",
-            hint="without these options the forecast is of a rank that holds everything",
-        )
     line = _of_python(python, ["-m", *words[1:]] if words[:1] == ["--module"] else words)
     total = said.get("num_processes", "")
     each, nodes = said.get("nproc_per_node", ""), said.get("nnodes", "1").partition(":")[2] or said.get("nnodes", "1")
@@ -156,7 +153,8 @@ def _launched(python: str, words: list[str], configured: dict[str, str] | None =
         ranks = int(total)
     elif each.isdecimal() and nodes.isdecimal():
         ranks = int(each) * int(nodes)
-    return replace(line, ranks=ranks, precision=said.get("mixed_precision", ""))
+    shards = "use_fsdp" in said or "use_deepspeed" in said
+    return replace(line, ranks=ranks, precision=said.get("mixed_precision", ""), shards=shards)
 
 
 def _accelerated(python: str, words: list[str]) -> LaunchLine:
