@@ -6,11 +6,16 @@ damaged checkpoints in turn, through the guard's hooks, as a user's program does
 nothing but save; then what `keepstep check checkpoint` says of each checkpoint is held against a real load.
 
     python -m benchmarks.checkpoint_faults --flips 200 --kills 10
+
+``--jobs`` lets several programs be killed side by side; with ``--results``, what each showed is added to a file, and a
+series that was cut short goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
 import os
 import queue
 import random
@@ -24,7 +29,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from keepstep.check.checkpoints import look, named
 from keepstep.store.ledger.checkpoint_files import checkpoints_in, parts_of
@@ -40,6 +48,8 @@ FORMATS = {
 APART = 8 * 1021
 """In bytes: a row of the ledger's sums."""
 IN_PLACE = "torch.save-in-place"
+AT_ONCE = 5
+"""Kills of one program's saves."""
 PATIENCE_S = 300.0
 SAID = "is damaged"
 RATIO_BAR, SPEED_BAR = 1.5, 1.0
@@ -230,7 +240,7 @@ def flips(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) 
     return rows
 
 
-def kills(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) -> str:
+def kills(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) -> Counter[str]:
     folder = Path(tempfile.mkdtemp(prefix="keepstep-kills-"))
     world = 2 if framework == "torch" else 1
     counted: Counter[str] = Counter()
@@ -247,15 +257,47 @@ def kills(framework: str, formats: tuple[str, ...], count: int, kilobytes: int) 
         time.sleep(random.uniform(0, 2 * took))
         for each in random.sample(ranks, len(ranks)):
             each.kill()
+        counted["kills"] += 1
         number += 100
         for name in formats:
             _after_kill(folder / name, name, loader, counted)
     loader.end()
     shutil.rmtree(folder)
-    return (
-        f"| {framework} | {count} | {counted['seen']} | {counted['unloadable']} | {counted['bad called good']} | "
-        f"{counted['whole called bad']} | {counted['latest is whole']} of {counted['latest']} |"
-    )
+    return counted
+
+
+def many_kills(frameworks: Sequence[str], count: int, kilobytes: int, jobs: int, kept: Path | None) -> list[str]:
+    """The rows of the table. Each program is killed a few times; what came of it is a line of the file ``kept``."""
+    results: list[dict[str, Any]] = []
+    if kept is not None and kept.exists():
+        results = [json.loads(line) for line in kept.open()]
+    todo = []
+    for framework in frameworks:
+        left = count - sum(each.get("kills", 0) for each in results if each["framework"] == framework)
+        todo += [(framework, min(AT_ONCE, left - done)) for done in range(0, left, AT_ONCE)]
+
+    def one(framework: str, few: int) -> dict[str, Any]:
+        formats = FORMATS[framework] + ((IN_PLACE,) if framework == "torch" else ())
+        return {"framework": framework, **kills(framework, formats, few, kilobytes)}
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in as_completed([pool.submit(one, *each) for each in todo]):
+            results.append(done.result())
+            if kept is not None:
+                with kept.open("a") as stream:
+                    stream.write(json.dumps(results[-1]) + "\n")
+    rows = []
+    for framework in frameworks:
+        counted: Counter[str] = Counter()
+        for each in results:
+            if each["framework"] == framework:
+                counted.update({name: many for name, many in each.items() if name != "framework"})
+        rows.append(
+            f"| {framework} | {counted['kills']} | {counted['seen']} | {counted['unloadable']} | "
+            f"{counted['bad called good']} | {counted['whole called bad']} | "
+            f"{counted['latest is whole']} of {counted['latest']} |"
+        )
+    return rows
 
 
 def _after_kill(folder: Path, name: str, loader: Process, counted: Counter[str]) -> None:
@@ -343,14 +385,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7, help="of each measurement of speed (7); 0: none")
     parser.add_argument("--kilobytes", type=int, default=2_000, help="of a model (2000)")
     parser.add_argument("--only", choices=FORMATS, action="append", help="these frameworks")
+    parser.add_argument("--jobs", type=int, default=1, help="programs side by side that are killed (1)")
+    parser.add_argument("--results", type=Path, help="a file to which each program's kills are added, and that is read")
     asked = parser.parse_args()
     known = {name: formats for name, formats in FORMATS.items() if name in (asked.only or FORMATS)}
-    if (
-        "jax" in known
-        and subprocess.run([sys.executable, "-c", "import orbax.checkpoint"], capture_output=True).returncode
-    ):
-        print("Orbax is not installed: left out")
-        del known["jax"]
+    for framework, module in (("tensorflow", "tensorflow"), ("jax", "orbax")):
+        if framework in known and importlib.util.find_spec(module) is None:
+            print(f"{module} is not installed: {', '.join(known.pop(framework))} left out")
     if asked.flips:
         each = max(1, asked.flips // sum(len(formats) for formats in known.values()))
         print("| format | flips | alone: refused | loaded silently (wrong values) | guard: said | silent |")
@@ -360,9 +401,7 @@ def main() -> None:
     if asked.kills:
         print("\n| saves of | kills | seen | do not load | bad called good | whole called bad | latest_good loads |")
         print("|---|---|---|---|---|---|---|")
-        for framework, formats in known.items():
-            more = (IN_PLACE,) if framework == "torch" else ()
-            print(kills(framework, formats + more, asked.kills, asked.kilobytes), flush=True)
+        print("\n".join(many_kills(tuple(known), asked.kills, asked.kilobytes, asked.jobs, asked.results)), flush=True)
     if asked.turns:
         print("\n| speed | | bar |\n|---|---|---|")
         print("\n".join(speeds(asked.turns)))

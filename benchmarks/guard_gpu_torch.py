@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer's training step in PyTorch on one GPU, with and without the guard, in turns. Runs by itself:
 
-PYTHONPATH=src python -m benchmarks.guard_gpu_torch
+PYTHONPATH=src python -m benchmarks.guard_gpu_torch [--saves]
+
+With ``--saves`` all weights are saved before each block of steps, so the guard's thread reads the file while they are
+taken; the save itself is not in the time.
 """
 
 from __future__ import annotations
@@ -20,19 +23,21 @@ STEPS = 20
 BAR = 0.002
 
 
-def main(blocks: int = BLOCKS, device: str = "cuda") -> str:
+def main(blocks: int = BLOCKS, device: str = "cuda", *, saves: bool = False) -> str:
     """A row of the table: one rank of one, on one device."""
 
     def start(mode: str, folder: Path) -> Ranks:
         env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "MASTER_ADDR": "127.0.0.1"}
+        saved = ["--saved", str(folder / f"{mode}.pt")] if saves else []
         env |= {"MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}
-        return Ranks([([sys.executable, "-m", "benchmarks.guard_gpu_torch", "--train", device], env)])
+        return Ranks([([sys.executable, "-m", "benchmarks.guard_gpu_torch", "--train", device, *saved], env)])
 
-    return row(f"torch, transformer on {device}", start, bar=BAR, blocks=blocks, steps=STEPS)
+    what = f"torch, transformer on {device}{', right after a save' if saves else ''}"
+    return row(what, start, bar=BAR, blocks=blocks, steps=STEPS)
 
 
-def train(device: str) -> None:
-    """As many steps as each line of the input says."""
+def train(device: str, saved: str | None) -> None:
+    """As many steps as each line of the input says; before them a checkpoint, if there is a place for it."""
     if os.environ["KEEPSTEP"] == "on":  # there is no start-up hook where keepstep is not installed
         from keepstep.guard.startup_hook import start
 
@@ -55,6 +60,8 @@ def train(device: str) -> None:
     loader = DataLoader(data, rows, drop_last=True, pin_memory=device == "cuda")
     batches = iter(loader)
     for line in sys.stdin:
+        if saved:
+            torch.save(model.state_dict(), saved)
         if device == "cuda":
             torch.cuda.synchronize()
         began = time.perf_counter()
@@ -82,9 +89,11 @@ if __name__ == "__main__":
     parser.add_argument("--train")
     parser.add_argument("--blocks", type=int, default=BLOCKS)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--saves", action="store_true")
+    parser.add_argument("--saved")
     options = parser.parse_args()
     if options.train:
-        train(options.train)
+        train(options.train, options.saved)
     else:
         print(HEADING)
-        print(main(options.blocks, options.device))
+        print(main(options.blocks, options.device, saves=options.saves))

@@ -7,6 +7,7 @@ import os
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -85,6 +86,7 @@ def row(name: str, start: Callable[[str, Path], Ranks], *, bar: float, blocks: i
             for _ in range(blocks):
                 for mode in random.sample(("off", "on"), 2):
                     times[mode].append(jobs[mode].block(steps))
+                print(*(f"{mode} {1000 * of_mode[-1]:.3f} ms" for mode, of_mode in times.items()), file=sys.stderr)
         finally:
             for job in jobs.values():
                 job.end()

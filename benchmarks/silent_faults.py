@@ -5,7 +5,10 @@ Three replicas train small models, one round after the other. In most rounds bit
 after the exchange of gradients; always in one operation; or once in one operation. No hook of keepstep is involved.
 Healthy rounds lie between, and their losses are compared with a run without the guard.
 
-    python -m benchmarks.silent_faults --rounds 100
+    python -m benchmarks.silent_faults --rounds 100 --results found.jsonl
+
+Rounds are trained by programs of twenty. With ``--results``, what each program showed is added to a file, and a series
+that was cut short goes on where it was; ``--jobs`` trains several programs side by side.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +36,16 @@ from benchmarks.silent_jobs.faults import AFTER, BEFORE, BUDDY, LOOKS, STUCK, Si
 JOB = Path(__file__).parent / "silent_jobs" / "job.py"
 FRAMEWORKS = {"torch": "torch, 3 ranks", "tensorflow": "tensorflow, 3 devices of one process"}
 FRAMEWORKS |= {"workers": "tensorflow, 3 workers", "jax": "jax, 3 processes"}
-REPLICAS = 3
+REPLICAS, AT_ONCE = 3, 20
+"""Of a program: replicas, and rounds."""
 PATIENCE_S = 3_600.0
 STRUCK = re.compile(r"struck (\d+) (\d+) (.+)")
 LOSS = re.compile(r"loss (\d+) (\S+)")
 FACTS = ("ReplicaOdd", "ComputedOdd")
+FOUND = ("found", "rank", "tensor")
 
 
-def run(framework: str, rounds: int, folder: Path, *, guard: bool) -> str:
+def run(framework: str, rounds: range, folder: Path, *, guard: bool) -> str:
     """What all processes print."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -52,7 +59,7 @@ def run(framework: str, rounds: int, folder: Path, *, guard: bool) -> str:
     processes = 1 if framework == "tensorflow" else REPLICAS
     if processes > 1:
         env |= {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, str(JOB), framework, str(rounds), *([] if guard else ["--healthy"])]
+    command = [sys.executable, str(JOB), framework, str(rounds[0]), str(rounds[-1]), *([] if guard else ["--healthy"])]
     started = []
     for rank in range(processes):
         own = env | ({"RANK": str(rank)} if processes > 1 else {})
@@ -85,80 +92,110 @@ def found_in(folder: Path) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-class Tally:
-    """The faults of one kind in one framework."""
-
-    def __init__(self) -> None:
-        self.counted: Counter[str] = Counter()
-        self.steps: list[int] = []
-
-    def add(self, drawn: SilentFault, step: int, name: str, seen: list[dict[str, Any]]) -> bool:
-        self.counted["struck"] += 1
-        self.counted[drawn.bits_are] += 1
-        if not seen:
-            return False
+def told(drawn: SilentFault, struck: tuple[int, str], seen: list[dict[str, Any]]) -> dict[str, Any]:
+    """What came of one fault."""
+    step, name = struck
+    result: dict[str, Any] = {"where": drawn.where, "bits": drawn.bits_are, "found": bool(seen)}
+    if seen:
         first = min(seen, key=lambda each: int(each["step"]))
-        self.counted["found"] += 1
-        is_right = first["ranks"] == [drawn.replica] or first.get("devices") == [f"CPU:{drawn.replica}"]
-        self.counted["rank"] += is_right
-        is_named = name in first["tensor"] or first["tensor"] in name
-        self.counted["tensor"] += is_named
-        if not is_right or not is_named:
-            print(f"    {name}, replica {drawn.replica} ({drawn.bits_are}), but said was {first}", flush=True)
-        self.steps.append(max(0, int(first["step"]) - step))
-        return True
-
-    def row(self, framework: str, where: str) -> str:
-        kinds = ", ".join(f"{self.counted[kind]} {kind}" for kind in ("one bit", "several bits", "not finite"))
-        steps = f"{statistics.median(self.steps):.0f}, {max(self.steps)}" if self.steps else ""
-        numbers = " | ".join(str(self.counted[each]) for each in ("found", "rank", "tensor"))
-        return f"| {FRAMEWORKS[framework]} | {where} | {self.counted['struck']} ({kinds}) | {numbers} | {steps} |"
+        result["rank"] = first["ranks"] == [drawn.replica] or first.get("devices") == [f"CPU:{drawn.replica}"]
+        result["tensor"] = name in first["tensor"] or first["tensor"] in name
+        result["steps"] = max(0, int(first["step"]) - step)
+        if not result["rank"] or not result["tensor"]:
+            result["said"] = f"{name}, replica {drawn.replica} ({drawn.bits_are}), but said was {first}"
+    else:
+        result["said"] = f"not found: {drawn}"
+    return result
 
 
-def series(framework: str, rounds: int) -> tuple[list[str], str]:
-    """The rows of the faults, and that of the healthy rounds."""
+def series(framework: str, rounds: range) -> dict[str, Any]:
+    """What came of these rounds, as JSON can hold it."""
+    result: dict[str, Any] = {"framework": framework, "first": rounds[0], "last": rounds[-1], "faults": {}}
     with tempfile.TemporaryDirectory(prefix="keepstep-silent-") as place:
         with_guard, without = Path(place) / "on", Path(place) / "off"
         with_guard.mkdir(), without.mkdir()
-        said = run(framework, rounds, with_guard, guard=True)
-        plain = run(framework, rounds, without, guard=False)
+        try:
+            said = run(framework, rounds, with_guard, guard=True)
+            plain = run(framework, rounds, without, guard=False)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            return result | {"broke": str(error)}
         found = found_in(with_guard)
     struck = {int(number): (int(step), name) for number, step, name in STRUCK.findall(said)}
-    tallies, healthy, alarms = {where: Tally() for where in (AFTER, STUCK, BEFORE)}, 0, len(found.get(-1, []))
-    for number in range(rounds + 1):
+    healthy, alarms = 0, len(found.get(-1, []))
+    for number in rounds:
         drawn, seen = fault(framework, number, REPLICAS), found.get(number, [])
         if drawn is None or number not in struck:
             healthy += 1
             alarms += bool(seen)
             continue
-        step, name = struck[number]
+        step = struck[number][0]
         later = [each for each in found.get(-2, []) if step <= int(each["step"]) <= step + 2]
-        if not tallies[drawn.where].add(drawn, step, name, seen or later):
-            print(f"    {framework}: round {number} not found: {drawn}", flush=True)
+        result["faults"][number] = told(drawn, struck[number], seen or later)
     losses = set(LOSS.findall(said))
-    same = "yes" if losses and losses <= set(LOSS.findall(plain)) else "NO"
-    rows = [each.row(framework, where) for where, each in tallies.items() if each.counted]
-    return rows, f"| {FRAMEWORKS[framework]} | {healthy} | {alarms} | {same} |"
+    return result | {"healthy": healthy, "alarms": alarms, "same": bool(losses) and losses <= set(LOSS.findall(plain))}
+
+
+def tables(results: Sequence[dict[str, Any]]) -> str:
+    rows = ["| framework | where | faults | found | rank right | tensor right | steps until found: median, most |"]
+    rows += ["|---|---|---|---|---|---|---|"]
+    healthy = ["\n| framework | healthy rounds | alarms | same losses as without the guard |", "|---|---|---|---|"]
+    for framework, title in FRAMEWORKS.items():
+        of_it = [each for each in results if each["framework"] == framework and "broke" not in each]
+        for where in (AFTER, STUCK, BEFORE):
+            if of_kind := [one for each in of_it for one in each["faults"].values() if one["where"] == where]:
+                kinds = Counter(one["bits"] for one in of_kind)
+                bits = ", ".join(f"{kinds[kind]} {kind}" for kind in ("one bit", "several bits", "not finite"))
+                numbers = " | ".join(str(sum(one.get(each, False) for one in of_kind)) for each in FOUND)
+                steps = [one["steps"] for one in of_kind if one["found"]]
+                late = f"{statistics.median(steps):.0f}, {max(steps)}" if steps else ""
+                rows.append(f"| {title} | {where} | {len(of_kind)} ({bits}) | {numbers} | {late} |")
+        if of_it:
+            many, alarms = (sum(each[what] for each in of_it) for what in ("healthy", "alarms"))
+            same = "yes" if all(each["same"] for each in of_it) else "NO"
+            healthy.append(f"| {title} | {many} | {alarms} | {same} |")
+    notes = [
+        f"    {each['framework']}: round {number}: {one['said']}"
+        for each in results
+        for number, one in each["faults"].items()
+        if "said" in one and one["where"] != BEFORE
+    ]
+    notes += [
+        f"    {each['framework']}: rounds {each['first']} to {each['last']} broke: {each['broke'][-300:]}"
+        for each in results
+        if "broke" in each
+    ]
+    return "\n".join([*rows, *healthy, *notes])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="in each framework (20)")
     parser.add_argument("--only", choices=FRAMEWORKS, action="append", help="these frameworks")
+    parser.add_argument("--jobs", type=int, default=1, help="programs side by side (1)")
+    parser.add_argument(
+        "--results", type=Path, help="a file to which each program's rounds are added, and that is read"
+    )
     asked = parser.parse_args()
     today, load = datetime.date.today(), os.getloadavg()[0]
     print(f"{today}, {platform.machine()}, {os.cpu_count()} cores, load {load:.0f}.")
-    print(f"A look every {LOOKS} steps, a buddy step every {BUDDY} (torch).\n")
-    print("| framework | where | faults | found | rank right | tensor right | steps until found: median, most |")
-    print("|---|---|---|---|---|---|---|")
-    healthy = []
-    for framework in asked.only or FRAMEWORKS:
-        rows, of_healthy = series(framework, asked.rounds)
-        print("\n".join(rows), flush=True)
-        healthy.append(of_healthy)
-    print("\n| framework | healthy rounds | alarms | same losses as without the guard |")
-    print("|---|---|---|---|")
-    print("\n".join(healthy))
+    print(f"A look every {LOOKS} steps, a buddy step every {BUDDY} (torch).\n", flush=True)
+    results = []
+    if asked.results is not None and asked.results.exists():
+        results = [json.loads(line) for line in asked.results.open()]
+    known = {(each["framework"], each["first"]) for each in results}
+    todo = [
+        (framework, range(first, min(first + AT_ONCE, asked.rounds + 1)))
+        for first in range(0, asked.rounds + 1, AT_ONCE)
+        for framework in asked.only or FRAMEWORKS
+        if (framework, first) not in known
+    ]
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        for done in as_completed([pool.submit(series, *each) for each in todo]):
+            results.append(result := done.result())
+            if asked.results is not None:
+                with asked.results.open("a") as stream:
+                    stream.write(json.dumps(result) + "\n")
+    print(tables(results))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small model per round, in one of the frameworks, and changes bits of a replica in most rounds.
 
-python job.py FRAMEWORK ROUNDS [--healthy]: with it, only the healthy rounds
+python job.py FRAMEWORK FIRST LAST [--healthy]: these rounds; of them, only the healthy ones
 """
 
 from __future__ import annotations
@@ -241,6 +241,6 @@ def in_jax(rounds: range, healthy: bool) -> None:
 
 
 if __name__ == "__main__":
-    framework, many = sys.argv[1:3]
+    framework, first, last = sys.argv[1:4]
     trains = {"torch": in_torch, "tensorflow": in_tensorflow, "workers": in_workers, "jax": in_jax}[framework]
-    trains(range(0, int(many) + 1), "--healthy" in sys.argv)
+    trains(range(int(first), int(last) + 1), "--healthy" in sys.argv)
