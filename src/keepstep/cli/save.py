@@ -19,5 +19,6 @@ def save_verb(asked: argparse.Namespace) -> int:
             f"asked, but no answer in {asked.wait:.0f} s",
             hint="the ranks save as soon as all of them call keepstep.should_save() again",
         )
-    print(f"{count(found.ranks, 'rank')} will save at the same step, about step {found.step}")
+    ranks = count(found.ranks, "rank") if found.ranks else "all ranks"
+    print(f"{ranks} will save at the same step, about step {found.step}")
     return 0

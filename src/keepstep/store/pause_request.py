@@ -12,7 +12,7 @@ from pathlib import Path
 from keepstep.base.safe_files import write_whole
 from keepstep.store.save_request import read_numbers
 
-REQUEST = "pause-request.json"
+REQUEST, ANSWER = "pause-request.json", "pause-answer.json"
 WANTED = "KEEPSTEP_PAUSE"
 """`keepstep run` sets it for its ranks where all of them take the same steps."""
 ASKS = "asking all ranks to pause after the same step"
@@ -39,6 +39,17 @@ def asked(folder: Path) -> Request | None:
     """The request that stands."""
     said = read_numbers(folder / REQUEST)
     return Request(said["number"], said["longest_s"]) if {"number", "longest_s"} <= set(said) else None
+
+
+def answer(folder: Path, number: int, step: int) -> None:
+    """For rank 0: all ranks have agreed to wait after this step."""
+    write_whole(folder / ANSWER, json.dumps({"number": number, "step": step}).encode())
+
+
+def answered(folder: Path, number: int) -> int | None:
+    """After which step all ranks wait, once they have agreed on it."""
+    said = read_numbers(folder / ANSWER)
+    return said.get("step") if said.get("number") == number else None
 
 
 def withdraw(folder: Path) -> None:

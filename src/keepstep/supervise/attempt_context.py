@@ -21,6 +21,7 @@ from keepstep.supervise.start.spares import SparePool
 from keepstep.supervise.start.started_process import StartedProcess
 from keepstep.supervise.watch.alarms import Alarms
 from keepstep.supervise.watch.hang_detector import Stop
+from keepstep.supervise.watch.history_recorder import Measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Means:
     """What `keepstep check memory` had said of the training."""
     alarms: Alarms | None = None
     """Limits on what is measured; None: the usual ones, which only warn."""
+    measured: Callable[[Measurements], None] | None = None
+    """Who judges what is measured, if not this process."""
     pauses: dict[str, float] = field(default_factory=dict)
     """The longest pauses that ended by themselves, by kind."""
     looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ranks of a job run on this machine, by their black boxes."""
+"""Which ranks of a job run on this machine, by their black boxes, and whether it leads a job on several nodes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from keepstep.base.proc_stat import read_stat
 from keepstep.signals.blackbox import HEADER_SIZE, Doing, NotABox, doing, identity, newest_first
 from keepstep.signals.box_files import open_box
+from keepstep.sources.recorded.node_folders import read_node
+from keepstep.store.run_folders import Listed, read_manifest
 
 
 @dataclass(frozen=True)
@@ -44,3 +46,22 @@ def running_ranks(place: Path) -> tuple[Path, tuple[RunningRank, ...]]:
         if found:
             return folder, tuple(found)
     return place, ()
+
+
+@dataclass(frozen=True)
+class LedAttempt:
+    """Of a run on several nodes that is led from this machine. Its ranks are asked through its folder."""
+
+    folder: Path
+    ranks: int
+    """0: a launcher of the user starts them, and how many is not known here."""
+
+
+def led_attempt(place: Path) -> LedAttempt | None:
+    """``place``: a run folder."""
+    manifest = read_manifest(place)
+    if manifest is None or not manifest.attempts or Listed(place, manifest).state != "running":
+        return None
+    folder = place / f"attempt-{manifest.attempts[-1].number}"
+    nodes = [node for each in folder.glob("node*/") if (node := read_node(each)) is not None]
+    return LedAttempt(folder, sum(len(node.ranks) for node in nodes)) if nodes else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keepstep.errors import Unavailable, UserError
 from keepstep.store import save_request
-from keepstep.supervise.running_ranks import running_ranks
+from keepstep.supervise.running_ranks import led_attempt, running_ranks
 
 POLL_S = 0.1
 
@@ -25,8 +25,9 @@ class WillSave:
 
 def save_now(place: Path, wait_s: float = 60.0) -> WillSave:
     """``place``: a run folder, or a folder of guards. Raises where nothing runs there, or nothing listens."""
-    folder, ranks = running_ranks(place)
-    if not ranks:
+    led = led_attempt(place)
+    folder, ranks = (led.folder, ()) if led is not None else running_ranks(place)
+    if led is None and not ranks:
         raise UserError(
             f"no rank of {place} is running on this machine",
             hint="give the folder of a running job, on the machine of its rank 0; `keepstep runs` lists runs",
@@ -40,4 +41,4 @@ def save_now(place: Path, wait_s: float = 60.0) -> WillSave:
     until = time.monotonic() + wait_s
     while (step := save_request.answered(folder, number)) is None and time.monotonic() < until:
         time.sleep(POLL_S)
-    return WillSave(len(ranks), step)
+    return WillSave(led.ranks if led is not None else len(ranks), step)

@@ -61,7 +61,8 @@ class Watching:
         self._history = HistoryRecorder(folder, (means.job.cwd, folder), self._metrics.gpus)
         self._alarms = means.alarms or Alarms(RunSettings(), means.terminal.say)
         self._ahead = MemoryAhead(means.forecasts)
-        self.pause = Pause(folder / "guard", self._tell)
+        alone = means.measured is None
+        self.pause = Pause(folder / "guard", self._tell if alone else lambda words: None)
         self._pace = Pace()
         self._network = SlowNetwork()
         self._trees: set[int] = set()
@@ -92,7 +93,10 @@ class Watching:
             pause = None if job.servers else self.pause  # workers of servers take steps of their own
             for words in self._ahead.news(self._told.held, self._history.newest["rank"]):
                 self._tell(words)
-            self._alarms.see(self._history.newest, now, self._folder.parent, self.quiet_s, self._tell, pause, job)
+            if self._means.measured is not None:
+                self._means.measured(self._history.newest)
+            else:
+                self._alarms.see(self._history.newest, now, self._folder.parent, self.quiet_s, self._tell, pause, job)
         self.pause.tick(now)
         outcome = outcome or self._shrinks(now)
         if now >= self._slow_due:

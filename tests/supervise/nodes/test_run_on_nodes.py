@@ -37,6 +37,7 @@ class Nodes:
         self.port = free_ports(1)[0]
         self.secret = secrets.token_hex(32)
         self.agents: list[subprocess.Popen[str]] = []
+        self.env = {"KEEPSTEP": "off"}
         self.temporary = folder / "temporary"
         self.temporary.mkdir()
         (folder / "train.py").write_text(RANK)
@@ -57,7 +58,7 @@ class Nodes:
             subprocess.Popen(
                 [*command, "--", sys.executable, script],
                 cwd=self.folder,
-                env={**os.environ, "KEEPSTEP_SECRET": secret or self.secret, "KEEPSTEP": "off"}
+                env={**os.environ, "KEEPSTEP_SECRET": secret or self.secret, **self.env}
                 | {"TMPDIR": str(self.temporary)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -80,6 +80,8 @@ class Pausing:
         if says:
             longest = duration(request.longest_s)
             session.say(f"all ranks pause after step {session.steps}, for {longest} at most", always=True)
+            with contextlib.suppress(OSError):
+                pause_request.answer(folder, request.number, session.steps)
         with session.during(int(BoxPhase.RETRY)):
             while self._standing() is not None and time.monotonic() - began < request.longest_s:
                 if session.is_to_stop:

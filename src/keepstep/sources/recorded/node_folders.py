@@ -37,7 +37,7 @@ _PIDS = ("pid", "sent_by")
 def with_nodes(files: Sequence[LeftFile]) -> list[LeftFile]:
     """The files, each with the host it is from. Files with a rank in their name keep it, others get their folder's."""
     folders = {folder: None for left in files if (folder := _folder(left)) is not None}
-    said = {folder: _read(folder) for folder in folders}
+    said = {folder: read_node(folder) for folder in folders}
     known = {folder: found for folder, found in said.items() if found is not None}
     if not known:
         return list(files)
@@ -113,7 +113,7 @@ def _named(left: LeftFile, nodes: Mapping[Path, RunNode]) -> LeftFile:
     return replace(left, node=node, name=name if _RANK.match(name) else f"{folder.name}/{name}")
 
 
-def _read(folder: Path) -> RunNode | None:
+def read_node(folder: Path) -> RunNode | None:
     """What the leader says about a host; None if it says nothing that can be read."""
     found, number = _json(folder / NODE), _FOLDER.fullmatch(folder.name)
     if found is None or number is None or not isinstance(found.get("host"), str):

@@ -176,6 +176,14 @@ class Said(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measured(Message):
+    """What ranks, host and GPUs of a node showed last, of the readings that limits are about: as JSON."""
+
+    attempt: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Looked(Message):
     """The answer to :class:`Look`: packed evidence (`keepstep.check.meeting.packing`), redacted, as JSON."""
 
@@ -259,6 +267,8 @@ class Start(Message):
     """What remedies have changed, and nothing else."""
     limits: tuple[tuple[str, int], ...] = ()
     may_start_over: bool = False
+    readings: tuple[str, ...] = ()
+    """What to measure for the leader, which knows the user's limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,11 +322,20 @@ class Put(Message):
     keys: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Message):
+    """Ranks are asked for something, or no longer (`keepstep.supervise.nodes.evidence.requests`)."""
+
+    attempt: int
+    name: str
+    numbers: tuple[tuple[str, int], ...]
+
+
 _KINDS = {
     kind.__name__.lower(): kind
     for kind in (
-        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended, Said, Looked, Probed),
-        *(Welcome, Refused, Heard, Prepare, Look, Probe, Start, Collect, Hold, End, Bye, Put),
+        *(Hello, Beat, Ready, Happened, Parcel, Collected, Ended, Said, Measured, Looked, Probed),
+        *(Welcome, Refused, Heard, Prepare, Look, Probe, Start, Collect, Hold, End, Bye, Put, Asked),
     )
 }
 

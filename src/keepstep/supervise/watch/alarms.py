@@ -33,8 +33,8 @@ SAVES_S = 60.0
 
 def not_possible(settings: RunSettings, job: Job) -> Iterator[str]:
     """What limits ask for and this job cannot do, in words: to be said before it starts."""
-    why_step = "parameter servers have no common step" if job.servers else "several nodes cannot be asked to pause"
-    refused = {"fewer": job.why_this_size, "pause": why_step if job.servers or job.nodes > 1 else None}
+    why_step = "parameter servers have no common step" if job.servers else None
+    refused = {"fewer": job.why_this_size, "pause": why_step}
     for row in settings.thresholds:
         for action in row.do:
             if why := refused.get(action):
@@ -65,6 +65,12 @@ class Alarms:
     def __post_init__(self) -> None:
         self.notices = Notices(self.settings.notices, self.say)
         self._thresholds = Thresholds(self.settings.thresholds)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """What must be measured: for the limits, and for what is said of them."""
+        limited = {each.reading for each in self.settings.thresholds if each.do}
+        return tuple(sorted({*limited, "step", "memory"}))
 
     def see(
         self,

@@ -27,6 +27,8 @@ from keepstep.supervise.watch.printed_progress import PrintedProgress
 from keepstep.supervise.watch.process_memory import of_tree
 from keepstep.supervise.watch.vitals import OpenBox
 
+Measurements = dict[str, dict[int | str, dict[str, float]]]
+"""By ``rank``, ``host`` and ``gpu``, then by subject and reading."""
 EVERY_S = 0.95
 DISKS_EVERY_S = 5.0
 STILL_S, STILL_STEPS = 2.0, 5
@@ -55,8 +57,8 @@ class HistoryRecorder:
         self._processors: tuple[float, float] | None = None
         self._speeds: dict[str, float | None] = {}
         self._printed = PrintedProgress()
-        self.newest: dict[str, dict[int | str, dict[str, float]]] = {}
-        """What was measured last: by ``rank``, ``host`` and ``gpu``, then by subject and reading."""
+        self.newest: Measurements = {}
+        """What was measured last."""
 
     def tick(
         self,

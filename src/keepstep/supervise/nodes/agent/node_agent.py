@@ -19,6 +19,7 @@ from keepstep.errors import UserError
 from keepstep.sources.files.left_files import GAPS
 from keepstep.sources.host.ports import free_ports
 from keepstep.store import boxes_in_memory
+from keepstep.store.pause_request import WANTED
 from keepstep.store.reserved_space import Reserve
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.attempt_context import Means, Outcome
@@ -29,8 +30,10 @@ from keepstep.supervise.nodes.agent.agent_folder import make_room
 from keepstep.supervise.nodes.agent.heartbeat import LeaderContact, Vitals, now
 from keepstep.supervise.nodes.agent.start_turns import turn
 from keepstep.supervise.nodes.connection.interface import Connection
+from keepstep.supervise.nodes.evidence.measuring import Measuring
 from keepstep.supervise.nodes.evidence.parcels import Sender
 from keepstep.supervise.nodes.evidence.relay import Relay
+from keepstep.supervise.nodes.evidence.requests import Requests
 from keepstep.supervise.nodes.lead.merged_state import known
 from keepstep.supervise.nodes.messages import State
 from keepstep.supervise.nodes.node_settings import NodePart
@@ -143,6 +146,8 @@ class Agent:
             self._contact.vitals = Vitals(
                 state=State.RUNS, steps=running.attempt.steps or 0, quiet_s=running.attempt.quiet_s
             )
+            for asked in running.requests.new():
+                self._contact.send(asked)
 
     def _relay(self, running: _Running) -> None:
         """Beside the watch: guards wait for each other's answers before their first step."""
@@ -247,6 +252,8 @@ class Agent:
                 running.attempt.hold(seconds)
             case said.Put(keys=keys):
                 running.relay.take(keys)
+            case said.Asked():
+                running.requests.take(message)
             case said.End(what=what, rank=rank, signal=signal_, hurry=hurry):
                 self._signal, self._hurry = signal_, hurry
                 self._end(running, replace(running.outcome or Outcome(Happened.STOPPED), happened=Happened(what)), rank)
@@ -301,16 +308,21 @@ class Agent:
             exchange=exchange,
             token=self._reaper.token,
             env=self._part.env,
-            more={**dict(start.variables), **self._pool.variables, "KEEPSTEP_GRACE": f"{self._part.grace_s:g}"},
+            more={**dict(start.variables), **self._pool.variables, **self._own_variables(job)},
             limits=start.limits,
             layout=start.layout if start.layout.seats else None,
         )
-        means = self._means(job, start.may_start_over)
+        means = self._means(job, start)
         attempt = Attempt(number, folder, started, means)
         attempt.wake_for(self._contact.handle)
-        return _Running(number, attempt, means, Sender(folder, number), Relay(exchange))
+        requests = Requests(folder / "guard", number)
+        return _Running(number, attempt, means, Sender(folder, number), Relay(exchange), requests)
 
-    def _means(self, job: Job, may_start_over: bool) -> Means:
+    def _own_variables(self, job: Job) -> dict[str, str]:
+        found = {"KEEPSTEP_GRACE": f"{self._part.grace_s:g}"}
+        return found if job.servers else {**found, WANTED: "on"}
+
+    def _means(self, job: Job, start: said.Start) -> Means:
         return Means(
             job=job,
             reaper=self._reaper,
@@ -322,7 +334,8 @@ class Agent:
             hang_s=self._part.hang_s,
             reserve=self._reserve,
             explains=self._part.leads,
-            may_start_over=may_start_over,
+            may_start_over=start.may_start_over,
+            measured=Measuring(start, self._contact.send).take,
             pauses=self._pauses,
         )
 
@@ -406,12 +419,15 @@ class Agent:
 class _Running:
     """This node's part of the attempt that runs now."""
 
-    def __init__(self, number: int, attempt: Attempt, means: Means, sender: Sender, relay: Relay) -> None:
+    def __init__(
+        self, number: int, attempt: Attempt, means: Means, sender: Sender, relay: Relay, requests: Requests
+    ) -> None:
         self.number = number
         self.attempt = attempt
         self.means = means
         self.sender = sender
         self.relay = relay
+        self.requests = requests
         self.outcome: Outcome | None = None
         self.told: said.Happened | None = None
         """What this node has reported to the leader, and reports again after a cut."""

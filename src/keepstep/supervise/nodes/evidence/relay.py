@@ -33,7 +33,17 @@ _KEY = re.compile(r"keepstep\+\d+\+(?P<what>.+)\+(?P<who>verdict|r\d+)", re.DOTA
 _CONTRACT = re.compile(r"(?P<subject>.+)\+\d+", re.DOTALL)
 _OF_SOME_RANKS = re.compile(r" of ranks \d")
 _FOR_RANK_0 = frozenset(
-    {"pace", "exchanges nothing", "left", "collective", "together", "should_stop", "on_preemption", "should_save"}
+    {
+        "pace",
+        "exchanges nothing",
+        "left",
+        "collective",
+        "together",
+        "should_stop",
+        "on_preemption",
+        "should_save",
+        "pause",
+    }
 )
 """Topics that only rank 0 hears; what rank 0 itself says about them goes to all."""
 

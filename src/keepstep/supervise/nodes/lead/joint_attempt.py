@@ -28,6 +28,7 @@ from keepstep.supervise.nodes.agent.lease import BEAT_S, SILENT_S
 from keepstep.supervise.nodes.lead.after_failure import Further, pin_newcomers
 from keepstep.supervise.nodes.lead.hosts_left_out import failure_of
 from keepstep.supervise.nodes.lead.leader import Answer, Leader, Leaving, NodeTold
+from keepstep.supervise.nodes.lead.limits_of_all import LimitsOfAll
 from keepstep.supervise.nodes.lead.lost_nodes import NodeLosses
 from keepstep.supervise.nodes.lead.membership import Expired, News, Returned, SilentNode, Vacant
 from keepstep.supervise.nodes.lead.merged_state import stop_of, together
@@ -96,6 +97,9 @@ class JointAttempt:
         """The engine takes a node away soon."""
         self._began = clock()
         self._status_due = 0.0
+        alarms, pauses = gathering.alarms, not gathering.roles.ps
+        self._limits = LimitsOfAll(folder, leader, alarms, self._say, pauses=pauses)
+        self._readings = alarms.readings if alarms is not None else ()
 
     # --- the beginning
 
@@ -168,6 +172,7 @@ class JointAttempt:
                     variables=variables,
                     limits=tuple(self._applied.limits.items()),
                     may_start_over=self._may_start_over,
+                    readings=self._readings,
                 )
             self._leader.tell([node], made[variables])
 
@@ -213,8 +218,14 @@ class JointAttempt:
                     return outcome
             if not self._lost and not self._well and self._growing is not None and self._growing.is_time():
                 return Outcome(Happened.GROWS)
+            self._limits.tick(self._quiet_s())
             self._show_status()
             self._leader.wait(LOOK_S)
+
+    def _quiet_s(self) -> float | None:
+        """For how long no rank of any node has moved."""
+        quiet = [self._leader.quiet_s(node) for node in self._nodes]
+        return min((each for each in quiet if each is not None), default=None)
 
     def _show_status(self) -> None:
         """``attempt 1 · 3 min · 4 nodes · step 1200 · no progress for 20 s``; once a second."""
@@ -231,9 +242,9 @@ class JointAttempt:
         steps = [self._leader.steps(node) for node in heard]
         if any(steps):
             parts.append(f"step {min(steps)}")
-        quiet = [quiet_s for node in heard if (quiet_s := self._leader.quiet_s(node)) is not None]
-        if quiet and min(quiet) > QUIET_S:
-            parts.append(f"no progress for {duration(min(quiet))}")
+        quiet_s = self._quiet_s()
+        if quiet_s is not None and quiet_s > QUIET_S:
+            parts.append(f"no progress for {duration(quiet_s)}")
         self._gathering.status("keepstep: " + " · ".join(parts))
 
     def _take(self, each: object) -> Outcome | None:
@@ -401,6 +412,7 @@ class JointAttempt:
                 self._gathering.interrupt(each.happened.signal)  # it came together with what was decided upon
         if not self._nodes:
             return
+        self._limits.end()
         until = time.monotonic() + self._gathering.grace_s + END_MORE_S
         while time.monotonic() < until:
             open_ = [node for node in self._nodes if node not in self._leader.answers(said.Ended, self.number)]

@@ -22,15 +22,20 @@ from keepstep.supervise.nodes import messages as said
 from keepstep.supervise.nodes.agent.heartbeat import Crowd, now
 from keepstep.supervise.nodes.connection.hub import LOCAL, Hub
 from keepstep.supervise.nodes.connection.interface import Event, Got, Lost, Opened, TurnedAway
+from keepstep.supervise.nodes.evidence.measuring import KINDS, measurements
 from keepstep.supervise.nodes.evidence.parcels import Receiver, describe
 from keepstep.supervise.nodes.evidence.relay import audience
+from keepstep.supervise.nodes.evidence.requests import Requests
 from keepstep.supervise.nodes.lead.membership import Membership, News, NodeMember
 from keepstep.supervise.start.layout import Layout
+from keepstep.supervise.watch.history_recorder import Measurements
 
 ROUND_S = 0.25
 MOST_AT_ONCE = 256
 """Events between two looks at who is silent."""
 LONGEST_WORDS = 2000
+FRESH_S = 6.0
+"""What a node measured longer ago is not judged."""
 LAST_S, CROWDED_LAST_S = 10.0, 30.0
 """For agents to take our goodbye."""
 HAPPENINGS = frozenset(each.value for each in Happened)
@@ -79,6 +84,10 @@ class Leader:
         self._refused: list[str] = []
         self._keys: list[tuple[int, tuple[str, str]]] = []
         """What guards have told each other in this attempt, for nodes that come back."""
+        self._requests: Requests | None = None
+        """To the ranks of this attempt."""
+        self._measured: dict[int, tuple[float, Measurements]] = {}
+        """By node: when that came, and what it showed."""
         self._starts: dict[int, said.Start] = {}
         """What each node was told to start."""
         self._status: int | None = None
@@ -104,13 +113,15 @@ class Leader:
             self._answers = {k: each for k, each in self._answers.items() if getattr(each, "attempt", None) == attempt}
             self._keys.clear()
             self._starts.clear()
+            self._measured.clear()
+            self._requests = Requests(folder, attempt)
             self._receivers = {node: Receiver(folder / f"node{node}") for node in nodes}
         self._describe(nodes)
 
     def move(self, folder: Path) -> None:
         """The evidence of this attempt goes to another folder from now on."""
         with self._changed:
-            self._folder = folder
+            self._folder, self._requests = folder, Requests(folder, self._attempt)
             self._receivers = {node: Receiver(folder / f"node{node}") for node in self._receivers}
             nodes = list(self._receivers)
         self._describe(nodes)
@@ -140,6 +151,21 @@ class Leader:
                 for (which, node), message in self._answers.items()
                 if which is kind and isinstance(message, kind) and getattr(message, "attempt", None) == attempt
             }
+
+    def pass_requests_on(self) -> None:
+        """What was asked of all ranks in the attempt's folder, or withdrawn there."""
+        with self._changed:
+            for asked in self._requests.new() if self._requests is not None else ():
+                self._tell_all(asked)
+
+    def measured(self) -> Measurements:
+        """What all nodes showed last."""
+        found: Measurements = {kind: {} for kind in KINDS}
+        with self._changed:
+            for at, each in self._measured.values():
+                for kind, subjects in each.items() if now() - at < FRESH_S else ():
+                    found[kind] |= subjects
+        return found
 
     def forget(self, kind: type[said.Message]) -> None:
         """Ask anew."""
@@ -354,6 +380,9 @@ class Leader:
         elif isinstance(answer, said.Welcome) and self._keys and hello.attempt == self._attempt:
             keys = tuple(key for node, key in self._keys if node != hello.node)
             self._hub.send(connection, said.Put(attempt=self._attempt, keys=keys))
+        if isinstance(answer, said.Welcome) and self._requests is not None and hello.attempt == self._attempt:
+            for asked in self._requests.standing():
+                self._hub.send(connection, asked)
 
     def _heard(self, connection: int, node: int, message: said.Message) -> None:
         match message:
@@ -368,6 +397,11 @@ class Leader:
                     self._receivers[node].take(message)
             case said.Put() if message.attempt == self._attempt:
                 self._pass_on(node, message.keys)
+            case said.Asked() if message.attempt == self._attempt and self._requests is not None:
+                self._requests.take(message)
+                self._tell_all(message, but=node)
+            case said.Measured(told=told) if message.attempt == self._attempt:
+                self._measured[node] = now(), measurements(told)
             case said.Said(text=text):
                 self._say(f"{self._host(node)}: {text[:LONGEST_WORDS]}")
             case said.Happened():
@@ -391,6 +425,12 @@ class Leader:
             wanted = tuple(key for key in keys if other == first or audience(key[0]) == "all")
             if other != node and wanted:
                 self._send(other, said.Put(attempt=self._attempt, keys=wanted))
+
+    def _tell_all(self, message: said.Message, but: int | None = None) -> None:
+        """All nodes of this attempt."""
+        for node in self._receivers:
+            if node != but:
+                self._send(node, message)
 
     def _send(self, node: int, message: said.Message) -> None:
         member = self._membership.member(node)

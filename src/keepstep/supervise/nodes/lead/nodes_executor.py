@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from keepstep.supervise.options import RunOptions
 from keepstep.supervise.show.run_terminal import Terminal
 from keepstep.supervise.start.interrupts import Interrupts
 from keepstep.supervise.start.priority import promptly
+from keepstep.supervise.watch.alarms import Alarms
 
 SETTLE_S = 0.5
 
@@ -83,6 +85,7 @@ class Nodes:
             roles=station.roles,
             as_given=asked.job.as_given,
             grace_s=asked.grace_s,
+            alarms=Alarms(asked.settings, terminal.say, stop=lambda: interrupts.note(signal.SIGTERM)),
             first_s=station.first_s,
             again_s=station.again_s,
             more_s=station.more_s if station.more_s is not None else MORE_S,

@@ -15,6 +15,7 @@ from keepstep.supervise.nodes.lead.leader import Leader, Leaving
 from keepstep.supervise.nodes.lead.nodes_preflight import FirstLook
 from keepstep.supervise.nodes.lead.placement import NodePlace, Roles
 from keepstep.supervise.nodes.messages import NEVER
+from keepstep.supervise.watch.alarms import Alarms
 
 MORE_S = 5.0
 """Once there are as many as needed, for the rest of those that may take part."""
@@ -64,6 +65,8 @@ class Gathering:
     roles: Roles = field(default_factory=Roles)
     as_given: bool = False
     grace_s: float = 10.0
+    alarms: Alarms | None = None
+    """Limits on what all nodes measure."""
     status: Callable[[str], None] = lambda text: None
     """Shows the live line."""
     tend: Callable[[], list[str]] = list
