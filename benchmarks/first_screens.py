@@ -19,11 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from keepstep.store.run_folders import runs
+from keepstep.store.run_folders import read_manifest, runs
 from keepstep.watch.look import RunLook
 from keepstep.watch.page.one_file import render_page
 from keepstep.watch.top.loop import lines
@@ -109,7 +109,11 @@ def record_of_lab(place: Path, scenario: Scenario) -> Label | None:
         if done.returncode == 3:
             shutil.rmtree(folder, ignore_errors=True)
     made = sorted(folder.glob("**/manifest.json"))
-    if not made or scenario.cause is None:
+    manifest = read_manifest(made[-1].parent) if made else None
+    if manifest is None or scenario.cause is None:
+        return None
+    if manifest.state == "running":
+        print(f"{scenario.name:28} left out: the lab's time was over before the run had ended", flush=True)
         return None
     return Label(scenario.name, made[-1].parent, (scenario.cause, *scenario.also_accept), scenario.root_ranks or ())
 
@@ -151,15 +155,7 @@ def main() -> None:
     given = asked.parse_args()
     print(f"seed {given.seed}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
-        place = given.keep or Path(temporary)
-        wanted = [
-            Label(name, record(place / name.replace(" ", "_"), line, rank), (cause,) if cause else (), (rank,))
-            for name, line, cause, rank in FAULTS
-        ]
-        until = time.monotonic() + 60 * given.minutes
-        for scenario in drawn(given.lab, given.seed):
-            if time.monotonic() < until and (label := record_of_lab(place, scenario)) is not None:
-                wanted.append(label)
+        wanted = recorded(given.keep or Path(temporary), given.lab, given.seed, time.monotonic() + 60 * given.minutes)
         if PROGRAM is None:
             report(wanted, None, Path(temporary))
         else:
@@ -167,7 +163,16 @@ def main() -> None:
                 report(wanted, browser, Path(temporary))
 
 
-def report(wanted: list[Label], browser: Chromium | None, place: Path) -> None:
+def recorded(place: Path, lab: int, seed: int, until: float) -> Iterator[Label]:
+    """One run after the other; those of the lab until that time."""
+    for name, line, cause, rank in FAULTS:
+        yield Label(name, record(place / name.replace(" ", "_"), line, rank), (cause,) if cause else (), (rank,))
+    for scenario in drawn(lab, seed):
+        if time.monotonic() < until and (label := record_of_lab(place, scenario)) is not None:
+            yield label
+
+
+def report(wanted: Iterable[Label], browser: Chromium | None, place: Path) -> None:
     found = []
     for label in wanted:
         on_top, on_page, said = judge(label, browser, place)

@@ -23,7 +23,9 @@ import zlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from keepstep.analyze.run_metrics import RunMetrics
 from keepstep.model.report import SCHEMA
+from keepstep.render.prometheus import render_prometheus
 from keepstep.signals.blackbox import BoxPhase
 from keepstep.store import run_folders
 from keepstep.store.history.readings import BY_NUMBER, READINGS, in_phase
@@ -109,7 +111,20 @@ def main() -> None:
             [sys.executable, "-m", "keepstep", "top", "--once", folder], stdout=subprocess.DEVNULL, check=True
         )
         print(f"top --once: {time.monotonic() - began:.1f} s")
+        _scrape(folder)
         _serve(folder)
+
+
+def _scrape(folder: Path) -> None:
+    """As Prometheus does: how long an answer takes, and when it has where the time went."""
+    metrics, began = RunMetrics(folder), time.monotonic()
+    for question in ("first", "second"):
+        asked, used = time.monotonic(), time.thread_time()
+        render_prometheus(metrics.families())
+        print(f"{question} scrape: {time.monotonic() - asked:.2f} s, {time.thread_time() - used:.2f} s of CPU")
+    while "goodput_ratio" not in {family.name for family in metrics.families()}:
+        time.sleep(5.0)
+    print(f"where the time went: in an answer after {time.monotonic() - began:.1f} s")
 
 
 def _serve(folder: Path) -> None:

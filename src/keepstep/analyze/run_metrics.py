@@ -7,6 +7,7 @@ shown.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,8 +23,9 @@ FRESH_S = 30.0
 WORST = 5
 MOST_SUBJECTS = 64
 """Hosts, and GPUs."""
-GOODPUT_EVERY_S, RESTS = 30.0, 100
-"""How often it is added up where someone asks: also not before so many times the processor time that it took."""
+GOODPUT_EVERY_S, RESTS, QUICKLY_S = 30.0, 100, 0.2
+"""How often it is added up where someone asks: also not before so many times the processor time that it took. An answer
+waits for it this long."""
 QUANTILES = {"lowest": 0.0, "median": 0.5, "p90": 0.9, "highest": 1.0}
 UNITS = {"share": "ratio", "bytes": "bytes", "bytes/s": "bytes_per_second", "s": "seconds", "cores": "cores",
          "packets/s": "packets_per_second", "°C": "celsius"}  # fmt: skip
@@ -45,8 +47,9 @@ class RunMetrics:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._history = open_history(folder)
-        self._goodput: tuple[float, Goodput] | None = None
-        """Until when it counts, and what it is."""
+        self._goodput: Goodput | None = None
+        self._goodput_due = 0.0
+        self._adding: threading.Thread | None = None
 
     def families(self, now: float | None = None) -> list[Family]:
         """``now``: seconds since the epoch."""
@@ -77,17 +80,30 @@ class RunMetrics:
                 rank = str(ranks[0]) if isinstance(ranks, list) and ranks else ""
                 found.add(1.0, cause=str(each.get("cause", ""))[:80], rank=rank)
             yield found
-        if self._goodput is None or now >= self._goodput[0]:
-            began = time.thread_time()
-            good = goodput(self._folder, self._history)
-            self._goodput = now + max(GOODPUT_EVERY_S, RESTS * (time.thread_time() - began)), good
-        good = self._goodput[1]
-        share = Family("goodput_ratio", "Share of the time of all ranks that was training")
-        share.add(good.share)
-        spent = Family("time_seconds", "Time of all ranks so far, by what they did")
-        for bucket in Bucket:
-            spent.add(good.buckets.get(bucket, 0.0), bucket=bucket.value)
-        yield from (share, spent)
+        good = self._added_up()
+        if good is not None:
+            share = Family("goodput_ratio", "Share of the time of all ranks that was training")
+            share.add(good.share)
+            spent = Family("time_seconds", "Time of all ranks so far, by what they did")
+            for bucket in Bucket:
+                spent.add(good.buckets.get(bucket, 0.0), bucket=bucket.value)
+            yield from (share, spent)
+
+    def _added_up(self) -> Goodput | None:
+        """Where the time went, as it was added up last: of many ranks that takes seconds, for which nobody waits."""
+        if self._adding is None and time.monotonic() >= self._goodput_due:
+            self._adding = threading.Thread(target=self._add_up, daemon=True)
+            self._adding.start()
+            self._adding.join(QUICKLY_S)
+        return self._goodput
+
+    def _add_up(self) -> None:
+        began = time.thread_time()
+        try:
+            self._goodput = goodput(self._folder)
+        finally:
+            self._goodput_due = time.monotonic() + max(GOODPUT_EVERY_S, RESTS * (time.thread_time() - began))
+            self._adding = None
 
     def _of_ranks(self, now: float) -> Iterable[Family]:
         newest = self._history.newest(RANK)
