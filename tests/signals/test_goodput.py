@@ -64,6 +64,7 @@ def test_a_rank_that_computes_longer_keeps_the_others_waiting() -> None:
     found = goodput_of([AttemptTimes(0, 0, 10)], [all_compute], 0, 10, [0, 1, 2])
     assert seconds(found) == {"PRODUCTIVE": 25.5, "WAITING_FOR_ANOTHER_RANK": 4.5}
     assert {why for _, why in found.lost} == {"rank 1 computes longer than the others"}
+    assert found.waited_for == {(1, "computes longer than the others"): pytest.approx(4.5)}
     unknown = replace(all_compute, busy=[float("nan"), 0.95, 0.9])
     assert seconds(goodput_of([AttemptTimes(0, 0, 10)], [unknown], 0, 10, [0, 1, 2])) == {"PRODUCTIVE": 30.0}
 

@@ -14,15 +14,16 @@ import pytest
 
 from keepstep.errors import UserError
 from keepstep.signals.blackbox import BlackBox, BoxPhase, Record, RecordKind, doing
+from keepstep.signals.goodput import Bucket, Goodput
 from keepstep.store import run_folders
 from keepstep.store.history.reader import open_history
 from keepstep.store.history.writer import HistoryWriter
 from keepstep.store.run_folders import AttemptSaid, read_manifest
-from keepstep.watch.history_past import HistoryPast
+from keepstep.watch.history_past import OLD_S, HistoryPast
 from keepstep.watch.host_table import hosts_in
 from keepstep.watch.look import RunLook
 from keepstep.watch.past import Cell, Grid, fold, pack
-from keepstep.watch.problems import problems
+from keepstep.watch.problems import problems, slow_rank
 from keepstep.watch.rank_boxes import RankBox
 from keepstep.watch.recorded_past import RecordedPast
 from keepstep.watch.run_view import RunView
@@ -216,3 +217,25 @@ def test_a_host_whose_memory_rises_says_when_it_is_full(tmp_path: Path) -> None:
     rising, steady = hosts_in(open_history(tmp_path), [], now, is_live=True)
     assert rising.host == "a" and rising.full_in_s == pytest.approx(200, rel=0.05)
     assert steady.host == "b" and steady.full_in_s is None
+
+
+def test_a_rank_of_another_host_is_not_gone_because_its_last_seconds_are_on_their_way(tmp_path: Path) -> None:
+    writer, compute = HistoryWriter(tmp_path, "here"), {"phase": float(BoxPhase.COMPUTE), "in_compute": 1.0}
+    for second in range(100):
+        writer.add(1000.0 + second, {rank: compute for rank in (0, 1) if rank == 0 or second < 90}, {})
+    writer.close()
+    for live, seen in ((True, Cell.UNKNOWN), (False, Cell.GONE)):
+        grid = HistoryPast(open_history(tmp_path), (), 1100.0, live=live).grid(1000.0, 1100.0, 100)
+        assert grid.rows[1][-2] & 15 == seen and grid.rows[0][-2] & 15 == Cell.COMPUTE
+    assert OLD_S > 10.0
+
+
+def test_the_rank_that_others_wait_for_is_named_if_it_is_mostly_one() -> None:
+    found = Goodput(4, 200.0, {Bucket.PRODUCTIVE: 400.0}, waited_for={(3, "computes longer than the others"): 100.0})
+    slow = slow_rank(found, "RUN", live=True)
+    assert slow is not None and slow.ranks == (3,) and slow.cause == "slow.straggler"
+    assert slow.title == "rank 3 computes longer than the others: the others waited for it in 20% of the training"
+    assert slow.cost == "0.8 rank-hours an hour (20% of 4 ranks)"
+    found.waited_for[2, "waits longer for its batches"] = 60.0  # now one, now the other
+    assert slow_rank(found, "RUN", live=True) is None
+    assert slow_rank(replace(found, waited_for={(3, "computes longer"): 20.0}), "RUN", live=True) is None

@@ -144,6 +144,8 @@ class Goodput:
     wall_s: float = 0.0
     buckets: dict[Bucket, float] = field(default_factory=dict)
     lost: dict[tuple[Bucket, str], float] = field(default_factory=dict)
+    waited_for: dict[tuple[int, str], float] = field(default_factory=dict)
+    """How long ranks in step waited for one whose batches or steps take longer: by that rank, and what it does."""
     measured: float = 0.0
     """The share of the time for which it is known what ranks did; 0: they had no guard, and nothing can be said."""
 
@@ -189,6 +191,8 @@ class _Piece:
     measured: bool = True
     why: str | None = None
     """What explains what is in no other bucket."""
+    waits_for: tuple[int, str] | None = None
+    """A rank whose batches or steps take longer, and what it does."""
     surely: dict[Bucket, str] = field(default_factory=dict)
     """What explains a bucket, whatever else is known ..."""
     perhaps: dict[Bucket, str] = field(default_factory=dict)
@@ -228,7 +232,10 @@ def goodput_of(
                         kind = Bucket.OTHER
                     finding = _why(kind, piece, attempt, why, stuck=stuck)
                     said = piece.surely.get(kind) or finding or piece.perhaps.get(kind)
-                    _put(found, kind, (piece.end - piece.start) * share, said)
+                    seconds = (piece.end - piece.start) * share
+                    _put(found, kind, seconds, said)
+                    if kind is Bucket.WAITING_FOR_ANOTHER_RANK and piece.waits_for is not None:
+                        found.waited_for[piece.waits_for] = found.waited_for.get(piece.waits_for, 0.0) + seconds
             at = max(begin, stop)
             why = attempt.cause if attempt.failed else None
         after = Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION if why is not None else Bucket.OTHER
@@ -346,19 +353,21 @@ def _piece(each: Measured, place: int, slowest: _Slowest, *, has_stepped: bool) 
     productive = parts.get(Bucket.PRODUCTIVE, 0.0)
     piece = _Piece(each.start, each.end, parts, _known(each.still, place) >= 1.0 and productive > 0)
     (most, rank), (busiest, busy_rank), own = slowest.away, slowest.busy, _known(each.busy, place)
-    waits, words = most - _away(each, place) / whole, f"rank {rank} {AWAY[slowest.phase]}"
+    waits, slow, words = most - _away(each, place) / whole, rank, f"{AWAY[slowest.phase]}"
+    steadily = slowest.phase is BoxPhase.INPUT
     if slowest.phase is BoxPhase.INPUT and rank == each.ranks[place] and most - slowest.least_away > CLEARLY:
-        piece.perhaps[Bucket.DATA_LOADING_SYNC] = words
+        piece.perhaps[Bucket.DATA_LOADING_SYNC] = f"rank {rank} {words}"
     if own > 0 and busiest - own > max(BUSIER, waits):
-        waits, words = busiest - own, f"rank {busy_rank} computes longer than the others"
+        waits, slow, words, steadily = busiest - own, busy_rank, "computes longer than the others", True
     elif waits > CLEARLY and slowest.phase is not BoxPhase.INPUT:
-        piece.surely[Bucket.WAITING_FOR_ANOTHER_RANK] = words
+        piece.surely[Bucket.WAITING_FOR_ANOTHER_RANK] = f"rank {rank} {words}"
     waits = productive if piece.still else min(productive, waits)
     if piece.still or waits > CLEARLY:
         parts[Bucket.PRODUCTIVE] = productive - waits
         parts[Bucket.WAITING_FOR_ANOTHER_RANK] = waits
         if not piece.still:
-            piece.perhaps[Bucket.WAITING_FOR_ANOTHER_RANK] = words
+            piece.perhaps[Bucket.WAITING_FOR_ANOTHER_RANK] = f"rank {slow} {words}"
+            piece.waits_for = (slow, words) if steadily else None
     return piece
 
 

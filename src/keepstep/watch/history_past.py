@@ -27,8 +27,9 @@ _PHASES: dict[float | None, BoxPhase] = {float(each): each for each in BoxPhase}
 class HistoryPast:
     """``of``: the ranks whose series are of interest; of the others only the slowest is."""
 
-    def __init__(self, history: History, of: tuple[int, ...], end: float) -> None:
-        self._history, self._of, self._end = history, of, end
+    def __init__(self, history: History, of: tuple[int, ...], end: float, *, live: bool = False) -> None:
+        """``live``: its last attempt goes on. What other hosts measured may be on its way."""
+        self._history, self._of, self._end, self._live = history, of, end, live
 
     @property
     def span(self) -> tuple[float, float]:
@@ -38,12 +39,14 @@ class HistoryPast:
     def grid(self, start: float, end: float, columns: int) -> Grid:
         found = self._history.grid(start, end, columns)
         width = max(end - start, 1e-9) / columns
-        spans = [(int((a - start) / width), int((b - start) / width)) for _, a, b in self._history.attempts]
+        spans = [(int((a - start) / width), int((b - start) / width), 1) for _, a, b in self._history.attempts]
+        if spans and self._live:
+            spans[-1] = *spans[-1][:2], max(1, int(OLD_S / width))
         rows = []
         for phases, waits in zip(found.phase, found.wait, strict=True):
             cells = _either(phases.translate(_CELL_OF_PHASE), waits.translate(_STEP_OF_WAIT))
             if WAIT_SHARES[max(waits, default=0)] >= STUCK_SHARE or 0 in cells:
-                cells = _with_stops(cells, [(max(0, begin), min(columns - 1, until)) for begin, until in spans])
+                cells = _with_stops(cells, [(max(0, a), min(columns - 1, b), least) for a, b, least in spans])
             rows.append(cells)
         return Grid(tuple(found.ranks), start, end, tuple(rows))
 
@@ -104,11 +107,11 @@ def _either(one: bytes, other: bytes) -> bytes:
     return (int.from_bytes(one, "big") | int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
-def _with_stops(row: bytes, attempts: list[tuple[int, int]]) -> bytes:
+def _with_stops(row: bytes, attempts: list[tuple[int, int, int]]) -> bytes:
     cells = bytearray(cell if cell & 15 else 0 for cell in row)
     _mark_stuck(cells)
-    for begin, until in attempts:
-        _mark_gone(cells, begin, until)
+    for begin, until, least in attempts:
+        _mark_gone(cells, begin, until, least)
     return bytes(cells)
 
 
@@ -126,9 +129,9 @@ def _mark_stuck(cells: bytearray) -> None:
             begin = None
 
 
-def _mark_gone(cells: bytearray, begin: int, until: int) -> None:
-    """A rank that was there, and of which nothing is known up to the end of its attempt."""
+def _mark_gone(cells: bytearray, begin: int, until: int, least: int) -> None:
+    """A rank that was there, and of which nothing is known up to the end of its attempt: for longer than ``least``."""
     seen = [place for place in range(begin, until + 1) if cells[place]]
     last = seen[-1] if seen else None
-    if last is not None and last < until - 1 and cells[last] & 15 != Cell.END:
+    if last is not None and last < until - least and cells[last] & 15 != Cell.END:
         cells[last + 1 : until + 1] = bytes([pack(Cell.GONE, None)]) * (until - last)

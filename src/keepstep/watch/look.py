@@ -34,7 +34,7 @@ from keepstep.watch.guard_folder import manifest_of_guards
 from keepstep.watch.history_past import HistoryPast, ranks_in, with_readings
 from keepstep.watch.host_table import hosts_in
 from keepstep.watch.past import WORDS, Cell, Past
-from keepstep.watch.problems import per_hour, problems, told
+from keepstep.watch.problems import per_hour, problems, slow_rank, told
 from keepstep.watch.rank_boxes import STEPS, RankBox, read_boxes
 from keepstep.watch.recorded_past import RecordedPast
 from keepstep.watch.run_view import AttemptView, Problem, RankView, RunView
@@ -107,10 +107,13 @@ class RunLook:
             trouble.append(str(error))
         reports = {**self._reports, **({self._live_of: self._live} if self._live_of is not None else {})}
         found = problems(reports, attempts, world=world, costs=self._costs(boxes, manifest) if is_live else "")
+        self._add_up(is_live)
+        slow = slow_rank(self._goodput, str(self.folder), live=is_live) if self._goodput is not None else None
+        if slow is not None and not any(each.cause.startswith("slow.") for each in found):
+            found = (*found, slow)
         blamed = {rank for each in found if each.role == "initiating" for rank in each.ranks}
         ranks = self._ranks(boxes, blamed, at, is_live)
         found = tuple(_since_they_stopped(each, ranks, at) for each in found)
-        self._add_up(is_live)
         steps = [each.steps for each in ranks]
         usual = sorted(each.step_s for each in ranks if each.step_s is not None)
         return RunView(
@@ -145,7 +148,9 @@ class RunLook:
         """What was recorded over time; as of the last :meth:`see`. Boxes are finer, the history goes further back."""
         assert self._manifest is not None
         self._history.refresh()
-        history = HistoryPast(self._history, self._blamed, self._now if self._over is None else self._over)
+        history = HistoryPast(
+            self._history, self._blamed, self._now if self._over is None else self._over, live=self._over is None
+        )
         boxes = [each for some in self._boxes.values() for each in some]
         covered = bool(boxes) and len(self._manifest.attempts) <= MOST_ATTEMPTS and all(each.is_whole for each in boxes)
         if self._history.ranks and not covered:

@@ -12,10 +12,14 @@ from keepstep.base.redact import redact
 from keepstep.base.wording import count, duration, ranks_with_hosts
 from keepstep.model.cause import Cause
 from keepstep.model.identity import MOST_RANKS
+from keepstep.signals.goodput import Bucket, Goodput
 from keepstep.store.run_folders import AttemptSaid
 from keepstep.watch.run_view import Problem
 
 HANGS = ("stopped", "suspected")
+MUCH, MOSTLY, LEAST_S = 0.15, 0.7, 5.0
+"""A rank slows the others down if they wait for it during this share of their training, and during this share of all
+that they wait, and for so many seconds each."""
 MOST_PROBLEMS, MOST_FIXES, MOST_QUOTES, LONGEST = 40, 6, 12, 2000
 
 
@@ -73,6 +77,40 @@ def _problem(each: Mapping[str, Any], hosts: Mapping[int, str], said: AttemptSai
             (f"{_text(piece.get('source'))}{_line(piece.get('line'))}", _text(piece.get("quote")))
             for piece in evidence[:MOST_QUOTES]
         ),
+    )
+
+
+def slow_rank(found: Goodput, folder: str, *, live: bool) -> Problem | None:
+    """The rank that the others wait for during much of their training, if it is mostly one."""
+    seconds = sum(found.waited_for.values())
+    training = found.buckets.get(Bucket.PRODUCTIVE, 0.0) + seconds
+    by_rank: dict[int, float] = {}
+    for (rank, _), each in found.waited_for.items():
+        by_rank[rank] = by_rank.get(rank, 0.0) + each
+    if not by_rank:
+        return None
+    rank = max(by_rank, key=lambda each: by_rank[each])
+    if by_rank[rank] < max(MUCH * training, MOSTLY * seconds, LEAST_S * found.ranks):
+        return None
+    _, words = max((each for each in found.waited_for if each[0] == rank), key=lambda each: found.waited_for[each])
+    share = by_rank[rank] / training
+    return Problem(
+        title=f"rank {rank} {words}: the others waited for it in {share:.0%} of the training",
+        because="that is how busy the ranks' threads were, and how long they were away from their steps, over time",
+        cause=Cause.SLOW_STRAGGLER.value,
+        who=f"rank {rank}",
+        ranks=(rank,),
+        sure="supported",
+        severity="warning",
+        role="initiating",
+        attempt=None,
+        since=None,
+        cost=per_hour(found.ranks, share) if live else f"{duration(by_rank[rank])} of the ranks' time",
+        decided="",
+        fixes=(("see what it does in its steps", f"keepstep profile {folder} --ranks {rank} --steps 5"),)
+        if live
+        else (),
+        quotes=(),
     )
 
 
