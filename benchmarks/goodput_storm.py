@@ -3,7 +3,7 @@
 
     python -m benchmarks.goodput_storm [--faults 20] [--seed 1] [--keep DIR]
 
-Real runs of `keepstep run` with two ranks of PyTorch (DDP, gloo), each hit by five faults in turn: a rank dies in one
+Real runs of `keepstep run` with two ranks of PyTorch (DDP, gloo), each hit by ten faults in turn: a rank dies in one
 of several ways, hangs, waits for its batches, computes longer, saves for long, or the run is paused. Which, when and
 whom follows from the printed seed; an exception comes last, because the run is not started again after one. The buckets
 must add up to the time of the run within 0.5 %.
@@ -25,7 +25,7 @@ from keepstep.store.run_folders import runs
 
 JOB = Path(__file__).parent / "storm_jobs" / "faulty_job.py"
 KINDS = ("kill", "exception", "abort", "exit", "hang", "input", "compute", "save", "pause", "stall")
-IN_ONE_RUN, EVERY = 5, 30
+IN_ONE_RUN, EVERY = 10, 30
 """Faults of one run, and steps between them."""
 
 
@@ -47,7 +47,7 @@ def run(place: Path, faults: list[tuple[int, str, int]], limit_s: float) -> Path
     """Its run folder."""
     place.mkdir(parents=True)
     words = [f"{step}:{kind}:{rank}" for step, kind, rank in faults]
-    command = [sys.executable, "-m", "keepstep", "run", "--no-check", "-n", "2", "--max-attempts", "8"]
+    command = [sys.executable, "-m", "keepstep", "run", "--no-check", "-n", "2", "--max-attempts", "12"]
     command += ["--", sys.executable, str(JOB.resolve()), *words]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"}
     with (place / "terminal.log").open("wb") as log:

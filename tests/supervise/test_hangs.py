@@ -94,6 +94,10 @@ def test_a_run_that_moves_meanwhile_is_not_named(tmp_path, monkeypatch):
     assert scene.at(3.5, steps=20) is None and not scene.said
     scene.end_look()
     assert scene.at(5.0, steps=30) is None and not scene.said
+    told = (tmp_path / "pace.jsonl").read_text()
+    assert (
+        "no progress for 2.2 s, 22 times the usual step: the others waited for rank 1, then the run continued" in told
+    )
 
 
 def test_a_run_that_was_named_and_moves_after_all_is_said_to_go_on(tmp_path, monkeypatch):

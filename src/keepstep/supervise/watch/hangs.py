@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from keepstep.base.redact import redact
-from keepstep.model.report import Verdict
 from keepstep.supervise.watch.activity import Activity
 from keepstep.supervise.watch.hang_detector import BUSY_S, LEAST_S, Sign, Stop, Suspicion, Watch
 from keepstep.supervise.watch.own_evidence import Records
@@ -123,13 +122,17 @@ class Hangs:
                 self._watch.forgiven[self.place] = max(self._told.quiet_s, self.endured_s or 0.0)
             paused, self._told = self._told, None
             self._records.forget_stop()
-            at = f" at {self.place}" if self.place is not None else ""
-            self._records.said(f"{paused.words}{at}, then the run continued")
+            self._record_end(paused, self._awaited)
             self._say("the run continues")
         if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
             self._held_until = 0.0
             return replace(stop, at=now)
         return None
+
+    def _record_end(self, stop: Stop, whom: Awaited | None) -> None:
+        """A standstill that ended by itself, for whoever asks where the time went."""
+        where = whom.words(len(stop.suspicion.signs)) if whom is not None else ""
+        self._records.said(f"{stop.words}{where}, then the run continued")
 
     def _see_activity(self, now: float) -> None:
         """Once nothing moves: who works by the network or a GPU, and through the children that it waits for."""
@@ -205,12 +208,7 @@ class Hangs:
             return  # what a rank has just started may be at work, which shows a moment later
         root = looked.report.root
         stop = self._watch.judge(self._look[0], still=looked.still, at=now, signs=signs, sure=looked.sure)
-        if (
-            stop is None
-            or root is None
-            or looked.report.verdict is not Verdict.HUNG
-            or not 0 < len(root.ranks) < len(signs)
-        ):
+        if stop is None or root is None or not looked.names_one_of(signs):
             return
         self._named, title = True, redact(root.title)
         self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=title)
@@ -240,6 +238,11 @@ class Hangs:
         if stop is None:
             if self._named:
                 self._say("the run continues")
+            if self._told is None and self._glanced is not None and self._glanced.names_one_of(signs):
+                from keepstep.supervise.watch.rank_stacks import awaited
+
+                short = Stop(suspicion=suspicion, proven=False, at=suspicion.at)
+                self._record_end(short, awaited(short, self._glanced))
             return None
         before, self._told = self._told, stop
         self._await(stop, looked)

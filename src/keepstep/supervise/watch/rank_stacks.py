@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keepstep.analyze.live import look_at_live
-from keepstep.base.wording import count
+from keepstep.base.wording import count, ranks
 from keepstep.model.cause import Cause
 from keepstep.model.evidence import Coverage, Evidence, EvidenceSet, Origin
 from keepstep.model.facts.base import Fact
@@ -45,6 +45,11 @@ class StacksLooked:
     report: Report
     sure: bool = True
     """What they wait for does not come by itself: a lock, a signal that stopped one, ranks in different collectives."""
+
+    def names_one_of(self, signs: Sequence[Sign]) -> bool:
+        """Whether it shows for which ranks the others wait."""
+        root = self.report.root
+        return self.report.verdict is Verdict.HUNG and root is not None and 0 < len(root.ranks) < len(signs)
 
     def still_in(self, kind: str) -> bool | None:
         """The same for one kind of silence: ranks that use the processor are still only in a wait that has a name."""
@@ -167,8 +172,15 @@ class Awaited:
     pids: frozenset[int] = frozenset()
     for_children: frozenset[int] = frozenset()
     """Those of them that wait for child processes of their own."""
+    ranks: tuple[int, ...] = ()
     place: str | None = None
     """The line of the script at which the first of them is."""
+
+    def words(self, of: int) -> str:
+        """``of``: how many ranks there are."""
+        if not 0 < len(self.ranks) < of:
+            return f" at {self.place}" if self.place is not None else ""
+        return f": the others waited for {ranks(self.ranks)}" + (f" at {self.place}" if self.place is not None else "")
 
 
 def awaited(stop: Stop, looked: StacksLooked) -> Awaited:
@@ -180,6 +192,7 @@ def awaited(stop: Stop, looked: StacksLooked) -> Awaited:
     return Awaited(
         frozenset(sign.pid for sign in odd),
         frozenset(pid for pid, wait in waits.items() if wait is not None and wait.kind is WaitKind.CHILDREN),
+        tuple(sorted(sign.rank for sign in odd if sign.rank is not None)),
         f"{frame.file}:{frame.line}" if frame is not None else None,
     )
 
