@@ -28,6 +28,7 @@ from keepstep.model.facts.host import (
     SharedMemorySeen,
     TroubleBefore,
 )
+from keepstep.model.facts.platform import DeviceFault
 from keepstep.model.facts.software import ScriptCalls, SoftwareSeen
 from keepstep.model.finding import Severity
 from keepstep.model.identity import Rank
@@ -317,6 +318,14 @@ def test_what_the_kernel_said_of_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(resources, "read_kernel_log", lambda since, until: ([(1.0, line), (2.0, "eth0: link up")], []))
     looked = look(place_of(CheckRequest(), {}), ["resources"])
     assert "hardware.gpu_fault_xid_ecc" in {finding.cause.value for finding in judge(looked).findings}
+
+
+def test_what_an_earlier_program_brought_on_its_gpu_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "NVRM: Xid (PCI:0000:00:06): 43, pid=16436, name=python, channel 0x0000000a"
+    monkeypatch.setattr(resources, "read_kernel_log", lambda since, until: ([(1.0, line)], []))
+    assert not [
+        e for e in look(place_of(CheckRequest(), {}), ["resources"]).evidence if isinstance(e.fact, DeviceFault)
+    ]
 
 
 def test_the_only_host_is_not_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

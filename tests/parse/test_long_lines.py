@@ -121,6 +121,20 @@ def test_a_word_that_comes_again_and_again_is_read_here_and_there_and_to_the_end
     assert len(found) < 20 and not scan.patience.cut_lines
 
 
+def test_a_short_line_is_read_whatever_the_machine_does_meanwhile() -> None:
+    """A collection of garbage in a large process took longer than a line may: its second fact was gone."""
+    time_flies = iter(range(0, 10_000)).__next__
+    scan = LogScan(
+        build([signature(r"port (?P<port>\d+) taken", PortTaken)], ()), patience=LogPatience(1e9, time_flies)
+    )
+    found = [
+        each.fact.port
+        for each in scan.scan([b"port 1 taken, port 2 taken\nport 3 taken\n"])
+        if isinstance(each.fact, PortTaken)
+    ]
+    assert 1 in found and 3 in found and not scan.patience.cut_lines
+
+
 def test_the_time_to_compile_and_import_on_first_use_is_not_the_lines() -> None:
     patience = LogPatience()
     patience.begin(0)

@@ -3,7 +3,8 @@
 
 Other programs are killed and crash on the same host. So a kernel line counts if it names a process that the logs name
 too; an out-of-memory kill also if they name none and it hit a Python process; a hardware fault if it came when the run
-broke. And the run must have been here: a log copied from elsewhere was not last written when its last line says.
+broke; a fault that a program brings on its GPU also if the logs speak of one. And the run must have been here: a log
+copied from elsewhere was not last written when its last line says.
 """
 
 from __future__ import annotations
@@ -42,16 +43,22 @@ def kernel_evidence(
     if ended is None or not now - OLDEST_S < ended <= now + 60:
         return [], []
     pids = {pid for e in evidence if isinstance(pid := getattr(e.fact, "pid", None), int)}
-    return said_about(pids, ended, broken=EvidenceSet(items=tuple(evidence)).broken)
+    felt = any(isinstance(e.fact, platform.DeviceFault) for e in evidence)
+    return said_about(pids, ended, broken=EvidenceSet(items=tuple(evidence)).broken, felt=felt)
 
 
-def said_about(pids: set[int], ended: float, *, broken: bool) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """What this host's kernel said about these processes around that time; ``broken``: and about its hardware."""
+def said_about(
+    pids: set[int], ended: float, *, broken: bool, felt: bool = False
+) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """What this host's kernel said about these processes around that time; ``broken``: and about its hardware.
+
+    ``felt``: the run speaks of a fault of its GPU.
+    """
     lines, coverage = read_kernel_log(ended - BEFORE_S, ended + AFTER_S)
     found: list[Evidence[Fact]] = []
     for at, text in lines:
         for sighting in LogScan(known()).scan([text.encode()]):
-            if _belongs(sighting.fact, text, pids, broken):
+            if _belongs(sighting.fact, text, pids, broken, felt):
                 origin = Origin(source="kernel log", line=None)
                 found.append(Evidence(fact=sighting.fact, origin=origin, at=at, quote=sighting.quote))
     return found, coverage
@@ -69,10 +76,12 @@ def _ended(times: Sequence[float], written: Sequence[float]) -> float | None:
     return None
 
 
-def _belongs(fact: Fact, text: str, pids: set[int], broken: bool) -> bool:
+def _belongs(fact: Fact, text: str, pids: set[int], broken: bool, felt: bool) -> bool:
     pid = getattr(fact, "pid", None)
     if isinstance(fact, OomKilled):
         return pid in pids or (not pids and _PYTHON.search(text) is not None)
     if isinstance(fact, FatalSignal):
         return pid in pids
+    if isinstance(fact, platform.DeviceFault) and not fact.hardware and not felt:
+        return pid in pids  # any program on this host's GPUs brings such on itself
     return broken and type(fact).__module__ == platform.__name__

@@ -11,6 +11,7 @@ from pathlib import Path
 from keepstep.base.wording import size
 from keepstep.check.place import Collected, Place
 from keepstep.model.facts.host import TroubleBefore
+from keepstep.model.facts.platform import DeviceFault
 from keepstep.parse.tools.cuda import xid
 from keepstep.sources.host import capacity, nvidia
 from keepstep.sources.host.failure_trace import trace_settings
@@ -51,14 +52,18 @@ def look(place: Place) -> Collected:
 
 
 def _device_faults(place: Place) -> Collected:
-    """What the kernel said about this host's GPUs in the last day: Xid errors, a failed link."""
+    """What the kernel said about this host's GPUs in the last day: faults of the device itself, a failed link.
+
+    What an earlier program brought on itself (Xid 43 and its like) says nothing about the next one.
+    """
     looked = Collected()
     lines, coverage = read_kernel_log(time.time() - HISTORY_S, None)
     looked.coverage += coverage
     for at, text in lines:
         if any(word in text for word in GPU_WORDS):
             for fact in (found for signature in xid.SIGNATURES if (found := signature.read(text)) is not None):
-                looked.add(replace(place.saw(fact, "the kernel log", text), at=at))
+                if not isinstance(fact, DeviceFault) or fact.hardware:
+                    looked.add(replace(place.saw(fact, "the kernel log", text), at=at))
     return looked
 
 

@@ -221,7 +221,7 @@ class LogScan:
                 return
             start, stop = bounds(buffer, end + shift)
             self.patience.begin(here.begin - shift + line_begin(buffer, end + shift))
-            if not self.patience.goes_on():
+            if stop - start > LONG and not self.patience.goes_on():  # what is short ends by itself
                 given_up = line_end(buffer, end + shift)
                 continue
             if start - shift > counted_to:
