@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from keepstep.check.checkpoints import report_on
+from keepstep.check.checkpoints import named, report_on
 from keepstep.errors import UserError
 from keepstep.store.ledger import manifest
 from keepstep.store.ledger.checkpoint_files import INSIDE, checkpoints_in, parts_of
@@ -139,11 +140,122 @@ def test_cut_off_renamed_and_copied(saved: Path, break_it: Callable[[Path], obje
     assert verify(path).state is state
 
 
-def test_a_copy_that_was_damaged_on_the_way_is_damaged_though_its_time_is_new(saved: Path) -> None:
-    copy = saved.parent.parent.with_name(saved.parent.parent.name + "-copy")
-    shutil.copytree(saved.parent.parent, copy, copy_function=shutil.copyfile)
-    flip(copy / "ckpt" / "last.bin", 9, restore_time=False)
-    assert verify(copy / "ckpt" / "last.bin").state is State.DAMAGED
+def copied(folder: Path) -> Path:
+    """Without the times of its files."""
+    return Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-copy"), copy_function=shutil.copyfile))
+
+
+def test_a_copy_that_differs_is_changed_since_a_run_may_have_gone_on_in_it(saved: Path) -> None:
+    copy = copied(saved.parent.parent) / "ckpt" / "last.bin"
+    assert verify(copy).state is State.VERIFIED
+    flip(copy, 9, restore_time=False)
+    assert verify(copy).state is State.CHANGED
+
+
+def archive(path: Path, content: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("data", content)
+
+
+def test_a_later_save_without_the_guard_is_no_damage_and_the_sums_of_an_archive_show_which_it_is(saved: Path) -> None:
+    path = saved.with_name("last.pt")
+    archive(path, os.urandom(5_000))
+    record(path)
+    for size in (5_000, 1_000, 9_000):
+        archive(path, os.urandom(size))
+        assert verify(path).state is State.CHANGED, size
+    flip(path, 4_000, restore_time=False)
+    assert verify(path).state is State.DAMAGED
+    os.truncate(path, 2_000)
+    assert verify(path).state is State.DAMAGED
+
+
+def test_a_save_that_was_killed_is_forgotten_once_a_run_without_the_guard_has_saved_again(saved: Path) -> None:
+    path = saved.with_name("last.pt")
+    manifest.begin(path)
+    path.write_bytes(b"half")
+    assert verify(path).state is State.INCOMPLETE
+    archive(path, b"whole")
+    assert verify(path).state is State.UNRECORDED
+
+
+def test_links_to_a_checkpoint_or_to_its_folder_lead_to_its_record(saved: Path) -> None:
+    (saved.parent / "newest.bin").symlink_to("last.bin")
+    (saved.parents[1] / "linked").symlink_to("ckpt")
+    flip(saved, 9, restore_time=False)
+    for path in (saved.parent / "newest.bin", saved.parents[1] / "linked" / "last.bin"):
+        assert verify(path).state is State.CHANGED, path
+
+
+def test_the_newest_of_copies_is_the_one_that_was_saved_last(tmp_path: Path) -> None:
+    ckpt = tmp_path / "run" / "ckpt"
+    ckpt.mkdir(parents=True)
+    for step in (1, 2, 3):
+        (ckpt / f"step_{step}.bin").write_bytes(os.urandom(100))
+        record(ckpt / f"step_{step}.bin", step=step)
+    copy = copied(ckpt.parent) / "ckpt"
+    os.utime(copy / "step_3.bin", (1, 1))  # it was copied first
+    assert latest_good(copy) == copy / "step_3.bin"
+    assert [each.name for each in named([str(copy)])] == ["step_1.bin", "step_2.bin", "step_3.bin"]
+
+
+def test_a_file_in_a_checkpoint_folder_that_was_renamed_has_its_record(tmp_path: Path) -> None:
+    folder = tmp_path / "out" / "checkpoint-200"
+    folder.mkdir(parents=True)
+    (folder / "optimizer.bin").write_bytes(bytes(500))
+    record(folder / "optimizer.bin")
+    best = folder.rename(folder.with_name("best"))
+    flip(best / "optimizer.bin", 9)
+    assert verify(best / "optimizer.bin").state is State.DAMAGED
+
+
+def test_a_folder_that_is_called_by_the_number_of_a_run_holds_checkpoints_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "17"
+    folder.mkdir(parents=True)
+    for step in (1, 2, 3):
+        (folder / f"step_{step}.bin").write_bytes(os.urandom(100))
+        record(folder / f"step_{step}.bin", step=step)
+    (folder / "step_1.bin").unlink()  # it keeps the newest two
+    assert [(each.name, verify(each).state) for each in named([str(folder)])] == [
+        ("step_2.bin", State.VERIFIED), ("step_3.bin", State.VERIFIED),
+    ]  # fmt: skip
+
+
+class TestFoldersWithRecordsInSubfolders:
+    """As a trainer leaves them whose model is in shards."""
+
+    @pytest.fixture
+    def two(self, tmp_path: Path) -> tuple[Path, Path]:
+        folders = []
+        for step in (100, 200):
+            folder = tmp_path / "out" / f"checkpoint-{step}"
+            for name in ("model_0", "optimizer_0"):
+                (folder / name).mkdir(parents=True)
+                for rank in range(2):
+                    (folder / name / f"__{rank}_0.distcp").write_bytes(os.urandom(1000))
+                    record(folder / name, step=step, rank=rank, world=2, names=(f"__{rank}_0.distcp",))
+            (folder / "trainer_state.json").write_text("{}")
+            record(folder, step=step, names=("trainer_state.json",), kind=FOLDER_KIND)
+            folders.append(folder)
+        return folders[0], folders[1]
+
+    def test_all_of_it_is_compared(self, two: tuple[Path, Path]) -> None:
+        verdict = verify(two[1])
+        assert (verdict.state, verdict.files, verdict.unrecorded) == (State.VERIFIED, 5, 0)
+        assert checkpoints_in(two[1].parent) == list(two)
+        flip(two[1] / "optimizer_0" / "__1_0.distcp", 10)
+        assert verify(two[1]).state is State.DAMAGED
+        assert verify(two[1]).why.startswith("optimizer_0/__1_0.distcp: ")
+
+    def test_what_is_missing_or_of_another_step_is_said(self, two: tuple[Path, Path]) -> None:
+        old, new = two
+        (new / "model_0" / "__1_0.distcp").unlink()
+        assert verify(new).why == "model_0: __1_0.distcp is missing"
+        shutil.rmtree(new / "model_0")
+        assert (verify(new).state, verify(new).why) == (State.PARTIAL, "it has no model_0, and checkpoint-100 has one")
+        shutil.copytree(old / "model_0", new / "model_0")
+        assert verify(new).state is State.PARTIAL
+        assert verify(new).why == "model_0/__0_0.distcp is of step 100, and the rest of step 200"
 
 
 class TestFoldersOfSeveralRanks:

@@ -13,9 +13,9 @@ from keepstep.errors import UserError
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.training import CheckpointDamaged
 from keepstep.model.report import Report
-from keepstep.store.ledger.checkpoint_files import TF_PARTS, checkpoints_in, is_one_checkpoint, parts_of
+from keepstep.store.ledger.checkpoint_files import TF_PARTS, is_one_checkpoint, parts_of
 from keepstep.store.ledger.states import State
-from keepstep.store.ledger.verify import Verdict, verify
+from keepstep.store.ledger.verify import Verdict, in_order, verify
 
 
 def named(paths: list[str]) -> list[Path]:
@@ -32,7 +32,7 @@ def named(paths: list[str]) -> list[Path]:
         if not text or not parts_of(path):
             what = "holds no checkpoint" if path.is_dir() else "is no file, folder or prefix of TensorFlow's"
             raise UserError(f"{text or 'an empty path'} {what}", hint="for instance: keepstep check checkpoint ckpt/")
-        inside = checkpoints_in(path) if path.is_dir() and not is_one_checkpoint(path) else [path]
+        inside = in_order(path) if path.is_dir() and not is_one_checkpoint(path) else [path]
         found += [each for each in inside or [path] if each not in found]
     return found
 

@@ -248,7 +248,10 @@ class CheckpointLedger:
             store = text.partition("://")[0]
             self._session.uncovered(f"what is saved in {store}://", "only files can be verified, not object stores")
             return None
-        return Path(os.path.abspath(text))
+        path = os.path.abspath(text)
+        if not os.path.isdir(path):  # a link may be replaced by the file that is saved, but its folder is where it is
+            return Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return Path(os.path.realpath(path))
 
     def _begin(self, path: Path, *, folder: bool = False) -> None:
         """Mark that a save begins. Frameworks may insist on making folders themselves, unless ``folder``."""

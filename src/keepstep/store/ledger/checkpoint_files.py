@@ -19,6 +19,7 @@ NO_STATE = (".py", ".md")
 """Code and notes that trainers add to a folder: no run resumes from what they say."""
 INSIDE = ".keepstep-ledger."
 """How our files in a checkpoint that is a folder begin. No folder there: Orbax takes each for a part of its own."""
+OURS = ".keepstep"
 MOST_FILES = 100_000
 
 
@@ -41,7 +42,7 @@ def _is_part(name: str, stem: str) -> bool:
 def _inside(folder: Path) -> Iterator[Path]:
     count = 0
     for place, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(each for each in folders if each != OURS)
         for name in sorted(names):
             each = Path(place) / name
             if not name.startswith(INSIDE) and each.is_file():
@@ -52,11 +53,21 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def is_one_checkpoint(folder: Path) -> bool:
-    """Whether a folder is one checkpoint, not a place with several: by its name, our ledger or its format."""
+    """Whether a folder is one checkpoint, not a place with several: by its format, what is in it, its name, our
+    ledger."""
     marks = (".metadata", "_CHECKPOINT_METADATA", "saved_model.pb", "model.safetensors.index.json")
-    if FOLDER.search(folder.name) or any((folder / name).exists() for name in marks):
+    if any((folder / name).exists() for name in marks):
         return True
-    return any(each.name.startswith(INSIDE) for each in folder.iterdir())
+    inside = list(folder.iterdir())
+    if any(_is_of_a_series(each) for each in inside):  # a run's number may be all that its folder is called by
+        return False
+    return bool(FOLDER.search(folder.name)) or any(each.name.startswith(INSIDE) for each in inside)
+
+
+def _is_of_a_series(path: Path) -> bool:
+    """``step_200.pt``, ``checkpoint-200/``. Numbers alone may be those of ranks."""
+    named = bool(FOLDER.search(path.stem)) and not path.stem.isdigit()
+    return named and not path.name.startswith(".") and (path.suffix in SUFFIXES or path.is_dir())
 
 
 def checkpoints_in(folder: Path) -> list[Path]:

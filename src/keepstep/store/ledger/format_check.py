@@ -43,6 +43,15 @@ def is_known(path: Path) -> bool:
     )
 
 
+def is_zipped(path: Path) -> bool:
+    return path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK"))
+
+
+def shows_its_end(path: Path) -> bool:
+    """Whether one sees that such a file was cut off."""
+    return is_zipped(path) or path.suffix in (".safetensors", *HDF5)
+
+
 def wrong_with(path: Path) -> str | None:
     """What its format shows to be wrong with a checkpoint; None: nothing. Raises ``OSError``."""
     files = parts_of(path)
@@ -62,7 +71,7 @@ def wrong_with_file(path: Path) -> str | None:
     """The same of one file of it. Raises ``OSError``."""
     try:
         size = path.stat().st_size
-        if path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK")):
+        if is_zipped(path):
             with zipfile.ZipFile(path) as archive:
                 bad = archive.testzip() if size <= MOST_TESTED else None
                 return f"{bad} does not match its sum" if bad is not None else None

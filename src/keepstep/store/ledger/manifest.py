@@ -20,7 +20,7 @@ from pathlib import Path
 from keepstep.base import foreign_json
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import make_private, open_regular, write_whole
-from keepstep.store.ledger.checkpoint_files import FOLDER, INSIDE, TF_PARTS
+from keepstep.store.ledger.checkpoint_files import FOLDER, INSIDE, OURS, TF_PARTS
 from keepstep.store.ledger.file_sums import CRC, PARITIES, FileSums
 
 VERSION = 1
@@ -186,11 +186,13 @@ def forget(path: Path) -> None:
 
 def manifests(path: Path) -> list[Manifest]:
     """What is recorded about the checkpoint at ``path``; where nothing is under its name, all about its neighbours."""
+    places = {place: _name(path, "") for place in _places(path)}
     if not path.is_dir():
-        for place in _places(path):
-            if (own := _read(place / _name(path, f"{_own_name(path)}.json"))) is not None:
+        places[path.parent] = INSIDE  # a folder that was renamed has its records in it still
+        for place, begins in places.items():
+            if (own := _read(place / f"{begins}{_plain(_own_name(path))}.json")) is not None:
                 return [own]
-    known = [each for place in _places(path) for each in _all_in(place, _name(path, ""))]
+    known = [each for place, begins in places.items() for each in _all_in(place, begins)]
     if path.is_dir() and not FOLDER.search(path.name):  # files of it that were saved one by one, before it had a record
         beside = [each for place in _places_of_files_in(path) for each in _all_in(place, "")]
         known += [each for each in beside if any((path / name).exists() for name in each.files)]
@@ -231,7 +233,7 @@ def _places(path: Path) -> tuple[Path, ...]:
 def _places_of_files_in(container: Path) -> tuple[Path, ...]:
     if FOLDER.search(container.name):
         return (container,)
-    below = Path(".keepstep", "ledger")
+    below = Path(OURS, "ledger")
     return (container / below / "here", container.parent / below / (container.name or "root"))
 
 
@@ -241,7 +243,11 @@ def _is_inside(path: Path) -> bool:
 
 
 def _name(path: Path, name: str) -> str:
-    return (INSIDE if _is_inside(path) else "") + _ODD.sub("_", name)[:200]
+    return (INSIDE if _is_inside(path) else "") + _plain(name)
+
+
+def _plain(name: str) -> str:
+    return _ODD.sub("_", name)[:200]
 
 
 def _own_name(path: Path, rank: int = 0) -> str:

@@ -14,7 +14,14 @@ from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import NO_STATE, TF_PARTS, checkpoints_in, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
-from keepstep.store.ledger.format_check import is_known, missing_shard, wrong_with, wrong_with_file
+from keepstep.store.ledger.format_check import (
+    is_known,
+    is_zipped,
+    missing_shard,
+    shows_its_end,
+    wrong_with,
+    wrong_with_file,
+)
 from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest, awaits_record, has_part, manifests, was_begun
 from keepstep.store.ledger.states import State
 
@@ -52,28 +59,34 @@ def verify(
     ``recorded_only``: do not read what has no record. A framework is about to read it, and sees by itself what its
     format shows. ``share``: of ranks that look at it together, each reads the files whose turn it is: (rank, world).
     """
-    whole = Path(os.path.abspath(path))  # records lie where the folder's name says
+    whole = Path(os.path.realpath(path))  # records lie beside the files, wherever links to them are
     try:
         verdict = replace(_verify(whole, recorded_only, share, progress), path=path)
     except OSError as error:
         return Verdict(path=path, state=State.UNREADABLE, why=error.strerror or str(error))
     doubtful = (State.CHANGED, State.UNRECORDED, *((State.VERIFIED, State.PARTIAL) if path.is_dir() else ()))
-    if verdict.state in doubtful and was_begun(whole):
+    if verdict.state in doubtful and was_begun(whole) and not _has_come_to_its_end(whole):
         return replace(verdict, state=State.INCOMPLETE, why="a save to it was begun and never finished")
     return verdict
 
 
 def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: Callable[[int], None]) -> Verdict:
-    known = manifests(path)
     files = parts_of(path)
-    if not path.is_dir():
-        known = [each for each in known if _is_about(each, files, TF_PARTS.sub("", path.name))]
+    own, below = _about(path, files), _of_subfolders(path, files)
+    known = [*own, *(each for of_one in below.values() for each in of_one)]
     if not known:
         return _without_record(path, files, look=not recorded_only)
-    if (missing := _missing_part(path, known)) is not None:
-        return _verdict(path, State.INCOMPLETE, known, why=missing)
+    for folder, of_one in {path: own, **below}.items():
+        if of_one and (missing := _missing_part(folder, of_one)) is not None:
+            where = "" if folder == path else f"{folder.relative_to(path)}: "
+            return _verdict(path, State.INCOMPLETE, known, why=where + missing)
     base = path if path.is_dir() else path.parent
-    recorded = {name: (one, each) for each in sorted(known, key=lambda m: m.made) for name, one in each.files.items()}
+    recorded = {
+        (folder / name).relative_to(base).as_posix(): (one, each)
+        for folder, of_one in {base: own, **below}.items()
+        for each in sorted(of_one, key=lambda made: made.made)
+        for name, one in each.files.items()
+    }
     bad: list[str] = []
     changed: list[str] = []
     compared = 0
@@ -86,7 +99,7 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
             record = None  # it is about the file that was there before
         if record is not None:
             compared += 1
-            wrong, certain = _compare(file, *record, progress, imports=not recorded_only)
+            wrong, certain = _compare(file, record[0], progress, imports=not recorded_only)
         else:
             unrecorded.append(file)
             wrong, certain = None if recorded_only else wrong_with_file(file), True
@@ -100,7 +113,10 @@ def _verify(path: Path, recorded_only: bool, share: tuple[int, int], progress: C
     if path.is_dir() and not recorded_only:
         if (wrong := missing_shard(files)) is not None:
             return _verdict(path, State.INCOMPLETE, known, why=wrong, files=compared)
-        if (lacks := _begun_again(known) or _lacks(path, known)) is not None:
+        if (
+            lacks := _of_other_saves({name: of_one for name, (_, of_one) in recorded.items()}, below)
+            or _lacks(path, own)
+        ) is not None:
             return _verdict(path, State.PARTIAL, known, why=lacks, files=compared)
     why = next((each.suspect for each in known if each.suspect), "")
     state = State.SUSPECT if why else State.VERIFIED
@@ -121,10 +137,39 @@ def latest_good(folder: str | os.PathLike[str]) -> Path | None:
         raise UserError(f"{folder} is in an object store, which cannot be verified", hint="copy it to a disk first")
     if not Path(folder).is_dir():
         return None  # nothing was saved yet
-    for each in reversed(checkpoints_in(Path(folder))):
+    for each in reversed(in_order(Path(folder))):
         if verify(each).state.is_good:
             return each
     return None
+
+
+def in_order(folder: Path) -> list[Path]:
+    """The checkpoints that lie in a folder, the oldest first: a copy has the times of its copying, but its records tell
+    when each was saved."""
+
+    def made(path: Path) -> float:
+        whole = Path(os.path.realpath(path))
+        files = parts_of(whole)
+        known = [*_about(whole, files), *(each for of_one in _of_subfolders(whole, files).values() for each in of_one)]
+        return max((each.made for each in known), default=0.0) or max(each.stat().st_mtime for each in files)
+
+    return sorted(checkpoints_in(folder), key=made)
+
+
+def _about(path: Path, files: tuple[Path, ...]) -> list[Manifest]:
+    """What is recorded about it..."""
+    known = manifests(path)
+    if path.is_dir():
+        return known
+    return [each for each in known if _is_about(each, files, TF_PARTS.sub("", path.name))]
+
+
+def _of_subfolders(path: Path, files: tuple[Path, ...]) -> dict[Path, list[Manifest]]:
+    """... and about each folder in it that has records of its own: trainers save a model's shards into one."""
+    if not path.is_dir():
+        return {}
+    folders = {up for each in files for up in each.parents if up.is_relative_to(path) and up != path}
+    return {each: known for each in sorted(folders) if (known := manifests(each))}
 
 
 def _is_about(manifest: Manifest, files: tuple[Path, ...], stem: str) -> bool:
@@ -181,12 +226,21 @@ def _fits(first: Manifest, other: Manifest) -> bool:
     return other.rank >= first.world or other.is_of_one_save_with(first)
 
 
-def _begun_again(known: list[Manifest]) -> str | None:
-    """A trainer's folder is recorded last. A file of the same rank with a later record is of a save without an end."""
-    whole = {each.rank: each for each in known if each.kind == FOLDER_KIND}
-    for each in known:
-        if each.rank in whole and each.made > whole[each.rank].made:
-            return f"{next(iter(each.files), 'a part')} was saved again later, and the rest was not"
+def _of_other_saves(known: Mapping[str, Manifest], below: Mapping[Path, list[Manifest]]) -> str | None:
+    """A trainer's folder is recorded last. A file of the same rank with a later record is of a save without an end, one
+    of an earlier step was left behind, or put there."""
+    whole = {each.rank: each for each in known.values() if each.kind == FOLDER_KIND}
+    for name, each in known.items():
+        if each.rank not in whole:
+            continue
+        if each.made > whole[each.rank].made:
+            return f"{name} was saved again later, and the rest was not"
+        if (each.step, each.attempt) != (whole[each.rank].step, whole[each.rank].attempt):
+            return f"{name} is of step {each.step}, and the rest of step {whole[each.rank].step}"
+    steps = {max(each.step for each in of_one): folder.name for folder, of_one in below.items()}
+    if len(steps) > 1:
+        (one, of_one), (two, of_two), *_ = steps.items()
+        return f"{of_one} is of step {one}, and {of_two} of step {two}"
     return None
 
 
@@ -198,8 +252,8 @@ def _lacks(path: Path, known: list[Manifest]) -> str | None:
         return {(re.sub(r"\d+", "#", name), each.rank if same_world else 0): name for each in of for name in each.files}
 
     number = re.fullmatch(r"(.*?)(\d{1,18})", path.name)
-    if number is None or not all(len(each.files) == 1 for each in known):
-        return None  # it was saved as a whole, and its names may be drawn by lot
+    if number is None:
+        return None
     older = {
         int(found[2]): each
         for each in path.parent.iterdir()
@@ -211,6 +265,11 @@ def _lacks(path: Path, known: list[Manifest]) -> str | None:
     if not older:
         return None
     before = older[max(older)]
+    for folder in _of_subfolders(before, parts_of(before)):
+        if not (path / folder.relative_to(before)).exists():
+            return f"it has no {folder.relative_to(before)}, and {before.name} has one"
+    if not all(len(each.files) == 1 for each in known):
+        return None  # it was saved as a whole, and its names may be drawn by lot
     there = manifests(before)
     same_world = {each.world for each in known} == {each.world for each in there}
     own = kinds(known)
@@ -228,15 +287,15 @@ def _same_file(file: Path, recorded: Mapping[str, tuple[FileSums, Manifest]]) ->
     return None
 
 
-def _compare(
-    file: Path, one: FileSums, manifest: Manifest, progress: Callable[[int], None], *, imports: bool
-) -> tuple[str | None, bool]:
+def _compare(file: Path, one: FileSums, progress: Callable[[int], None], *, imports: bool) -> tuple[str | None, bool]:
     """What is wrong with a file, and whether that is certain: a later save without the guard is no damage."""
     info = file.stat()
-    is_copy = Path(manifest.folder).resolve() != _folder_of(file, manifest).resolve()
-    untouched = info.st_mtime_ns == one.modified_ns or is_copy
+    untouched = info.st_mtime_ns == one.modified_ns
     if info.st_size != one.size:
-        return f"it has {info.st_size:,} bytes, and {one.size:,} were saved", untouched or info.st_size < one.size
+        certain = (
+            untouched or (info.st_size < one.size and not shows_its_end(file)) or wrong_with_file(file) is not None
+        )
+        return f"it has {info.st_size:,} bytes, and {one.size:,} were saved", certain
     with open_regular(file) as stream:
         now = sums_of(stream.fileno(), threads=threads_here(), by=one.by, imports=imports)
     progress(one.size)
@@ -244,15 +303,14 @@ def _compare(
         return None, True
     place = next(number for number, (was, is_) in enumerate(zip(one.blocks, now.blocks, strict=True)) if was != is_)
     start, end = place * BLOCK, min((place + 1) * BLOCK, one.size)
-    return f"at least one byte from {start:,} to {end:,} differs", untouched
+    certain = untouched or wrong_with_file(file) is not None
+    return f"at least one byte from {start:,} to {end:,} differs", certain
 
 
-def _folder_of(file: Path, manifest: Manifest) -> Path:
-    """The folder that the record's names are relative to, as it is now."""
-    for name in manifest.files:
-        if file.as_posix().endswith(f"/{name}"):
-            return Path(file.as_posix()[: -len(name) - 1] or "/")
-    return file.parent
+def _has_come_to_its_end(path: Path) -> bool:
+    """Whether a save that was begun is over all the same: the archive has its end, and its sums are right. A later save
+    without the guard leaves it so."""
+    return path.is_file() and is_zipped(path) and wrong_with_file(path) is None
 
 
 def _verdict(
