@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keepstep.model.facts.host import GpuSeen
+from keepstep.sources.host.this_host import hides_its_gpus
 
 NVIDIA_SMI_LIMIT_S = 10.0
 SLOWED = {
@@ -99,8 +100,8 @@ def usage() -> list[Usage] | None:
 
 
 def gpus() -> tuple[list[GpuSeen], str | None]:
-    """The NVIDIA GPUs, by their driver's own tool, and why they could not be asked."""
-    if not Path("/dev/nvidiactl").exists():
+    """The NVIDIA GPUs, by their driver's own tool, and why they could not be asked. None for a run without GPUs."""
+    if not Path("/dev/nvidiactl").exists() or hides_its_gpus():
         return [], None
     tool = shutil.which("nvidia-smi")
     if tool is None:

@@ -117,10 +117,15 @@ def is_ancestor(pid: int) -> bool:
     return False
 
 
+def hides_its_gpus() -> bool:
+    """Whether CUDA_VISIBLE_DEVICES leaves none: such a run is for the CPU."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
+
+
 def accelerators() -> int | None:
-    """How many GPUs this process may use, by device files and CUDA_VISIBLE_DEVICES; None: there are none."""
+    """How many GPUs this process may use, by device files and CUDA_VISIBLE_DEVICES; None: there are none for it."""
     count = sum(path.name[6:].isdecimal() for path in Path("/dev").glob("nvidia[0-9]*"))
-    if not count:
+    if not count or hides_its_gpus():
         return None
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
