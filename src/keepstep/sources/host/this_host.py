@@ -118,8 +118,9 @@ def is_ancestor(pid: int) -> bool:
 
 
 def hides_its_gpus() -> bool:
-    """Whether CUDA_VISIBLE_DEVICES leaves none: such a run is for the CPU."""
-    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
+    """Whether its variables leave none: such a run is for the CPU."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
+    return chosen in ("", "-1") or os.environ.get("JAX_PLATFORMS") == "cpu"
 
 
 def accelerators() -> int | None:
