@@ -25,18 +25,17 @@ from keepstep.store.run_folders import runs
 
 JOB = Path(__file__).parent / "storm_jobs" / "faulty_job.py"
 KINDS = ("kill", "exception", "abort", "exit", "hang", "input", "compute", "save", "pause", "stall")
-IN_ONE_RUN, EVERY = 10, 30
-"""Faults of one run, and steps between them."""
+EVERY = 30
+"""Steps between faults."""
 
 
 def storms(faults: int, seed: int) -> list[list[tuple[int, str, int]]]:
     """For each run: after which step, what, and to which rank."""
     chance = random.Random(seed)
-    kinds = [KINDS[number % len(KINDS)] for number in range(faults)]
-    chance.shuffle(kinds)
-    parts = [
-        sorted(kinds[begin : begin + IN_ONE_RUN], key="exception".__eq__) for begin in range(0, faults, IN_ONE_RUN)
-    ]
+    parts = []
+    for begin in range(0, faults, len(KINDS)):
+        kinds = chance.sample(KINDS, min(len(KINDS), faults - begin))
+        parts.append(sorted(kinds, key="exception".__eq__))
     return [
         [(EVERY * (n + 1) + 2 + chance.randrange(6), kind, chance.randrange(2)) for n, kind in enumerate(part)]
         for part in parts

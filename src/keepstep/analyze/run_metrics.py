@@ -38,7 +38,8 @@ def metric_name(reading: Reading) -> str:
     """``rank_step_seconds``, ``host_memory_ratio``."""
     name = reading.name.removesuffix("_s").removesuffix("_share").removeprefix(f"{reading.of}_")
     name = name.replace("celsius", "temperature")
-    return "_".join(part for part in (reading.of, name, UNITS.get(reading.unit, "")) if part)
+    of = "tpu" if name.startswith("tpu_") else reading.of
+    return "_".join(part for part in (of, name.removeprefix("tpu_"), UNITS.get(reading.unit, "")) if part)
 
 
 class RunMetrics:

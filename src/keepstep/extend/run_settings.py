@@ -49,6 +49,8 @@ DEFAULTS = (
     Threshold("gpu_busy", 0.1, below=True, for_s=600.0),
     Threshold("gpu_celsius", 87.0, for_s=60.0),
     Threshold("gpu_ecc", 0.5, for_s=0.0, clear=0.5),
+    Threshold("tpu_memory_share", 0.99, for_s=60.0),
+    Threshold("tpu_busy", 0.1, below=True, for_s=600.0),
 )
 """What is warned about unless the user says otherwise. Busy processors are no fault of a training on processors."""
 

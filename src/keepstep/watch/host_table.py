@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from keepstep.signals.thresholds import reaches
 from keepstep.store.history.reader import History
@@ -35,8 +35,9 @@ def hosts_in(history: History, ranks: Sequence[RankView], at: float, *, is_live:
                 full_in_s=reaches(past, FULL, SOON_S),
                 disk=value.get("disk_share"),
                 gpus=len(own),
-                gpu_busy=min((busy[0] for gpu in own if (busy := gpu.get("gpu_busy")) is not None), default=None),
-                gpu_memory=max((held[0] for gpu in own if (held := gpu.get("gpu_memory_share"))), default=None),
+                tpus=any("tpu_memory" in device for device in own),
+                gpu_busy=min(_of_devices(own, "gpu_busy", "tpu_busy"), default=None),
+                gpu_memory=max(_of_devices(own, "gpu_memory_share", "tpu_memory_share"), default=None),
                 net_in=value.get("net_in"),
                 net_out=value.get("net_out"),
                 resent=value.get("net_retransmits"),
@@ -45,3 +46,7 @@ def hosts_in(history: History, ranks: Sequence[RankView], at: float, *, is_live:
     newest = min((each.age_s for each in hosts), default=0.0)
     hosts.sort(key=lambda each: (each.age_s - newest < OLD_S, each.full_in_s or SOON_S, -(each.memory or 0.0)))
     return tuple(hosts)
+
+
+def _of_devices(devices: Iterable[Mapping[str, tuple[float, float]]], *readings: str) -> list[float]:
+    return [each[name][0] for each in devices for name in readings if name in each]

@@ -81,10 +81,12 @@ class HostView:
     """When its memory is full, should it go on as it does; None: not within an hour."""
     disk: float | None
     gpus: int
+    tpus: bool
+    """Whether they are TPUs."""
     gpu_busy: float | None
-    """Of the GPU that is busy least."""
+    """Of the one that is busy least."""
     gpu_memory: float | None
-    """Of the fullest GPU."""
+    """Of the fullest one."""
     net_in: float | None
     net_out: float | None
     resent: float | None

@@ -158,14 +158,14 @@ def tpu_locks(env: Mapping[str, str], devices: Path = DEVICES, pci: Path = PCI) 
 
     Any program that loads libtpu leaves one, also on a host without a TPU.
     """
-    if not _uses_tpu(env, devices, pci):
+    if not uses_tpu(env, devices, pci):
         return []
     folders = {Path("/tmp"), Path(tempfile.gettempdir())}
     paths = sorted(path for folder in folders for path in folder.glob("libtpu_lockfile*"))
     return [LockFileSeen(path=str(path), holder=_holder(path)) for path in paths]
 
 
-def _uses_tpu(env: Mapping[str, str], devices: Path, pci: Path) -> bool:
+def uses_tpu(env: Mapping[str, str], devices: Path = DEVICES, pci: Path = PCI) -> bool:
     """Whether the job's variables choose a TPU; where they choose nothing, whether they or the kernel know of one."""
     chosen = [value for name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "PJRT_DEVICE") if (value := env.get(name))]
     if chosen:

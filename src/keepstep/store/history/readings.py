@@ -20,7 +20,7 @@ class Reading:
     read: str
     """What was read, for people."""
     of: str
-    """What has it: a rank, a host or a GPU."""
+    """What has it: a rank, a host or a GPU, among which TPUs are counted."""
     number: int
     type: str = "f"
     """How it is kept: ``f`` single and ``d`` double precision, ``B`` a share and ``b`` a whole number in one byte."""
@@ -72,6 +72,9 @@ _ROWS = (
     Reading("gpu_memory_share", "share", "memory of the GPU in use (nvidia-smi memory.used)", GPU, 82),
     Reading("gpu_celsius", "°C", "temperature of the GPU (nvidia-smi temperature.gpu)", GPU, 83),
     Reading("gpu_ecc", "errors", "uncorrected memory errors of the GPU since the driver started", GPU, 84, kept="last"),
+    Reading("tpu_busy", "share", "time in which the TPU chip computed (libtpu's duty cycle)", GPU, 85),
+    Reading("tpu_memory", "bytes", "memory of the TPU in use (libtpu's hbm.memory.usage)", GPU, 86),
+    Reading("tpu_memory_share", "share", "memory of the TPU in use (libtpu's hbm.memory.usage)", GPU, 87),
 )  # fmt: skip
 READINGS: dict[str, Reading] = {each.name: each for each in _ROWS}
 """By name."""

@@ -17,11 +17,11 @@ from keepstep.base.proc_stat import ProcStat
 from keepstep.model.facts.resource import DeviceMemoryHeld
 from keepstep.signals.blackbox import BoxPhase, Record
 from keepstep.signals.phase_times import MOST_RECORDS, phase_times
-from keepstep.sources.host import capacity
+from keepstep.sources.host import capacity, nvidia
 from keepstep.sources.host.network_counts import NetworkCounts, link_speed, network_counts
 from keepstep.store.history.readings import in_phase
 from keepstep.store.history.writer import HistoryWriter
-from keepstep.supervise.watch.gpu_usage import GpuUsage
+from keepstep.supervise.watch.device_usage import DeviceUsage, gpu_usage, tpu_usage
 from keepstep.supervise.watch.hang_detector import Sign
 from keepstep.supervise.watch.printed_progress import PrintedProgress
 from keepstep.supervise.watch.process_memory import of_tree
@@ -40,11 +40,11 @@ MOST_OF_ALL = 40_000
 class HistoryRecorder:
     """``tick`` whenever the ranks are looked at, ``close`` at the end."""
 
-    def __init__(self, folder: Path, watched: tuple[Path, ...], gpus: GpuUsage | None = None) -> None:
+    def __init__(self, folder: Path, watched: tuple[Path, ...], gpus: DeviceUsage[nvidia.Usage] | None = None) -> None:
         """``folder``: where the attempt is recorded; ``watched``: whose disks are looked at."""
         self._host = socket.gethostname()[:80]
         self._writer = HistoryWriter(folder, self._host)
-        self._watched, self._gpus = watched, gpus or GpuUsage()
+        self._watched, self._gpus, self._tpus = watched, gpus or gpu_usage(), tpu_usage()
         self._due = self._disks_due = 0.0
         self._disks: dict[str, float] = {}
         self._phases: dict[int, tuple[int, BoxPhase]] = {}
@@ -89,7 +89,7 @@ class HistoryRecorder:
                 ranks[rank] |= _of_device(each)
         host = self._of_host(now)
         gpus: dict[int | str, dict[str, float]] = {
-            f"{self._host} gpu{index}": values for index, values in self._of_gpus(now)
+            f"{self._host} {device}": values for device, values in (*self._of_gpus(now), *self._of_tpus(now))
         }
         self.newest = {"rank": ranks, "host": {self._host: host}, "gpu": gpus}
         self._writer.add(time.time(), ranks, {self._host: host}, gpus)  # type: ignore[arg-type]
@@ -222,7 +222,7 @@ class HistoryRecorder:
         found["net_retransmits"] = min(max(0, counts.again - old.again) / segments, 1.0) if segments > 0 else 0.0
         return found
 
-    def _of_gpus(self, now: float) -> Iterable[tuple[int, dict[str, float]]]:
+    def _of_gpus(self, now: float) -> Iterable[tuple[str, dict[str, float]]]:
         for each in self._gpus.newest(now):
             share = each.used / each.total if each.used is not None and each.total else None
             values = {
@@ -232,7 +232,13 @@ class HistoryRecorder:
                 "gpu_celsius": each.celsius,
                 "gpu_ecc": each.uncorrected,
             }
-            yield each.index, {name: float(value) for name, value in values.items() if value is not None}
+            yield f"gpu{each.index}", {name: float(value) for name, value in values.items() if value is not None}
+
+    def _of_tpus(self, now: float) -> Iterable[tuple[str, dict[str, float]]]:
+        for each in self._tpus.newest(now):
+            share = each.used / each.total if each.used is not None and each.total else None
+            values = {"tpu_busy": each.busy, "tpu_memory": each.used, "tpu_memory_share": share}
+            yield f"tpu{each.index}", {name: float(value) for name, value in values.items() if value is not None}
 
 
 def _of_device(said: DeviceMemoryHeld) -> dict[str, float]:

@@ -19,9 +19,9 @@ from keepstep.base.safe_files import append
 from keepstep.model.evidence import EvidenceSet
 from keepstep.signals.blackbox import Doing
 from keepstep.signals.memory_growth import MemoryReading
-from keepstep.sources.host import capacity
+from keepstep.sources.host import capacity, nvidia
 from keepstep.sources.recorded.memory_series import SCHEMA, readings_of, rose
-from keepstep.supervise.watch.gpu_usage import GpuUsage
+from keepstep.supervise.watch.device_usage import DeviceUsage, gpu_usage
 from keepstep.supervise.watch.hang_detector import Sign
 from keepstep.supervise.watch.process_memory import of_tree
 
@@ -81,7 +81,7 @@ class Metrics:
     _epochs: dict[int, dict[int, int]] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _due: float = 0.0
-    gpus: GpuUsage = field(default_factory=GpuUsage)
+    gpus: DeviceUsage[nvidia.Usage] = field(default_factory=gpu_usage)
 
     def tick(
         self,

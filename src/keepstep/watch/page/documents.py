@@ -24,6 +24,8 @@ CHARTS = (
     ("host_memory_share", "memory of hosts in use", "share"),
     ("gpu_memory_share", "memory of GPUs in use", "share"),
     ("gpu_busy", "time in which GPUs ran a kernel", "share"),
+    ("tpu_memory_share", "memory of TPUs in use", "share"),
+    ("tpu_busy", "time in which TPUs computed", "share"),
     ("net_in", "received from the network", "bytes/s"),
 )
 """The reading, how it is called, its unit."""

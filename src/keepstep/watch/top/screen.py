@@ -129,7 +129,8 @@ def _host(each: HostView, others: int, view: RunView) -> Iterator[str]:
     yield f"{each.host}{seen}"
     full = f", full in {duration(each.full_in_s)}" if each.full_in_s is not None else ""
     shares = (("memory", each.memory, full), ("processors", each.cpu, ""), ("disk", each.disk, ""))
-    for name, share, more in (*shares, ("GPU", each.gpu_busy, ""), ("GPU memory", each.gpu_memory, "")):
+    device = "TPU" if each.tpus else "GPU"
+    for name, share, more in (*shares, (device, each.gpu_busy, ""), (f"{device} memory", each.gpu_memory, "")):
         if share is not None:
             yield f"{name} {share:.0%}{more}"
     if others:

@@ -211,7 +211,7 @@ function showHosts() {
     ...(gpus ? [{ number: String(each.gpus) }, { number: some(each.gpu_busy, "share") }, { number: some(each.gpu_memory, "share") }] : []),
     { number: some(each.net_in, "bytes/s"), wide: true }, { number: some(each.net_out, "bytes/s"), wide: true }, { number: some(each.resent, "share"), wide: true },
   ]);
-  if (gpus) names.push({ number: "GPUs" }, { number: "least busy" }, { number: "fullest" });
+  if (gpus) names.push({ number: view.hosts.some((each) => each.tpus) ? "TPUs" : "GPUs" }, { number: "least busy" }, { number: "fullest" });
   names.push({ number: "received", wide: true }, { number: "sent", wide: true }, { number: "sent again", wide: true });
   fill(place("hosts"), make("h2", "Hosts, those that matter first"), table(names, rows, view.hosts.map((each) => (each.full_in_s === null ? "" : "blamed"))),
     view.more_hosts ? make("p", "and " + many(view.more_hosts, "more host"), { class: "small" }) : null);
