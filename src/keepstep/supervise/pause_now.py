@@ -12,7 +12,7 @@ from keepstep.store import pause_request
 from keepstep.supervise.running_ranks import RunningRank, led_attempt, running_ranks
 
 POLL_S = 0.1
-ELSEWHERE = "`keepstep runs` lists runs; one on several nodes is asked on the machine that leads it"
+ELSEWHERE = "`keepstep runs` lists runs; one on several nodes is asked where its folder is"
 
 
 def pause_now(place: Path, longest_s: float, wait_s: float) -> tuple[int, int]:
