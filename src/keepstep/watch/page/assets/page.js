@@ -121,7 +121,7 @@ function problem(each) {
     if (command) said.append(make("pre", command));
     list.append(said);
   }
-  box.append(list, evidence(each));
+  box.append(list, ...(each.quotes.length ? [evidence(each)] : []));
   return box;
 }
 
@@ -145,7 +145,7 @@ function minor(each) {
   row(list, "because", each.because);
   row(list, "since", since(each));
   row(list, "decided", each.decided);
-  fold.append(list, evidence(each));
+  fold.append(list, ...(each.quotes.length ? [evidence(each)] : []));
   box.append(fold);
   return box;
 }
