@@ -35,6 +35,13 @@ def test_a_fatal_xid_explains_the_launch_failure(tmp_path):
     assert (found[0].rule, found[0].confidence.value) == ("HWD001", "established")
 
 
+def test_the_drivers_clean_up_after_a_killed_program_is_no_cause(tmp_path):
+    dmesg = "NVRM: Xid (PCI:0000:00:06): 43, pid=1494, name=python, channel 0x0000001e\n"
+    text = 'Traceback (most recent call last):\n  File "/job/train.py", line 3, in <module>\nKeyError: 3\n'
+    assert root(tmp_path, rank0=text, dmesg=dmesg) == "user.code_exception"
+    assert not [each for each in findings(tmp_path, rank0=STEPS, dmesg=dmesg) if each.rule == "HWD001"]
+
+
 def test_an_illegal_access_alone_is_only_a_guess(tmp_path):
     found = findings(tmp_path, rank0="RuntimeError: CUDA error: an illegal memory access was encountered\n")
     assert found[0].confidence.value == "hypothesis"

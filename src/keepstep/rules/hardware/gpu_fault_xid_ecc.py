@@ -7,6 +7,8 @@ from keepstep.model.facts import DeviceFault
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, Safety, Standing, ranks_of, rule
 from keepstep.rules.asking.process_endings import OF_A_DEAD_RANK, once_a_line, who
 
+_AFTER_A_DEATH = (43, 45)
+"""The driver's clean-up when a program that used the GPU is killed, by anybody, for any reason."""
 _VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardware stack error")
 
 
@@ -33,8 +35,9 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Findings:
     Faulty memory, power, heat or a badly seated device; sometimes the driver's firmware.
 
     ## How we know
-    The device or its driver says so. The program usually causes Xid 13, 31, 43 and 45 itself (a kernel with an invalid
-    access), and unspecified launch failures too: those give only a hypothesis.
+    The device or its driver says so. The program usually causes Xid 13 and 31 itself (a kernel with an invalid
+    access), and unspecified launch failures too: those give only a hypothesis. Xid 43 and 45 alone give none: they
+    come whenever a program is killed that uses the GPU.
 
     ## What to do
     Take the node out of service, reset the GPU, run the vendor's diagnostics; restart elsewhere from a checkpoint.
@@ -44,7 +47,7 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Findings:
     """
     faults = once_a_line(e for e in seen.all(DeviceFault) if not seen.survived(e) or e.fact.hardware)
     sure = tuple(e for e in faults if e.fact.hardware)
-    maybe = tuple(e for e in faults if not e.fact.hardware and (e.fact.xid is not None or e.fact.what in _VAGUE))
+    maybe = tuple(e for e in faults if not e.fact.hardware and (_names_a_fault(e.fact) or e.fact.what in _VAGUE))
     evidence = sure or maybe
     if not evidence:
         return
@@ -70,3 +73,7 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Findings:
             Fix(do="restart from the last checkpoint without this node"),
         ),
     )
+
+
+def _names_a_fault(fact: DeviceFault) -> bool:
+    return fact.xid is not None and fact.xid not in _AFTER_A_DEATH
