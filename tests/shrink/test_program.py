@@ -321,3 +321,23 @@ def test_modules_of_a_package_become_one() -> None:
 )
 def test_what_one_file_would_change_stays_in_several(name: str, text: str) -> None:
     assert in_one({**FILES, name: text}, "train.py") is None
+
+
+def test_of_an_import_only_the_name_that_is_gone_goes() -> None:
+    program = Program(
+        {
+            "job.py": "from rows import one, two\n\nprint(two(), 1 / 0)\n",
+            "rows.py": "def one():\n    pass\n\n\ndef two():\n    pass\n",
+        }
+    )
+    one, failing = program.statement_at("rows.py", 1), program.statement_at("job.py", 3)
+    assert one is not None and failing is not None
+    closed = Names(program).closed(Edits(removed=frozenset({uid(one)})), {uid(failing)})
+    assert closed is not None and program.made(closed)["job.py"].lines[0] == "from rows import two"
+
+
+def test_a_name_that_is_made_of_itself_needs_another_statement() -> None:
+    program = Program({"job.py": "x = 3\nx = x + 1\nprint(x / 0)\n"})
+    first, failing = program.statement_at("job.py", 1), program.statement_at("job.py", 3)
+    assert first is not None and failing is not None
+    assert Names(program).closed(Edits(removed=frozenset({uid(first)})), {uid(failing)}) is None

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
 
 from keepstep.shrink import reductions
 from keepstep.shrink.job_command import JobCommand
-from keepstep.shrink.program import Edits, Program, Rendered
-from keepstep.shrink.same_failure import Failure
+from keepstep.shrink.program import Edits, Node, Program, Rendered, uid
+from keepstep.shrink.same_failure import Failure, carried
 from keepstep.shrink.search import Search
 from keepstep.shrink.trials import Trials
 
@@ -35,29 +38,119 @@ class InThisProcess(Search):
         text = made["job.py"].text
         self.tried.append(text)
         self.count += 1
+        self.last, sys.argv = None, ["job.py", *edits.words]
         try:
             exec(compile(text, "job.py", "exec"), {})
         except ZeroDivisionError:
             return True
-        except Exception:
-            return False
+        except Exception as error:
+            assert error.__traceback__ is not None
+            trace = error.__traceback__.tb_next
+            while (
+                trace is not None
+                and trace.tb_next is not None
+                and trace.tb_next.tb_frame.f_code.co_filename == "job.py"
+            ):
+                trace = trace.tb_next
+            place = carried("job.py", trace.tb_lineno, made) if trace is not None else None
+            self.last = replace(self.failure, at=(place,) if place else ())
         return False
 
 
-def test_imports_go_with_their_users_and_are_not_tried_themselves() -> None:
+def searched(
+    text: str, failing: int, reduce: Sequence[Callable[[Search], None]], words: tuple[str, ...] = ()
+) -> InThisProcess:
     trials = Trials(".", (), {})
     try:
-        launch = JobCommand(python="python", script="job.py", words=(), ranks=None, by="python")
+        launch = JobCommand(python="python", script="job.py", words=words, ranks=None, by="python")
         search = InThisProcess(trials, launch, {}, 60.0)
-        search.program = Program({"job.py": TEXT})
-        search.executed = {("job.py", line) for line in range(1, 11)}
-        failing = Failure("failed", "user.code_exception", "", "", "only", at=(("job.py", 10),))
-        search._begin_with(failing, Edits())
-        for each in (reductions.slices, reductions.statements, reductions.once_more):
+        search.program = Program({"job.py": text})
+        search.executed = {("job.py", line) for line in range(1, len(text.splitlines()) + 1)}
+        failure = Failure("failed", "user.code_exception", "", "", "only", at=(("job.py", failing),))
+        search._begin_with(failure, Edits(words=words))
+        for each in reduce:
             each(search)
     finally:
         trials.close()
+    return search
+
+
+def test_imports_go_with_their_users_and_are_not_tried_themselves() -> None:
+    search = searched(TEXT, 10, [reductions.slices, reductions.statements, reductions.once_more])
     left = search.program.made(search.best)["job.py"].text
     assert "rows" not in left and "setattr(share" in left and "import json" in left
     without = [text for text in search.tried if "import json" not in text]
     assert len(without) == 1, "only all at once"
+
+
+OPTIONS = """\
+import argparse
+from dataclasses import dataclass
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=8)
+    parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--half", action="store_true")
+    return parser.parse_args()
+
+
+@dataclass
+class Settings:
+    rows: int = 4
+    name: str = "x"
+
+
+def said(text):
+    if len(text) > 1:
+        print(text)
+
+
+def share(args, settings, noise):
+    said("sharing")
+    assert noise
+    return args.width * settings.rows / (args.parts if not args.half else 1)
+
+
+args = parse()
+said(f"{args.width} wide")
+share(args, Settings(name="y"), args.half)
+"""
+
+
+def test_options_are_constants_and_what_only_hands_them_on_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [])
+    order = [reductions.at_once, reductions.options_as_constants, reductions.parameters]
+    search = searched(OPTIONS, 27, order, words=("--parts", "0", "--width=6"))
+    left = search.program.made(search.best)["job.py"].text
+    assert left == "def share():\n    return 6 * 4 / (0 if not False else 1)\n\n\nshare()\n", left
+    assert search.best.words == () and search.count == 3
+
+
+HOOKS = """\
+marks = {}
+
+
+def mark(name):
+    marks[name] = []
+
+
+mark("made")
+marks["made"].append(1)
+rows = list(marks["made"])
+rows[0] += 1
+print(1 / 0)
+"""
+
+
+def test_what_fails_for_want_of_what_is_gone_goes_too() -> None:
+    search = searched(HOOKS, 12, [lambda search: reductions._reduce(search, [mark_of(search)])])
+    assert search.program.made(search.best)["job.py"].text == "marks = {}\nprint(1 / 0)\n"
+    assert search.count == 3
+
+
+def mark_of(search: Search) -> Node:
+    node = search.program.statement_at("job.py", 8)
+    assert node is not None
+    return uid(node)

@@ -8,7 +8,7 @@ import builtins
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from keepstep.shrink.program import SCOPES, Edits, Node, Place, Program, own_parts, uid
+from keepstep.shrink.program import SCOPES, Edits, Node, Place, Program, bodies, own_parts, uid
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BUILT_IN = {*dir(builtins), "__file__", "__name__", "__doc__", "__package__", "__spec__", "__builtins__"}
@@ -30,8 +30,13 @@ class Names:
         """The functions around a statement, from the inside; and the file."""
         self._bound_in: dict[Node, set[str]] = defaultdict(set)
         self._statements = list(program.statements())
+        self._fields = {
+            f".{each.target.id}"
+            for each in self._statements
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        }
         for each in self._statements:
-            self.binds[uid(each)], self.uses[uid(each)] = _bound(each), _used(each)
+            self.binds[uid(each)], self.uses[uid(each)] = _bound(each), _used(each, self._fields)
             around = [node for node in program.above(each) if isinstance(node, (*SCOPES, ast.Module))]
             self._scope[uid(each)] = tuple(uid(node) for node in around)
             if around and isinstance(around[0], ast.ClassDef):
@@ -62,11 +67,8 @@ class Names:
 
     def closed(self, edits: Edits, kept: set[Node]) -> Edits | None:
         """The edits, and the removal of everything that uses what is no longer bound. None if that is in ``kept``."""
-        removed, uses = set(edits.removed), self.uses
-        if edits.replaced:
-            changed = {self._statement_of(node) for node, _ in edits.replaced}
-            statements = {uid(each): each for each in self._statements if uid(each) in changed}
-            uses = uses | {node: _used(self._program.replaced(each, edits)) for node, each in statements.items()}
+        removed, uses = set(edits.removed), self.uses_now(edits)
+        values = bool(edits.replaced or any(isinstance(self._program.nodes[node], ast.keyword) for node in removed))
         while True:
             left = [each for each in self._statements if not self._is_gone(each, removed)]
             bound: dict[Node, set[str]] = defaultdict(set)
@@ -74,12 +76,15 @@ class Names:
             for each in left:
                 if isinstance(each, ast.AugAssign):
                     continue  # it changes what another statement binds
-                bound[self._scope[uid(each)][0]] |= self.binds[uid(each)]
+                binds = self.binds[uid(each)]
+                if isinstance(each, (ast.Import, ast.ImportFrom)):
+                    binds = {_name_of(alias) for alias in each.names if uid(alias) not in removed}
+                bound[self._scope[uid(each)][0]] |= binds - (_set(each) & uses[uid(each)])
                 attributes |= {name for name in self.binds[uid(each)] if name.startswith(".")}
                 if isinstance(each, SCOPES):
                     attributes |= {f".{each.name}"}
                     if not isinstance(each, ast.ClassDef):
-                        bound[uid(each)] |= _parameters(each)
+                        bound[uid(each)] |= _parameters(each)  # one that is gone was not used
             # of an attribute nobody knows who else sets it (`args.steps` and `self.steps`): what is kept may try it
             may_try = kept - self.unreached
             lost = [
@@ -88,17 +93,54 @@ class Names:
                 if self._lacks(each, uses[uid(each)], bound, self._own if uid(each) in may_try else attributes, removed)
             ]
             remaining = {uid(each) for each in left}
-            gone = {uid(each) for each in lost}
+            gone = {node for each in lost for node in self._lost(each, attributes, removed)}
             gone |= {
                 node for node, gives in self._gives.items() if node in remaining and not remaining.intersection(gives)
             }
             gone |= {around for node, around in self._needs.items() if around in remaining and node not in remaining}
             if gone & kept:
                 return None
-            gone = gone or (self._idle(left, uses, removed, values=bool(edits.replaced)) - kept)
+            gone = gone or (self._emptied(left, remaining) - kept)
+            gone = gone or (self._idle(left, uses, removed, values=values) - kept)
             if not gone:
                 return Edits(**{**edits.__dict__, "removed": frozenset(removed)})
             removed |= gone
+
+    def uses_now(self, edits: Edits) -> Mapping[Node, set[str]]:
+        """The names that each statement uses, after what was done to its expressions."""
+        places = [node for node, _ in edits.replaced] + [each for each in edits.removed if not self._is_statement(each)]
+        changed = {self._statement_of(each) for each in places}
+        now = {each: self._program.replaced(self._at(each), edits) for each in changed}
+        return {**self.uses, **{each: _used(node, self._fields) for each, node in now.items()}}
+
+    def _lost(self, node: ast.stmt, attributes: set[str], removed: set[Node]) -> set[Node]:
+        """The statement that lacks something; of an import only the names that are nowhere, if others are left."""
+        if not isinstance(node, ast.ImportFrom):
+            return {uid(node)}
+        lacks = {uid(each) for each in node.names if f".{each.name}" in self._own - attributes}
+        return {uid(node)} if lacks | removed >= set(map(uid, node.names)) else lacks - removed
+
+    def _emptied(self, left: Iterable[ast.stmt], remaining: Collection[Node]) -> set[Node]:
+        """An `if` of which nothing is left to do, and functions that did something once and are only called."""
+        found = set()
+        for each in left:
+            if isinstance(each, ast.If):
+                may_go = all(
+                    getattr(part.func, "attr", getattr(part.func, "id", "")) in ONLY_ASKS
+                    for part in ast.walk(each.test)
+                    if isinstance(part, ast.Call)
+                )
+            else:
+                may_go = isinstance(each, FUNCTIONS) and not (each.name[:2] == "__" or each.name in CALLED_BY_OTHERS)
+            if may_go and not any(uid(node) in remaining for body in bodies(each) for node in body):
+                found.add(uid(each))
+        return found
+
+    def _is_statement(self, node: Node) -> bool:
+        return isinstance(self._program.nodes[node], ast.stmt)
+
+    def _at(self, node: Node) -> ast.stmt:
+        return self._program.nodes[node]  # type: ignore[return-value]
 
     def _idle(
         self, left: list[ast.stmt], uses: Mapping[Node, set[str]], removed: set[Node], *, values: bool
@@ -108,13 +150,16 @@ class Names:
         ``values``: also assignments, which may do more than that: only where a part of an expression is tried.
         """
         users: dict[str, set[Node]] = defaultdict(set)
+        attributes: dict[str, set[Node]] = defaultdict(set)
         for each in left:
             for name in uses[uid(each)]:
                 users[name.removeprefix(".")].add(uid(each))
+                if name.startswith("."):
+                    attributes[name[1:]].add(uid(each))
         found: set[Node] = set()
         for each in left:
             if isinstance(each, (ast.Import, ast.ImportFrom)):
-                names = {uid(alias): (alias.asname or alias.name).partition(".")[0] for alias in each.names}
+                names = {uid(alias): _name_of(alias) for alias in each.names}
                 idle = {
                     node
                     for node, name in names.items()
@@ -123,7 +168,7 @@ class Names:
                 found |= {uid(each)} if removed | idle >= set(names) else idle
             elif (
                 isinstance(each, SCOPES)
-                and not each.decorator_list
+                and all("dataclass" in ast.unparse(each) for each in each.decorator_list)
                 and each.name in self._used_once
                 and not isinstance(next(self._program.above(each)), ast.ClassDef)
             ):
@@ -131,10 +176,11 @@ class Names:
                 found |= {uid(each)} if users[each.name] <= inside else set()
             elif values and (isinstance(each, (ast.Assign, ast.AnnAssign)) or _is_option(each)):
                 names_here = {name.removeprefix(".") for name in self.binds[uid(each)]}
+                by = attributes if _is_option(each) else users
                 if (
                     names_here
                     and names_here <= self._used_once
-                    and not any(users[name] - {uid(each)} for name in names_here)
+                    and not any(by[name] - {uid(each)} for name in names_here)
                 ):
                     found.add(uid(each))
         return found
@@ -143,7 +189,8 @@ class Names:
         return uid(node) in removed or any(uid(each) in removed for each in self._program.above(node))
 
     def _statement_of(self, node: Node) -> Node:
-        return next(uid(each) for each in self._program.above(self._program.nodes[node]) if isinstance(each, ast.stmt))
+        at = self._program.nodes[node]
+        return next(uid(each) for each in (at, *self._program.above(at)) if isinstance(each, ast.stmt))
 
     def _lacks(
         self, node: ast.stmt, uses: set[str], bound: dict[Node, set[str]], attributes: set[str], removed: set[Node]
@@ -219,6 +266,16 @@ class Names:
                     break
 
 
+ONLY_ASKS = (
+    "get_rank",
+    "get_world_size",
+    "is_initialized",
+    "is_available",
+    "process_index",
+    "len",
+    "isinstance",
+    "int",
+)
 SET_UP = ("init_process_group", "initialize", "set_device", "spawn", "main", "manual_seed")
 CALLED_BY_OTHERS = ("forward", "call", "setup", "__iter__", "__next__", "__getitem__", "__call__")
 
@@ -254,6 +311,16 @@ def _roots(call: ast.Call) -> set[str]:
     return {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
 
 
+def _name_of(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
+
+
+def _set(node: ast.stmt) -> set[str]:
+    """`x` of `x = f(x)`, which needs another statement that sets it."""
+    targets = node.targets if isinstance(node, ast.Assign) else ()
+    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
 def _bound(node: ast.stmt) -> set[str]:
     found: set[str] = set()
     if isinstance(node, SCOPES):
@@ -270,7 +337,7 @@ def _bound(node: ast.stmt) -> set[str]:
             found |= {f".{root.attr}"} if isinstance(root, ast.Attribute) else set()
             found |= {root.id} if isinstance(root, ast.Name) else set()
         elif isinstance(each, ast.alias):
-            found.add((each.asname or each.name).partition(".")[0])
+            found.add(_name_of(each))
         elif isinstance(each, ast.ExceptHandler) and each.name:
             found.add(each.name)
         elif isinstance(each, ast.arg):
@@ -294,7 +361,7 @@ def _options(call: ast.Call) -> Iterator[str]:
             yield f".{keyword.value.value!s}"
 
 
-def _used(node: ast.stmt) -> set[str]:
+def _used(node: ast.stmt, fields: Collection[str]) -> set[str]:
     found: set[str] = set()
     for each in own_parts(node):
         if isinstance(each, ast.Name) and (isinstance(each.ctx, ast.Load) or isinstance(node, ast.AugAssign)):
@@ -305,8 +372,8 @@ def _used(node: ast.stmt) -> set[str]:
             found.add(each.value.id)
         elif isinstance(each, ast.alias) and isinstance(node, ast.ImportFrom):
             found.add(f".{each.name}")
-        elif isinstance(each, ast.keyword) and each.arg is not None:
-            found.add(f".{each.arg}")  # a field of a dataclass, if the program has one of this name
+        elif isinstance(each, ast.keyword) and f".{each.arg}" in fields:
+            found.add(f".{each.arg}")
     return found - BUILT_IN
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ class Edits:
     """What a candidate changes."""
 
     removed: frozenset[Node] = frozenset()
+    """Statements; and names of imports, parameters of functions and what calls give for them."""
     unwrapped: frozenset[Node] = frozenset()
     """Compound statements of which only the body stays."""
     replaced: tuple[tuple[Node, Node], ...] = ()
@@ -118,6 +119,14 @@ class Program:
                 found = each
         return found
 
+    def node(self, name: Node) -> ast.AST:
+        """A node of the program, or a literal."""
+        if not name[0].startswith("="):
+            return self.nodes[name]
+        made = ast.parse(name[0][1:], mode="eval").body
+        made.uid = name  # type: ignore[attr-defined]
+        return made
+
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around one, from the inside."""
         at = self.parents.get(uid(node))
@@ -131,9 +140,8 @@ class Program:
 
     def _file(self, path: str, edits: Edits) -> Rendered:
         out = Rendered()
-        if not any(
-            node[0] == path for node in (*edits.removed, *edits.unwrapped, *dict(edits.numbers), *dict(edits.replaced))
-        ):
+        changed = (*edits.removed, *edits.unwrapped, *dict(edits.numbers), *dict(edits.replaced))
+        if not any(node[0] == path for node in changed):
             for number, line in enumerate(self.texts[path].splitlines(), 1):
                 at = self.statement_at(path, number)
                 out.add([line], (path, at.lineno) if at is not None else None)
@@ -142,8 +150,9 @@ class Program:
         return out
 
     def replaced(self, node: ast.stmt, edits: Edits) -> ast.stmt:
-        """A copy with other expressions in the place of those that are replaced."""
-        return _Replacement(self.nodes, dict(edits.replaced)).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+        """A copy with other expressions in the place of those that are replaced, without parameters that are gone."""
+        changed = _Replacement(self.node, dict(edits.replaced), edits.removed)
+        return changed.visit(copy.deepcopy(node))  # type: ignore[no-any-return]
 
 
 def uid(node: ast.AST) -> Node:
@@ -185,13 +194,37 @@ def _apart(before: ast.stmt, after: ast.stmt, indent: int) -> int:
     return int(imports[0] and not imports[1])
 
 
+def literal(value: object) -> Node:
+    """A constant that stands nowhere in the program, to replace an expression."""
+    return (f"={value!r}", 0)
+
+
 class _Replacement(ast.NodeTransformer):
-    def __init__(self, nodes: Mapping[Node, ast.AST], replaced: Mapping[Node, Node]) -> None:
-        self._nodes, self._replaced = nodes, replaced
+    def __init__(self, node: Callable[[Node], ast.AST], replaced: Mapping[Node, Node], removed: Set[Node]) -> None:
+        self._node, self._replaced, self._removed = node, replaced, removed
 
     def visit(self, node: ast.AST) -> Any:
         other = self._replaced.get(getattr(node, "uid", ("", -1)))
-        return self.visit(copy.deepcopy(self._nodes[other])) if other is not None else super().visit(node)
+        return self.visit(copy.deepcopy(self._node(other))) if other is not None else super().visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        node.args = [each for each in node.args if uid(each) not in self._removed]
+        node.keywords = [each for each in node.keywords if uid(each) not in self._removed]
+        return self.generic_visit(node)
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        plain = [*node.posonlyargs, *node.args]
+        defaults = dict(zip(map(uid, plain[len(plain) - len(node.defaults) :]), node.defaults, strict=True))
+        for kind in ("posonlyargs", "args"):
+            setattr(node, kind, [each for each in getattr(node, kind) if uid(each) not in self._removed])
+        node.defaults = [defaults[uid(each)] for each in (*node.posonlyargs, *node.args) if uid(each) in defaults]
+        pairs = [
+            (each, value)
+            for each, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            if uid(each) not in self._removed
+        ]
+        node.kwonlyargs, node.kw_defaults = [each for each, _ in pairs], [value for _, value in pairs]
+        return self.generic_visit(node)
 
 
 class _Writer:
@@ -273,7 +306,7 @@ class _Writer:
         return any(
             uid(each) in self._numbers
             or uid(each) in self._replaced
-            or (isinstance(each, ast.alias) and uid(each) in self._edits.removed)
+            or (each is not node and uid(each) in self._edits.removed)
             for each in own_parts(node)
             if hasattr(each, "uid")
         )

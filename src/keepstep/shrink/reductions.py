@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
-from keepstep.shrink.program import SCOPES, Edits, Node, own_parts, uid
+from keepstep.shrink.names import CALLED_BY_OTHERS
+from keepstep.shrink.program import SCOPES, Edits, Node, literal, own_parts, uid
 from keepstep.shrink.search import Search
 
 SMALL = 2
@@ -16,16 +18,22 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 WRAPS = (ast.With, ast.Try, ast.If)
 STAYS = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TMPDIR", "USER")
 OF_COLLECTIVES = "sync."
+CONVERSIONS: dict[str, Callable[[str], object]] = {"str": str, "int": int, "float": float}
 HALVINGS = 4
 PATIENCE = 5
 """After so many refusals in a row a reduction that is tried one by one, or on data, ends."""
+TALK = ("print", "pprint")
+TALK_OF = ("debug", "info", "warning", "warn", "error", "log", "print")
+LOGGERS = re.compile("log|warnings|console|logger", re.IGNORECASE)
+CHAIN = 3
+"""So many statements that fail for want of what is gone are tried away with it."""
 LEAST_GAIN = 1
 """Lines that must go with an expression, or it is not worth a trial."""
 
 
 def at_once(search: Search) -> None:
     """What most programs can do without, in one trial: what no rank ran, all variables, all ranks but one."""
-    best, idle = search.best, _never_executed(search)
+    best, idle = search.best, _never_executed(search) | _talk(search)
     if not search.allowed(_without(search, idle)):
         idle = {node for node in idle if search.allowed(_without(search, [node]))}
     gone = best.removed | idle
@@ -68,6 +76,20 @@ def _never_executed(search: Search) -> set[Node]:
             idle = [name for name in each.names if (name.asname or name.name).partition(".")[0] not in used]
             gone |= {uid(each)} if len(idle) == len(each.names) else set(map(uid, idle))
     return gone
+
+
+def _talk(search: Search) -> set[Node]:
+    """What only prints, logs or asserts."""
+    found = set()
+    for each in search.program.statements():
+        called = each.value.func if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) else None
+        owner = getattr(called, "value", None)
+        talks = getattr(called, "id", "") in TALK or (
+            getattr(called, "attr", "") in TALK_OF and LOGGERS.search(getattr(owner, "id", getattr(owner, "attr", "")))
+        )
+        if (talks or isinstance(each, ast.Assert)) and uid(each) not in search.kept:
+            found.add(uid(each))
+    return found
 
 
 def ranks(search: Search) -> None:
@@ -173,7 +195,7 @@ def once_more(search: Search) -> None:
     """What was needed while more was there, until nothing goes for a while."""
     refused = 0
     for each in reversed(list(_open_to_trial(search))):
-        if uid(each) in search.kept or not search.allowed(_without(search, [uid(each)])):
+        if uid(each) in search.kept | search.needed or not search.allowed(_without(search, [uid(each)])):
             continue
         trials = search.count
         if not search.same(_without(search, [uid(each)])):
@@ -186,10 +208,28 @@ def once_more(search: Search) -> None:
 
 def _reduce(search: Search, nodes: list[Node]) -> None:
     def goes(piece: list[Node]) -> bool:
-        return set(piece) <= search.best.removed or search.same(_without(search, piece))
+        return set(piece) <= search.best.removed or _with_what_follows(search, _without(search, piece))
 
-    nodes = [node for node in nodes if search.allowed(_without(search, [node]))]
+    nodes = [node for node in nodes if node not in search.needed and search.allowed(_without(search, [node]))]
     delta_debugging.reduce(nodes, goes, lambda piece, depth: search.suspects(set(piece), depth))
+
+
+def _with_what_follows(search: Search, edits: Edits) -> bool:
+    """Whether it is the same failure, or becomes it once the statements go at which the trial failed instead."""
+    if search.same(edits):
+        return True
+    failed = search.last
+    for _ in range(CHAIN):
+        at = search.failed_at()
+        if at is None or at in edits.removed:
+            break
+        edits = replace(edits, removed=edits.removed | {at})
+        if not search.allowed(edits):
+            break
+        if search.same(edits):
+            return True
+    search.last = failed
+    return False
 
 
 def _without(search: Search, piece: Iterable[Node]) -> Edits:
@@ -205,27 +245,145 @@ def wrappers(search: Search) -> None:
 
 
 def options_as_constants(search: Search) -> None:
-    """`args.width` becomes the default of `--width`, where the command does not say otherwise: the parser can go."""
-    defaults: dict[str, Node] = {}
-    for each in _left(search):
-        for call in own_parts(each):
-            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
-                values = [keyword.value for keyword in call.keywords if keyword.arg == "default"]
-                named = [name for name in search.names.binds[uid(each)] if name.startswith(".")]
-                if values and not any(_says(word, named) for word in search.best.words):
-                    defaults |= {name: uid(values[0]) for name in named}
+    """`args.width` becomes what `--width` is, and a field of a class of settings what it is: the parser can go."""
+    values, left = _options(search)
     found = []
     for each in _left(search):
         for part in own_parts(each):
             if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Load):
                 continue
-            if f".{part.attr}" in defaults and getattr(part.value, "id", "self") != "self":
-                found.append((uid(part), defaults[f".{part.attr}"]))
-    delta_debugging.reduce(found, lambda piece: _with_parts(search, piece))
+            if f".{part.attr}" in values and getattr(part.value, "id", "self") != "self":
+                found.append((uid(part), values[f".{part.attr}"]))
+    best = search.best
+    if found and not search.same(replace(best, replaced=(*best.replaced, *found), words=left)):
+        delta_debugging.reduce(found, lambda piece: _with_parts(search, piece))
 
 
-def _says(word: str, named: list[str]) -> bool:
-    return word.startswith("-") and "." + word.lstrip("-").partition("=")[0].replace("-", "_") in named
+def _options(search: Search) -> tuple[dict[str, Node], tuple[str, ...]]:
+    """What each option is, by its attribute, and the words of the command that say something else."""
+    values: dict[str, Node] = {}
+    words = list(search.best.words)
+    for each in _left(search):
+        if isinstance(each, ast.ClassDef):
+            values |= _fields(search, each)
+        for call in own_parts(each):
+            if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "add_argument":
+                continue
+            names = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            value = _value_of_option(call, [name for name in names if name.startswith("-")], words)
+            if value is not None:
+                values |= {name: value for name in search.names.binds[uid(each)] if name.startswith(".")}
+    return values, tuple(words)
+
+
+def _value_of_option(call: ast.Call, names: list[str], words: list[str]) -> Node | None:
+    """As a node; the words that say so are taken from ``words``."""
+    said = {each.arg: each.value for each in call.keywords}
+    action = said.get("action", ast.Constant("store"))
+    kind = action.value if isinstance(action, ast.Constant) else None
+    made = CONVERSIONS.get(getattr(said["type"], "id", "") if "type" in said else "str")
+    if not names or made is None or kind not in ("store", "store_true", "store_false") or "nargs" in said:
+        return None
+    given = [n for n, word in enumerate(words) if word.partition("=")[0] in names]
+    default = said.get("default")
+    if kind != "store" and not (given and default):
+        found, words[:] = bool(given) == (kind == "store_true"), [w for n, w in enumerate(words) if n not in given]
+        return uid(default) if default is not None else literal(found)
+    if given:
+        at, (_, joined, value) = given[-1], words[given[-1]].partition("=")
+        if not joined and at + 1 == len(words):
+            return None
+        text = value if joined else words[at + 1]
+        del words[at : at + (1 if joined else 2)]
+    elif default is None:
+        return literal(None)
+    elif isinstance(default, ast.Constant) and isinstance(default.value, str):
+        text = default.value
+    else:
+        return uid(default)
+    try:
+        return literal(made(text))
+    except ValueError:
+        return None
+
+
+def _fields(search: Search, owner: ast.ClassDef) -> dict[str, Node]:
+    """Of a class of settings: constants by name, or what the only call of the class says."""
+    if not any("dataclass" in ast.unparse(each) for each in owner.decorator_list):
+        return {}
+    names = search.names
+    found = {
+        f".{each.target.id}": uid(each.value)
+        for each in owner.body
+        if isinstance(each, ast.AnnAssign)
+        and isinstance(each.target, ast.Name)
+        and isinstance(each.value, ast.Constant)
+    }
+    for each in _left(search):
+        inside = owner in search.program.above(each)
+        for name in () if inside else [name for name in names.binds[uid(each)] if name in found]:
+            del found[name]  # something else sets it, too
+        for call in own_parts(each):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == owner.name:
+                if call.args:
+                    return {}
+                for keyword in call.keywords:
+                    if keyword.arg is None:
+                        return {}
+                    if found.pop(f".{keyword.arg}", None) and isinstance(keyword.value, ast.Constant):
+                        found[f".{keyword.arg}"] = uid(keyword.value)
+    return found
+
+
+def parameters(search: Search) -> None:
+    """Parameters that their function no longer uses, and what calls give for them."""
+    for _ in range(CHAIN):
+        found = list(_unused_parameters(search))
+        if not found:
+            return
+        delta_debugging.reduce(found, lambda piece: search.same(_without(search, frozenset().union(*piece))))
+
+
+def _unused_parameters(search: Search) -> Iterator[frozenset[Node]]:
+    program, uses = search.program, search.names.uses_now(search.best)
+    left = list(_left(search))
+    calls: dict[str, list[ast.Call]] = {}
+    otherwise: set[str] = set()
+    for each in left:
+        calls_here = [part for part in own_parts(each) if isinstance(part, ast.Call)]
+        for call in calls_here:
+            calls.setdefault(_last_name(call.func), []).append(call)
+        now = list(own_parts(program.replaced(each, search.best)))
+        called = {id(part.func) for part in now if isinstance(part, ast.Call)}
+        named = (part for part in now if isinstance(part, (ast.Name, ast.Attribute)) and id(part) not in called)
+        otherwise |= {"." * isinstance(part, ast.Attribute) + _last_name(part) for part in named}
+    functions = [each for each in left if isinstance(each, ast.FunctionDef)]
+    parents = {_last_name(base) for each in left if isinstance(each, ast.ClassDef) for base in each.bases}
+    for each in functions:
+        owner = next(program.above(each))
+        name = owner.name if each.name == "__init__" and isinstance(owner, ast.ClassDef) else each.name
+        twins = [one for one in functions if one.name == each.name] if name == each.name else [each]
+        mine = calls.get(name, [])
+        if name.startswith("__") or name in (*CALLED_BY_OTHERS, *parents) or len(twins) > 1 or not mine:
+            continue
+        if ("." * (isinstance(owner, ast.ClassDef) and name == each.name) + name) in otherwise:
+            continue
+        if any(isinstance(arg, ast.Starred) for call in mine for arg in call.args) or any(
+            keyword.arg is None for call in mine for keyword in call.keywords
+        ):
+            continue
+        inside = {name for node in left if each in (node, *program.above(node)) for name in uses[uid(node)]}
+        plain = [*each.args.posonlyargs, *each.args.args][isinstance(owner, ast.ClassDef) :]
+        for number, parameter in enumerate([*plain, *each.args.kwonlyargs]):
+            if parameter.arg in inside or uid(parameter) in search.best.removed or each.args.vararg:
+                continue
+            given: list[ast.AST] = [call.args[number] for call in mine if number < min(len(plain), len(call.args))]
+            given += [one for call in mine for one in call.keywords if one.arg == parameter.arg]
+            yield frozenset({uid(parameter), *map(uid, given)})
+
+
+def _last_name(node: ast.AST) -> str:
+    return str(getattr(node, "id", None) or getattr(node, "attr", None) or "")
 
 
 def parts(search: Search) -> None:
@@ -233,29 +391,38 @@ def parts(search: Search) -> None:
     refused, tried = 0, set()
     while refused < PATIENCE:
         gains = []
-        for pair in _parts(search):
-            if pair not in tried:
-                edits = replace(search.best, replaced=(*search.best.replaced, pair))
+        for number, (pair, gone) in enumerate(_parts(search)):
+            if (pair, gone) not in tried:
+                edits = _with_part(search, pair, gone)
                 closed = search.names.closed(edits, search.kept)
                 gain = (
                     0 if closed is None else sum(_height(search, node) for node in closed.removed - search.best.removed)
                 )
                 if gain >= LEAST_GAIN:
-                    gains.append((gain, pair))
+                    gains.append((gain, -number, pair, gone))
         if not gains:
             return
-        pair = max(gains)[1]
-        tried.add(pair)
-        refused = 0 if _with_parts(search, [pair]) else refused + 1
+        _, _, pair, gone = max(gains)
+        tried.add((pair, gone))
+        refused = 0 if search.same(_with_part(search, pair, gone)) else refused + 1
 
 
-def _parts(search: Search) -> Iterator[tuple[Node, Node]]:
-    """An expression, and a part of it that may stand in its place."""
+def _with_part(search: Search, pair: tuple[Node, Node] | None, gone: Node) -> Edits:
+    best = search.best
+    if pair is None:
+        return replace(best, removed=best.removed | {gone})
+    return replace(best, replaced=(*best.replaced, pair))
+
+
+def _parts(search: Search) -> Iterator[tuple[tuple[Node, Node] | None, Node]]:
+    """An expression, and a part of it that may stand in its place; or what a call gives by name, and may do without."""
     done = dict(search.best.replaced)
     for each in _left(search):
         if uid(each) in search.kept or isinstance(each, (*IMPORTS, *SCOPES)):
             continue
         for part in own_parts(each):
+            if isinstance(part, ast.keyword) and part.arg is not None and uid(part) not in search.best.removed:
+                yield None, uid(part)
             if not isinstance(part, ast.expr) or uid(part) in done:
                 continue
             inner: list[ast.expr] = []
@@ -265,7 +432,7 @@ def _parts(search: Search) -> Iterator[tuple[Node, Node]]:
                 inner = [part.left, part.right]
             elif isinstance(part, ast.IfExp):
                 inner = [part.body, part.orelse]
-            yield from ((uid(part), uid(one)) for one in inner)
+            yield from (((uid(part), uid(one)), uid(part)) for one in inner)
 
 
 def _with_parts(search: Search, pairs: list[tuple[Node, Node]]) -> bool:
@@ -275,18 +442,19 @@ def _with_parts(search: Search, pairs: list[tuple[Node, Node]]) -> bool:
 def _height(search: Search, node: Node) -> int:
     """Lines that go with it."""
     gone = search.program.nodes[node]
-    return 0 if isinstance(gone, ast.alias) else (gone.end_lineno or 0) - gone.lineno + 1  # type: ignore[attr-defined]
+    return (gone.end_lineno or 0) - gone.lineno + 1 if isinstance(gone, ast.stmt) else 0
+
+
+def all_numbers(search: Search) -> None:
+    """All whole numbers at once: shorter trials from here on."""
+    found = _numbers(search)
+    _with_numbers(search, found, _smaller(sorted(found), set(found)))
 
 
 def numbers(search: Search) -> None:
     """Whole numbers. Equal ones change together, none overtakes another, and powers of two take the place of what is
     divided: what fits stays fitting."""
-    found: dict[int, list[Node]] = {}
-    for each in _left(search):
-        if not _is_no_size(each):
-            for leaf in own_parts(each):
-                if (value := _value(search, leaf) or 0) > SMALL:
-                    found.setdefault(value, []).append(uid(leaf))
+    found = _numbers(search)
     changed: set[int] = set()
 
     def goes(piece: list[int]) -> bool:
@@ -308,6 +476,17 @@ def numbers(search: Search) -> None:
         now = new
 
 
+def _numbers(search: Search) -> dict[int, list[Node]]:
+    """What is a size, with the places where it stands."""
+    found: dict[int, list[Node]] = {}
+    for each in _left(search):
+        if not _is_no_size(each):
+            for leaf in own_parts(search.program.replaced(each, search.best)):
+                if (value := _value(search, leaf) or 0) > SMALL:
+                    found.setdefault(value, []).append(uid(leaf))
+    return found
+
+
 def _smaller(values: list[int], changed: set[int]) -> dict[int, int]:
     """The next power of two above the number before, for those that are changed."""
     new: dict[int, int] = {}
@@ -320,6 +499,8 @@ def _smaller(values: list[int], changed: set[int]) -> dict[int, int]:
 def _with_numbers(search: Search, found: dict[int, list[Node]], new: dict[int, int]) -> bool:
     merged = dict(search.best.numbers)
     merged |= {node: new[value] for value, nodes in found.items() for node in nodes if new[value] != value}
+    if merged == dict(search.best.numbers):
+        return True
     return search.same(replace(search.best, numbers=tuple(sorted(merged.items()))))
 
 
@@ -388,13 +569,16 @@ def _whole_number(node: ast.AST) -> int | None:
 ALL: tuple[Callable[[Search], None], ...] = (
     at_once,
     never_executed,
-    ranks,
-    slices,
-    arguments,
     options_as_constants,
+    ranks,
+    all_numbers,
+    slices,
+    parameters,
     parts,
     statements,
+    arguments,
     wrappers,
+    parameters,
     records,
     numbers,
     variables,

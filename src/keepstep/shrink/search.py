@@ -90,6 +90,8 @@ class Search:
     """How the first runs of the original went."""
     last: Failure | None = None
     """How the last candidate failed, if it did."""
+    needed: set[Node] = field(default_factory=set)
+    """What was taken away alone, whereupon a line failed that stays in any case."""
     _numbers: tuple[str, ...] | None = None
     """Those in the message of the candidate that was tried last and failed in the same way."""
     _passed: int = 0
@@ -248,6 +250,9 @@ class Search:
         key = self._key(closed, made)
         if key not in self._known:
             self._known[key] = self._fails(closed, made)
+        if not self._known[key] and self.last is not None and self.last.at and self.failed_at() is None:
+            alone = edits.removed - self.best.removed
+            self.needed |= alone if len(alone) == 1 and edits == replace(self.best, removed=edits.removed) else set()
         if self._known[key]:
             self.best, self._wanted = closed, replace(self.failure, numbers=self._numbers)
             self.save()
@@ -256,6 +261,13 @@ class Search:
     def allowed(self, edits: Edits) -> bool:
         """Whether it may be tried: nothing that is kept lacks a name."""
         return self.names.closed(edits, self.kept) is not None
+
+    def failed_at(self) -> Node | None:
+        """The statement that the last candidate failed at, if it may go."""
+        if self.last is None or len(self.last.at) != 1:
+            return None
+        node = self.program.statement_at(*self.last.at[0])
+        return uid(node) if node is not None and uid(node) not in self.kept else None
 
     def suspects(self, among: set[Node], depth: int = 1) -> set[Node]:
         """Of removed statements, those next to what the last candidate failed at, or should have failed at."""
