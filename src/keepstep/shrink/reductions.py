@@ -121,10 +121,17 @@ def _as_many(search: Search, edits: Edits, count: int) -> Edits:
     numbers = dict(edits.numbers)
     for each in search.program.statements():
         for part in own_parts(each):
-            if isinstance(part, ast.Compare):
-                numbers |= {uid(leaf): count - 1 for leaf in ast.walk(part) if _whole_number(leaf) == rank}
+            numbers |= {uid(leaf): count - 1 for leaf in _compared(part) if _whole_number(leaf) == rank}
     words = tuple(str(count - 1) if word == str(rank) else word for word in edits.words)
     return replace(edits, ranks=count, numbers=tuple(sorted(numbers.items())), words=words)
+
+
+def _compared(node: ast.AST) -> Iterator[ast.AST]:
+    """What a name is compared with: `1` of `rank == 1` and of `rank in (1, 3)`, not of `(step + 1) % 4 == 0`."""
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    if any(isinstance(each, (ast.Name, ast.Attribute, ast.Call)) for each in sides):
+        for each in sides:
+            yield from each.elts if isinstance(each, (ast.Tuple, ast.List, ast.Set)) else [each]
 
 
 def slices(search: Search) -> None:
