@@ -84,9 +84,11 @@ def judged(source: Path, place: Path, said: dict[str, Any]) -> dict[str, Any]:
     shutil.rmtree(cured, ignore_errors=True)
     shutil.copytree(result, cured)
     mends = label["mend"] if isinstance(label["mend"], list) else [label["mend"]]
-    found = [
-        mended(cured, each.get("old", each.get("old_text")), each.get("new", each.get("new_text"))) for each in mends
-    ]
+    found = []
+    for each in mends:
+        old, new = (each.get(key, each.get(f"{key}_text")) for key in ("old", "new"))
+        files = [source / each["file"]] if "file" in each else sorted(source.rglob("*.py"))
+        found.append(any(mended(cured, file.read_text(), old, new) for file in files))
     row = {"expected": expected, "min_ranks": label.get("min_ranks"), "mend_found": all(found)}
     if not any(found):
         return {**row, "passes": False, "slipped": not expected}

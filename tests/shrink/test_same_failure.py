@@ -69,6 +69,22 @@ def test_another_failure_is_refused(raised: dict[str, Any], why: str) -> None:
     assert found is not None and found.startswith(why)
 
 
+def test_what_spawn_tells_of_its_process_is_what_that_process_raised() -> None:
+    told = """
+
+-- Process 1 terminated with the following error:
+Traceback (most recent call last):
+  File "/site-packages/torch/multiprocessing/spawn.py", line 87, in _wrap
+    fn(i, *args)
+  File "job.py", line 3, in step
+    raise ValueError(f"loss {loss}")
+ValueError: loss nan
+"""
+    found = failure(type="ProcessRaisedException", message=told, rank=0, line=1, values={}, stack=[["job.py", 1]])
+    assert found.raised == "ValueError" and found.words == "loss nan" and found.at == (("job.py", 3),), found
+    assert difference(replace(failure(), at=found.at), found) is None
+
+
 def test_another_cause_and_no_failure_are_refused() -> None:
     assert difference(failure(), replace(failure(), cause="resource.shm")) == "cause: resource.shm"
     assert difference(failure(), None) == "it did not fail"

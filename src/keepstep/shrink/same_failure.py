@@ -20,6 +20,7 @@ VALUES = re.compile(r"\b(?:index|indices|out of (?:range|bounds)|target)\b", re.
 ISSUED_AT = re.compile(r"issued [^;]{0,200}? at ([\w.-]+\.py):(\d+)")
 OF_COLLECTIVES = "sync."
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"\s*-- Process (\d+) terminated")
 ANY_RANK = "several"
 SAME = ("cause", "verdict", "raised", "signal", "at")
 STABLE = ("words", "again", "not_finite")
@@ -72,6 +73,8 @@ def failure_of(
     root = findings[0]
     ranks = root["ranks"]
     raised = sorted((each for each in seen["values"] if each), key=lambda each: each["at"])
+    itself = [each for each in raised if each["type"] != RELAYED]
+    raised = itself or [_of_the_spawned(each, made) for each in raised]
     mine = [each for each in raised if each["rank"] in ranks] or raised
     hung = report["verdict"] == "hung"
     first = mine[0] if mine and not hung else None
@@ -125,6 +128,18 @@ def failure_of(
     )
 
 
+def _of_the_spawned(told: Mapping[str, Any], made: Mapping[str, Rendered]) -> Mapping[str, Any]:
+    """What `mp.spawn` tells of one of its processes, as that process itself would have told it."""
+    rank, text = SPAWNED.match(told["message"]), told["message"].rstrip().rpartition("\n")[2]
+    kind, _, message = text.partition(": ")
+    stack = [(file, int(line)) for file, line in FRAME.findall(told["message"])]
+    stack = [place for place in stack if carried(*place, made) is not None]
+    if rank is None or not stack or not kind.replace(".", "").isidentifier():
+        return told
+    itself = {"rank": int(rank[1]), "type": kind.rpartition(".")[2], "message": message, "values": {}, "stack": stack}
+    return {"at": told["at"], "file": stack[-1][0], "line": stack[-1][1], **itself}
+
+
 def difference(wanted: Failure, found: Failure | None) -> str | None:
     """Why it is not the same failure; None if it is."""
     if found is None:
@@ -133,7 +148,8 @@ def difference(wanted: Failure, found: Failure | None) -> str | None:
         if getattr(wanted, name) != getattr(found, name):
             return f"{name}: {getattr(found, name)}"
     for name in STABLE:
-        if getattr(wanted, name) is not None and getattr(wanted, name) != getattr(found, name):
+        known = getattr(wanted, name) is not None and (name == "words" or found.again is not None)
+        if known and getattr(wanted, name) != getattr(found, name):
             return f"{name}: {getattr(found, name)}"
     if wanted.raised and wanted.through and wanted.through != found.through:
         return "it was called from elsewhere"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -33,10 +34,12 @@ from typing import Any, NoReturn
 from keepstep.analyze.load_tables import known
 from keepstep.base import namespaces
 from keepstep.base.forked_calls import end_with_parent
+from keepstep.base.lazy_pattern import LazyPattern, ShortPattern
 from keepstep.base.safe_files import make_private, replace_whole
 from keepstep.errors import KeepstepError, Unavailable
 from keepstep.guard import spare
 from keepstep.guard.record.trial_record import SUFFIX, VARIABLE
+from keepstep.shrink import warm_spawn
 from keepstep.supervise.executor import Crew, ThisMachine
 from keepstep.supervise.options import RunOptions
 from keepstep.supervise.run import Supervisor
@@ -62,6 +65,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     end_with_parent()
     known()
+    READY.look()
     modules: dict[str, ModuleType] = {}
     with connection, connection.makefile("r") as asked:
         for line in asked:
@@ -71,6 +75,7 @@ def main() -> None:
                 answer: dict[str, Any] = {"warm": sorted(modules)}
             else:
                 answer = _try(order, modules)
+                READY.take(answer)
             connection.sendall(json.dumps(answer).encode() + b"\n")
 
 
@@ -81,6 +86,36 @@ def _import(names: list[str]) -> dict[str, ModuleType]:
             importlib.import_module(name)
     spare._import_guard({name: {} for name in FRAMEWORKS if name in sys.modules})
     return {name: sys.modules.pop(name) for name in FRAMEWORKS if name in sys.modules}
+
+
+class _Ready:
+    """What the diagnosis of a trial had to load or compile is made ready here for those that follow."""
+
+    TRIALS = 3
+
+    def __init__(self) -> None:
+        self._left = self.TRIALS
+        self._patterns: list[LazyPattern] = []
+
+    def look(self) -> None:
+        """Before a trial's fork, which then knows the patterns by the same numbers."""
+        self._patterns = [each for each in gc.get_objects() if type(each) in (LazyPattern, ShortPattern)]
+
+    def used(self) -> dict[str, Any]:
+        """In the fork, at its end."""
+        compiled = [number for number, each in enumerate(self._patterns) if "compiled" in vars(each)]
+        return {"patterns": compiled, "modules": [name for name in sys.modules if name.startswith("keepstep.")]}
+
+    def take(self, said: dict[str, Any]) -> None:
+        for name in said.pop("modules", ()):
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        for number in said.pop("patterns", ()):
+            _ = self._patterns[number].compiled
+        self._left -= 1
+        self._patterns = []
+        if self._left:
+            self.look()
 
 
 def _try(order: dict[str, Any], modules: dict[str, ModuleType]) -> dict[str, Any]:
@@ -111,6 +146,9 @@ def _try(order: dict[str, Any], modules: dict[str, ModuleType]) -> dict[str, Any
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+READY = _Ready()
 
 
 def _in_fork(order: dict[str, Any], modules: dict[str, ModuleType], scratch: str, answer: int) -> NoReturn:
@@ -180,7 +218,12 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
     status = Supervisor(asked, os.environ, make_crew=crew).run()
     sys.stdout.flush()
     folder = next((Path(scratch) / "runs").iterdir())
-    return {"status": status, **_left_in(folder, Path(trial), order), "said": _end_of(os.path.join(scratch, "said"))}
+    return {
+        "status": status,
+        **READY.used(),
+        **_left_in(folder, Path(trial), order),
+        "said": _end_of(os.path.join(scratch, "said")),
+    }
 
 
 def _no_reserve() -> Any:
@@ -318,6 +361,7 @@ def _become_rank(connection: socket.socket, modules: dict[str, ModuleType]) -> N
     faulthandler = importlib.import_module("faulthandler")
     if os.environ.get("PYTHONFAULTHANDLER"):
         faulthandler.enable()
+    warm_spawn.begin(modules)
     code = 1
     try:
         spare._run(order, record, modules)

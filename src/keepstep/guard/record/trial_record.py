@@ -27,6 +27,7 @@ SUFFIX = ".lines"
 MOST_NAMES = 100
 LARGEST = 1 << 20
 """Elements of a tensor whose content is looked at."""
+LONGEST = 8000
 SMALL = 1 << 16
 """The same, after every line."""
 
@@ -147,7 +148,7 @@ def keep_values(error: BaseException, rank: int | None) -> None:
         "rank": rank if rank is not None else of_environment().rank or 0,
         "at": time.time(),
         "type": type(error).__name__,
-        "message": str(error)[:1000],
+        "message": str(error)[:LONGEST],
         "file": os.path.realpath(frame.f_code.co_filename),
         "line": found.tb_lineno,
         "stack": stack[-MOST_NAMES:],
