@@ -30,6 +30,7 @@ class Names:
         """The functions around a statement, from the inside; and the file."""
         self._bound_in: dict[Node, set[str]] = defaultdict(set)
         self._statements = list(program.statements())
+        self._within = {uid(each): {uid(each), *map(uid, program.above(each))} for each in self._statements}
         self._fields = {
             f".{each.target.id}"
             for each in self._statements
@@ -186,7 +187,7 @@ class Names:
         return found
 
     def _is_gone(self, node: ast.stmt, removed: set[Node]) -> bool:
-        return uid(node) in removed or any(uid(each) in removed for each in self._program.above(node))
+        return not self._within[uid(node)].isdisjoint(removed)
 
     def _statement_of(self, node: Node) -> Node:
         at = self._program.nodes[node]

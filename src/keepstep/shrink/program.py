@@ -207,6 +207,24 @@ class _Replacement(ast.NodeTransformer):
         other = self._replaced.get(getattr(node, "uid", ("", -1)))
         return self.visit(copy.deepcopy(self._node(other))) if other is not None else super().visit(node)
 
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        known = isinstance(node.op, ast.Not) and isinstance(node.operand, ast.Constant)
+        return ast.copy_location(ast.Constant(not node.operand.value), node) if known else node  # type: ignore[attr-defined]
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.test, ast.Constant):
+            return node
+        return node.body if node.test.value else node.orelse
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        idle = isinstance(node.op, ast.And)  # `True and x`, `None or x`
+        while len(node.values) > 1 and isinstance(node.values[0], ast.Constant) and bool(node.values[0].value) == idle:
+            del node.values[0]
+        return node if len(node.values) > 1 else node.values[0]
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         node.args = [each for each in node.args if uid(each) not in self._removed]
         node.keywords = [each for each in node.keywords if uid(each) not in self._removed]

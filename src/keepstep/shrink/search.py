@@ -31,6 +31,8 @@ from keepstep.shrink.trials import Trials
 TRIES, SHARE = 8, 0.25
 """How often a command that does not fail is run before that is the answer, within which share of the budget."""
 SLACK_S = 20.0
+COLD = 4
+"""So much longer than here the frameworks may take in ranks that import them all at once, while lines are traced."""
 ENOUGH, MOST_RUNS = 3, 12
 """Of a failure that does not come every time: seen so often, or after so many runs, its rate is taken as known."""
 DOUBTS = (1, 4, 16)
@@ -111,6 +113,10 @@ class Search:
     def look(self, folders: tuple[str, ...]) -> Failure:
         """Run the original, and learn what it executes and imports. Raises Unavailable if it does not fail."""
         edits = Edits(words=self.launch.words, ranks=self.launch.ranks)
+        self._warm = sorted(_frameworks(self.launch.script, self.launch.root))
+        began = time.monotonic()
+        self.warm_up()
+        import_s = time.monotonic() - began
         for number in range(TRIES):
             seen = self._run(edits, {}, issued=True)
             self.executed = {(file, line) for file, line in seen.get("lines", ())}
@@ -121,6 +127,8 @@ class Search:
             if found is not None or spent > SHARE * self.budget_s:
                 break
             self.say(f"it did not fail in run {number + 1} of {TRIES}, {duration(seen['took_s'])}")
+            if not number and self._warm:
+                self.trials.warm_up([])  # in case that is why
         if found is None:
             said = [line for log in seen.get("logs", {}).values() for line in log.splitlines() if line.strip()][-3:]
             runs = f"{count(len(self._first), 'run')}, {duration(spent)}"
@@ -133,7 +141,8 @@ class Search:
         self.whole = sum(map(_lines, self.program.made(edits).values()))
         self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
         self._begin_with(found, edits)
-        self.limit_s = self.cold_limit_s = 3 * seen["took_s"] + SLACK_S
+        self.limit_s = 3 * seen["took_s"] + SLACK_S
+        self.cold_limit_s = self.limit_s + 3 * COLD * import_s
         loaded = {name.partition(".")[0] for name in seen["imports"] if "." in name}  # the others were only looked for
         warm = [name for name in seen["imports"] if name.partition(".")[0] in loaded & WARM]
         self.say(f"{found.title} [{found.cause}]")
@@ -399,6 +408,27 @@ class Search:
         self._begin_with(failure_of_json(said["failure"]), Edits.of_json(said["edits"]))
         self._known, self.needs, self.failed_of = said["known"], said["needs"], tuple(said["failed_of"])
         self.chance = None if said["rate"] is None else Chance(said["rate"])
+
+
+def _frameworks(script: str, root: str) -> set[str]:
+    """Those that the script imports, or a file of the user's that it imports."""
+    found: set[str] = set()
+    waiting, seen = [Path(script)], set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        with contextlib.suppress(OSError, ValueError, SyntaxError), open_regular(str(path)) as stream:
+            for node in ast.walk(ast.parse(stream.read(LARGEST_FILE))):
+                names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+                for name in names:
+                    found |= {name.partition(".")[0]} & WARM
+                    parts = name.split(".")
+                    folders = {Path(root), path.parent}
+                    waiting += [each.joinpath(*parts).with_suffix(".py") for each in folders]
+    return found
 
 
 def _texts(paths: set[str]) -> dict[str, str]:

@@ -71,6 +71,7 @@ def main() -> None:
         for line in asked:
             order = json.loads(line)
             if "imports" in order:
+                sys.modules.update(modules)
                 modules = _import(order["imports"])
                 answer: dict[str, Any] = {"warm": sorted(modules)}
             else:
