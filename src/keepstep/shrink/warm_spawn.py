@@ -52,6 +52,7 @@ def _serve(listener: int, alive: int, modules: Mapping[str, ModuleType]) -> NoRe
             "--multiprocessing-fork",
         ]
         sys.modules.update(modules)
+        vars(sys.modules["__main__"]).pop("__file__", None)  # it is read anew, as another module
         if os.environ.get("PYTHONFAULTHANDLER"):
             faulthandler.enable()
         from keepstep.guard import startup_hook
