@@ -27,6 +27,8 @@ TALK_OF = ("debug", "info", "warning", "warn", "error", "log", "print")
 LOGGERS = re.compile("log|warnings|console|logger", re.IGNORECASE)
 CHAIN = 3
 """So many statements that fail for want of what is gone are tried away with it."""
+STUBBORN = 7
+"""The same where many are tried at once: what is left is tried again later, in another order."""
 LEAST_GAIN = 1
 """Lines that must go with an expression, or it is not worth a trial."""
 
@@ -214,8 +216,17 @@ def once_more(search: Search) -> None:
 
 
 def _reduce(search: Search, nodes: list[Node]) -> None:
+    refused = 0
+
     def goes(piece: list[Node]) -> bool:
-        return set(piece) <= search.best.removed or _with_what_follows(search, _without(search, piece))
+        nonlocal refused
+        if set(piece) <= search.best.removed:
+            return True
+        if refused == STUBBORN:
+            return False
+        went = _with_what_follows(search, _without(search, piece))
+        refused = 0 if went else refused + 1
+        return went
 
     nodes = [node for node in nodes if node not in search.needed and search.allowed(_without(search, [node]))]
     delta_debugging.reduce(nodes, goes, lambda piece, depth: search.suspects(set(piece), depth))
