@@ -548,8 +548,11 @@ def test_a_text_is_said_to_have_no_known_format(tmp_path: Path) -> None:
 
 def test_the_latest_good_of_no_folder_is_none_and_of_an_object_store_an_error(tmp_path: Path) -> None:
     assert latest_good(tmp_path / "not-yet") is None
-    with pytest.raises(UserError):
-        latest_good("gs://bucket/ckpt")
+    for store in ("gs://bucket/ckpt", Path("s3://bucket/ckpt")):
+        with pytest.raises(UserError, match="object store"):
+            latest_good(store)
+    (tmp_path / "step_1.bin").write_bytes(b"weights")
+    assert latest_good(f"file://{tmp_path}") == tmp_path / "step_1.bin"
 
 
 def test_the_record_of_a_deleted_checkpoint_goes_and_leaves_no_folder(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from keepstep.errors import UserError
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts.training import CheckpointDamaged
 from keepstep.model.report import Report
-from keepstep.store.ledger.checkpoint_files import TF_PARTS, is_one_checkpoint, parts_of
+from keepstep.store.ledger.checkpoint_files import TF_PARTS, is_one_checkpoint, on_disk, parts_of
 from keepstep.store.ledger.states import State
 from keepstep.store.ledger.verify import Verdict, in_order, verify
 
@@ -22,9 +22,9 @@ def named(paths: list[str]) -> list[Path]:
     """The checkpoints that the user means: each path itself, or all in that folder."""
     found: list[Path] = []
     for text in paths:
-        if "://" in text:
+        if (place := on_disk(text)) is None:
             raise UserError(f"{text} is in an object store, which cannot be verified", hint="copy it to a disk first")
-        path = Path(text)
+        path = Path(place)
         if TF_PARTS.search(path.name):
             path = path.with_name(TF_PARTS.sub("", path.name))
         if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):

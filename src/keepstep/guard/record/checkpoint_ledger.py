@@ -244,11 +244,13 @@ class CheckpointLedger:
             text = os.fsdecode(named)
         except Exception:
             return None
-        if "://" in text:
-            store = text.partition("://")[0]
+        from keepstep.store.ledger.checkpoint_files import on_disk
+
+        if (place := on_disk(text)) is None:
+            store = text.partition(":")[0]
             self._session.uncovered(f"what is saved in {store}://", "only files can be verified, not object stores")
             return None
-        path = os.path.abspath(text)
+        path = os.path.abspath(place)
         if not os.path.isdir(path):  # a link may be replaced by the file that is saved, but its folder is where it is
             return Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         return Path(os.path.realpath(path))

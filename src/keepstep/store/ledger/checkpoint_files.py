@@ -52,6 +52,14 @@ def _inside(folder: Path) -> Iterator[Path]:
                     return
 
 
+def on_disk(text: str) -> str | None:
+    """The path in a file system; None in an object store. A ``Path`` of ``gs://bucket`` has one stroke left."""
+    store, _, rest = text.partition(":/")
+    if not rest or len(store) < 2 or not store.isalnum():
+        return text
+    return f"/{rest.lstrip('/')}" if store == "file" else None
+
+
 def is_one_checkpoint(folder: Path) -> bool:
     """Whether a folder is one checkpoint, not a place with several: by its format, what is in it, its name, our
     ledger."""

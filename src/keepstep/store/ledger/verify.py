@@ -12,7 +12,7 @@ from pathlib import Path
 from keepstep.base.lazy_dataclass import dataclass
 from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
-from keepstep.store.ledger.checkpoint_files import NO_STATE, TF_PARTS, checkpoints_in, parts_of
+from keepstep.store.ledger.checkpoint_files import NO_STATE, TF_PARTS, checkpoints_in, on_disk, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
 from keepstep.store.ledger.format_check import (
     is_known,
@@ -133,11 +133,11 @@ def latest_good(folder: str | os.PathLike[str]) -> Path | None:
     What was recorded when it was saved must be what was saved, byte for byte. Files without a record must be whole as
     far as their format shows. Reads the newest, and older ones only until a good one is found.
     """
-    if "://" in os.fspath(folder):
+    if (place := on_disk(os.fspath(folder))) is None:
         raise UserError(f"{folder} is in an object store, which cannot be verified", hint="copy it to a disk first")
-    if not Path(folder).is_dir():
+    if not Path(place).is_dir():
         return None  # nothing was saved yet
-    for each in reversed(in_order(Path(folder))):
+    for each in reversed(in_order(Path(place))):
         if verify(each).state.is_good:
             return each
     return None
