@@ -247,6 +247,10 @@ class TestFoldersWithRecordsInSubfolders:
         assert verify(two[1]).state is State.DAMAGED
         assert verify(two[1]).why.startswith("optimizer_0/__1_0.distcp: ")
 
+    def test_a_model_beside_them_makes_them_no_parts_of_it(self, two: tuple[Path, Path]) -> None:
+        (two[0].parent / "model.safetensors.index.json").write_text("{}")
+        assert named([str(two[0].parent)]) == list(two)
+
     def test_what_is_missing_or_of_another_step_is_said(self, two: tuple[Path, Path]) -> None:
         old, new = two
         (new / "model_0" / "__1_0.distcp").unlink()

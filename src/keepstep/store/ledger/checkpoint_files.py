@@ -63,12 +63,12 @@ def on_disk(text: str) -> str | None:
 def is_one_checkpoint(folder: Path) -> bool:
     """Whether a folder is one checkpoint, not a place with several: by its format, what is in it, its name, our
     ledger."""
+    inside = list(folder.iterdir())
+    if any(_is_of_a_series(each) for each in inside):  # beside them a trainer leaves its last model
+        return False
     marks = (".metadata", "_CHECKPOINT_METADATA", "saved_model.pb", "model.safetensors.index.json")
     if any((folder / name).exists() for name in marks):
         return True
-    inside = list(folder.iterdir())
-    if any(_is_of_a_series(each) for each in inside):  # a run's number may be all that its folder is called by
-        return False
     return bool(FOLDER.search(folder.name)) or any(each.name.startswith(INSIDE) for each in inside)
 
 
