@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from typing import Any
 
 from keepstep.base.launch_line import understood
 from keepstep.base.redact import redact, redacted
@@ -52,10 +53,10 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
         )
     ranks = asked.ranks or line.ranks or 1
     longest = longest_in(asked.data) if asked.data else None
-    say("running the script on tensors without content, for two optimizer steps")
+    say(f"running the script on tensors without content, for at most {asked.timeout:.0f} s (--timeout)")
     if asked.search is None:
         say(f"where it may not fit, up to {SEARCH_S:.0f} s more go into what would help (--search)")
-    checked = check_memory(line, device, ranks, asked.timeout, asked.search, _host(asked, ranks), longest)
+    checked = check_memory(line, device, ranks, asked.timeout, asked.search, _host(asked, ranks), longest, _tell)
     if not asked.json:
         _show(checked)
     report = redacted(checked.report)
@@ -67,6 +68,11 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
         _save(checked, asked.save)
     print_report(report, as_json=asked.json)
     return report.exit_status
+
+
+def _tell(news: dict[str, Any]) -> None:
+    where = short_place(news["place"]) or "loading"
+    say(shorten(f"{news['after_s']:.0f} s: {where}, {count(news['steps'], 'step')} done", 70))
 
 
 def longest_in(path: str) -> dict[tuple[str, str], int]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from keepstep.render.memory_picture import HeldOverTime
 
 WHOLE = "whether the training fits"
 SEARCH_S = 120.0
+AFTER_S_OF_A_CHANGE = 5.0
 SEEN = {
     "torch": ("two optimizer steps of the script on tensors without content",) * 2,
     "jax": ("two steps of the script on arrays without content", "the whole script on arrays without content"),
@@ -71,12 +72,13 @@ def check_memory(
     search_s: float | None,
     host: Host,
     longest: Mapping[tuple[str, str], int] | None = None,
+    tell: Callable[[dict[str, Any]], None] = lambda news: None,
 ) -> MemoryChecked:
     """Try the script, count, judge. ``search_s``: time for what would help; None: a while, unless it fits.
 
-    ``longest``: what `check data` found of each field of the data.
+    ``longest``: what `check data` found of each field of the data. ``tell`` hears where the script is.
     """
-    tried = try_script(line, device, ranks, limit_s)
+    tried = try_script(line, device, ranks, limit_s, tell=tell)
     name = line.script or line.module
     holds = any(number >= 0 for number, _ in tried.seen.get("events", ()))
     by = forecast_of_programs if tried.seen.get("framework") in COMPILED else forecast
@@ -115,7 +117,7 @@ def check_memory(
 def _with_change(
     line: LaunchLine, device: Device, ranks: int, change: dict[str, Any], limit_s: float
 ) -> dict[str, Any]:
-    return try_script(line, device, ranks, limit_s, change).seen
+    return try_script(line, device, ranks, limit_s, change, AFTER_S_OF_A_CHANGE).seen
 
 
 def _covered(seen: Collected, tried: Tried, made: Forecast | None) -> bool:
@@ -133,6 +135,9 @@ def _covered(seen: Collected, tried: Tried, made: Forecast | None) -> bool:
     to_the_end = made.framework != "torch" and ended in ("end", "exit") and not tried.seen.get("error")
     if ended not in ("steps", "same") and steps < 2 and not to_the_end and made.verdict != "does not fit":
         why = _failure(tried) if ended == "error" else f"the script ended after {steps} optimizer steps"
+        if ended == "late":
+            where = short_place(tried.seen.get("place", "")) or "the script"
+            why = f"the time was over at {where}, after {steps} of two optimizer steps (--timeout)"
         seen.partly(WHOLE, why)
         return False
     if made.wrong_sums:

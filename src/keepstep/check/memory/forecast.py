@@ -16,6 +16,7 @@ PARTS = {
     "activation": "activations",
     "input": "inputs",
     "library": "library workspaces",
+    "workspace": "library workspaces",
 }
 """What a storage is for; anything else is `other`: buffers, and what backward and optimizer hold for a moment."""
 OTHER = "other"

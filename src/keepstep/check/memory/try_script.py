@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ from keepstep.errors import UserError
 
 MOST_BYTES = 1 << 30
 LAST_LINES = 12
+AFTER_S = 20.0
+"""So long the script goes on after its two steps."""
+SPARE_S = 5.0
+"""So long before its limit the dry run gives its answer."""
 _START = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("keepstep", sys.argv[3], submodule_search_locations=[sys.argv[4]])
@@ -54,22 +59,38 @@ class Tried:
 
 
 def try_script(
-    line: LaunchLine, device: Device, ranks: int, limit_s: float, change: dict[str, Any] | None = None
+    line: LaunchLine,
+    device: Device,
+    ranks: int,
+    limit_s: float,
+    change: dict[str, Any] | None = None,
+    after_s: float = AFTER_S,
+    tell: Callable[[dict[str, Any]], None] = lambda news: None,
 ) -> Tried:
-    """Run the script on tensors without content until two optimizer steps are done.
+    """Run the script on tensors without content until two optimizer steps are done, and ``after_s`` more.
 
-    ``change``: what is to be other than the script says, as ``dry_run/changes.py`` knows it.
+    ``change``: what is to be other than the script says, as ``dry_run/changes.py`` knows it. ``tell`` hears every few
+    seconds where the script is.
     """
     if shutil.which(line.python) is None:
         raise UserError(f"program {line.python} not found", hint="give the command as you would type it in the shell")
     scratch = tempfile.mkdtemp(prefix="keepstep-memory-")
     try:
-        return _tried(line, device, ranks, limit_s, scratch, change or {})
+        more = {"change": change or {}, "after_s": after_s, "seconds": max(limit_s / 2, limit_s - SPARE_S)}
+        return _tried(line, device, ranks, limit_s, scratch, more, tell)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch: str, change: dict[str, Any]) -> Tried:
+def _tried(
+    line: LaunchLine,
+    device: Device,
+    ranks: int,
+    limit_s: float,
+    scratch: str,
+    more: dict[str, Any],
+    tell: Callable[[dict[str, Any]], None],
+) -> Tried:
     framework = framework_of(line)
     if device.tpu and framework != "jax":
         raise UserError(
@@ -89,7 +110,7 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
         "ranks": ranks,
         "launched": ranks > 1 or line.ranks is not None,
         "scratch": scratch,
-        "change": change,
+        **more,
     }
     package = Path(__file__).parents[2]
     env = {**os.environ, **dict(line.variables), **_OFFLINE}
@@ -110,7 +131,7 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
         )
         os.close(theirs)
         try:
-            body = _read(answer, time.monotonic() + limit_s)
+            body = _read(answer, time.monotonic() + limit_s, tell)
         finally:
             os.close(answer)
             with contextlib.suppress(ProcessLookupError):
@@ -123,6 +144,9 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
         seen = json.loads(body)
     except ValueError:
         return Tried(seen={}, why=f"the dry run itself ended early (status {status})", said=last)
+    if seen.get("ended") == "late" and "events" not in seen:
+        where = f", at {seen['place']}" if seen["place"] else ""
+        return Tried(seen={}, why=f"it had not made two steps after {limit_s:.0f} s{where}", said=last)
     if not seen.get("own"):
         return Tried(seen=seen, said=last)
     if seen["missing"] == asked["framework"]:
@@ -130,8 +154,8 @@ def _tried(line: LaunchLine, device: Device, ranks: int, limit_s: float, scratch
     return Tried(seen={}, why=f"the dry run could not begin: {seen['own']}", said=last)
 
 
-def _read(answer: int, until: float) -> bytes | None:
-    """Everything until the other side has closed; None if that takes too long."""
+def _read(answer: int, until: float, tell: Callable[[dict[str, Any]], None]) -> bytes | None:
+    """The last line, when the other side has closed; None if that takes too long. Lines before it are news."""
     body = bytearray()
     while (left := until - time.monotonic()) > 0 and len(body) < MOST_BYTES:
         if not select.select([answer], [], [], left)[0]:
@@ -140,6 +164,9 @@ def _read(answer: int, until: float) -> bytes | None:
         if not piece:
             return bytes(body)
         body += piece
+        while (end := body.find(b"\n")) >= 0:
+            tell(json.loads(body[:end]))
+            del body[: end + 1]
     return None
 
 

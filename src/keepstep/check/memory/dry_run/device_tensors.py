@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
+    UnsupportedOperatorException,
     unset_fake_temporarily,
 )
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -30,6 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from keepstep.check.memory.dry_run import scratch, sparse
+from keepstep.check.memory.dry_run.sizes_of_values import SIZES_KNOWN, Choices, largest
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 REAL_BYTES = 1 << 20
@@ -70,6 +72,7 @@ class DeviceTensors(TorchDispatchMode):
         self._watches: dict[int, weakref.ref[Any]] = {}
         self._of_host: dict[int, weakref.ref[Any]] = {}
         self._target: str | None = None
+        self._choices = Choices(self.number)
         self._planning = False
         self.written: Callable[[Any], None] = lambda _: None
         """Is told of every tensor of the device that an operation writes into."""
@@ -88,11 +91,12 @@ class DeviceTensors(TorchDispatchMode):
 
     def moved(self, tensor: Any, target: str, dtype: Any = None, copy: bool = False, **how: Any) -> Any:
         """This tensor on the device or on the host: itself, if it is there."""
+        order = how.get("memory_format") or torch.preserve_format
         if self.holds(tensor) == (target == "device") and not copy and dtype in (None, tensor.dtype):
-            return tensor
+            return tensor if order is torch.preserve_format else tensor.contiguous(memory_format=order)
         before, self._target = self._target, target
         try:
-            return aten._to_copy.default(tensor, dtype=dtype, memory_format=how.get("memory_format"))
+            return aten._to_copy.default(tensor, dtype=dtype, memory_format=order)
         finally:
             self._target = before
 
@@ -125,6 +129,7 @@ class DeviceTensors(TorchDispatchMode):
         else:
             follows = torch._C._current_graph_task_id() != -1 or self._of_call()
         on_device = target == "device" or (target is None and follows)
+        held = [self.log.born(each, "library") for each in scratch.copies(func, args)] if on_device else []
         _now.depth = _depth() + 1
         try:
             if not on_device and not any(isinstance(each, FakeTensor) for each in tensors):
@@ -142,14 +147,20 @@ class DeviceTensors(TorchDispatchMode):
             kind = "input" if target == "device" and tensors and not any(map(self.holds, tensors)) else self._kind()
             made = [each for each in tree_leaves(out) if isinstance(each, FakeTensor)]
             given = {each.untyped_storage()._cdata for each in tensors if isinstance(each, FakeTensor)}
-            for each in made:
+            needed = scratch.needs(func, args, made)
+            for each in reversed(made) if func is aten.native_dropout.default else made:
                 if each.untyped_storage()._cdata not in given:  # what is written into stays where it is
                     self._note(each, kind)
-            if needed := scratch.needs(func, args, made):
-                self.log.died(self.log.born(needed, "library"))
+                if needed and (bytes_ := needed.pop(0)):
+                    self.log.died(self.log.born(bytes_, "workspace"))
+            for number in held:
+                self.log.died(number)
+            self._choices.follow(func, args, out)
         else:
             for each in tree_leaves(out):
-                if isinstance(each, FakeTensor):
+                if isinstance(each, FakeTensor) and not tensors and self._making == "bucket":
+                    self._note(each, "bucket")  # of a reducer, which is not written in Python
+                elif isinstance(each, FakeTensor):
                     self.note_of_host(each)
         return out
 
@@ -213,15 +224,20 @@ class DeviceTensors(TorchDispatchMode):
     def _fake(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
             with self.fakes:
-                return func(*args, **kwargs)
+                out = func(*args, **kwargs)
+                if func is aten.convolution.default and scratch.is_last(args[0], args[1]):
+                    order = torch.channels_last if out.dim() == 4 else torch.channels_last_3d
+                    out = torch.empty_like(out, memory_format=order)
+                return out
         except DataDependentOutputException:
             if func is aten._local_scalar_dense.default:
                 return self._some_value(args[0])
             raise
-        except DynamicOutputShapeException:
-            self.log.guessed("a size that depends on values: the largest was taken")
+        except (DynamicOutputShapeException, UnsupportedOperatorException):
+            if func not in SIZES_KNOWN:
+                self.log.guessed("a size that depends on values: the largest was taken, or an equal share")
             with self.fakes:
-                return _largest(func, args, kwargs)
+                return largest(func, args, self._choices)
 
     def _some_value(self, tensor: Any) -> bool | int | float:
         """A value that nobody computed."""
@@ -276,28 +292,6 @@ def _may_grow(func: Any) -> bool:
     return name.startswith(("new_", "repeat", "constant_pad", "resize", "one_hot", "bincount"))
 
 
-def _largest(func: Any, args: Any, kwargs: Any) -> Any:
-    """The result if every value counted."""
-    first = args[0]
-    if func is aten.nonzero.default:
-        return first.new_empty((first.numel(), first.dim()), dtype=torch.int64)
-    if func is aten.masked_select.default:
-        return first.new_empty((torch.broadcast_shapes(first.shape, args[1].shape).numel(),))
-    if func is aten.index.Tensor:
-        indices: list[Any] = []
-        for each in args[1]:
-            if each is not None and each.dtype in (torch.bool, torch.uint8):
-                indices += [each.new_empty((each.numel(),), dtype=torch.int64) for _ in range(each.dim())]
-            else:
-                indices.append(each)
-        return func(first, indices)
-    if func in (aten._unique2.default, aten.unique_dim.default, aten.unique_consecutive.default):
-        number = first.numel()
-        long = first.new_empty((number,), dtype=torch.int64)
-        return first.new_empty((number,)), long, long.clone()
-    raise NotImplementedError(f"{func} on values that are not known")
-
-
 def install(mode: DeviceTensors) -> None:
     """Let tensors say where they would be, and go where the script sends them."""
     plain_to = torch.Tensor.to
@@ -316,8 +310,6 @@ def install(mode: DeviceTensors) -> None:
         copy = kwargs.pop("copy", False)
         where, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
         if where is None:
-            if mode.holds(self) and not copy and dtype in (None, self.dtype) and layout is None:
-                return self
             target = "device" if mode.holds(self) else "host"
         else:
             target = "device" if is_of_device(where) else where.type
@@ -326,7 +318,7 @@ def install(mode: DeviceTensors) -> None:
         return plain_to(self, *args, **kwargs)
 
     def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-        return mode.moved(self, "device")
+        return mode.moved(self, "device", memory_format=memory_format)
 
     def cpu(self: Any, memory_format: Any = None) -> Any:
         return mode.moved(self, "host")

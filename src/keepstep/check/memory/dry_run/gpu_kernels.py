@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import warnings
 from typing import Any
 
@@ -32,6 +33,8 @@ def install(mode: DeviceTensors) -> None:
     _foreach()
     _dropout(mode)
     _attention(mode)
+    _linear(mode)
+    _rms_norm(mode)
     _autocast(mode)
 
 
@@ -54,13 +57,19 @@ def _dropout(mode: DeviceTensors) -> None:
 
 
 class _Attention(torch.autograd.Function):
-    """The kernels that never hold the scores: flash and memory-efficient attention."""
+    """The kernels that never hold the scores: those of cuDNN and flash, and in float32 the memory-efficient one."""
 
     @staticmethod
     def forward(ctx: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
         batch, heads, length, _ = query.shape
-        out = query.new_empty((batch, length, heads, value.shape[-1])).transpose(1, 2)
-        sums = query.new_empty((batch, heads, -(-length // 32) * 32), dtype=torch.float32)
+        wide = (batch, heads, length, value.shape[-1])
+        if query.element_size() < 4:  # in the order of the query
+            order = sorted(range(4), key=lambda each: (-query.stride(each), each))
+            out = query.new_empty([wide[each] for each in order]).permute([order.index(each) for each in range(4)])
+            sums = query.new_empty(wide[:3], dtype=torch.float32)
+        else:
+            out = query.new_empty((batch, length, heads, wide[3])).transpose(1, 2)
+            sums = query.new_empty((batch, heads, -(-length // 32) * 32), dtype=torch.float32)
         ctx.save_for_backward(query, key, value, out, sums, mask)
         return out
 
@@ -74,6 +83,9 @@ class _Attention(torch.autograd.Function):
         wide = [each.repeat(1, shared, 1, 1) for each in (key, value) if shared > 1]
         del work, exact, wide
         return (*grads, torch.empty_like(mask) if mask is not None and mask.requires_grad else None)
+
+
+_MATH = torch.ops.aten._scaled_dot_product_attention_math.default
 
 
 def _attention(mode: DeviceTensors) -> None:
@@ -97,9 +109,54 @@ def _attention(mode: DeviceTensors) -> None:
         if torch.is_autocast_enabled("cpu"):
             kind = torch.get_autocast_dtype("cpu")
             query, key, value = query.to(kind), key.to(kind), value.to(kind)
+        if any(each.stride(-1) != 1 for each in (query, key, value)):  # no fast kernel takes it
+            more = {"scale": scale, "enable_gqa": enable_gqa}
+            with torch._C._ExcludeDispatchKeyGuard(_CAST_KEY):
+                return _MATH(query, key, value, attn_mask, dropout_p, is_causal, **more)[0]
         return _Attention.apply(query, key, value, attn_mask)
 
     F.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention = attention
+
+
+def _linear(mode: DeviceTensors) -> None:
+    """What is not contiguous is multiplied first, and the bias added in its place: for fakes torch makes a second result."""
+    plain = F.linear
+
+    def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+        if bias is None or not mode.holds(input) or input.dim() == 2 or input.is_contiguous():
+            return plain(input, weight, bias)
+        return plain(input, weight).add_(bias)
+
+    F.linear = torch._C._nn.linear = linear
+
+
+class _RmsNorm(torch.autograd.Function):
+    """One kernel: nothing in float32 but a number for each row."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Any, rows: int, weight: Any) -> Any:
+        sums = input.new_empty(rows, dtype=torch.float32)
+        ctx.save_for_backward(input, weight, sums)
+        return torch.empty_like(input, memory_format=torch.contiguous_format)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        input, weight, _ = ctx.saved_tensors
+        return torch.empty_like(input), None, torch.empty_like(weight) if weight is not None else None
+
+
+def _rms_norm(mode: DeviceTensors) -> None:
+    plain = torch.rms_norm
+
+    def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
+        if mode.holds(input) and torch.is_autocast_enabled("cpu"):
+            input, weight = input.float(), weight.float() if weight is not None else None
+        if not mode.holds(input) or (weight is not None and weight.dtype != input.dtype):
+            return plain(input, normalized_shape, weight, eps)
+        rows = input.numel() // max(1, math.prod(normalized_shape))
+        return _RmsNorm.apply(input, rows, weight)
+
+    torch.rms_norm = rms_norm
 
 
 def _autocast(mode: DeviceTensors) -> None:

@@ -18,6 +18,10 @@ OF_WORKERS = (
 )
 
 
+BATCHES_AT_THE_END = 2
+"""Of a pass that begins when loaders end, such as one of a validation."""
+
+
 def install(log: StorageLog) -> None:
     """A worker's fakes could not come over, so there are no workers."""
     plain = torch.utils.data.DataLoader.__init__
@@ -41,8 +45,13 @@ def install(log: StorageLog) -> None:
     def begin_iterating(self: Any, loader: Any) -> None:
         begin_pass(self, loader)
         self.keepstep_asked = getattr(loader, "keepstep_asked", {"batch": 0})
+        self.keepstep_left = BATCHES_AT_THE_END if log.loaders_end else 0
 
     def give(self: Any) -> Any:
+        if log.loaders_end:
+            if not self.keepstep_left:
+                raise StopIteration
+            self.keepstep_left -= 1
         batch, asked = next_data(self), self.keepstep_asked
         if not asked["batch"]:
             log.loaders.append(asked)

@@ -43,6 +43,20 @@ class _Recurrent(torch.autograd.Function):
         return (None, None, *made[:3], None, *(torch.empty_like(each) for each in weights))
 
 
+class _Padded(torch.autograd.Function):
+    """Packed records, each as long as the longest."""
+
+    @staticmethod
+    def forward(ctx: Any, data: Any, steps: int, records: int) -> Any:
+        ctx.like = data.shape
+        return data.new_empty((steps, records, *data.shape[1:]))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        made = [grad.new_empty(ctx.like) for _ in range(2)]  # piece by piece: the sum so far, and what is added
+        return made[0], None, None
+
+
 def _scratch(data: Any, values: int, weights: Any, rule: tuple[float, float, float]) -> None:
     fixed, results, copies = rule
     needs = fixed * MIB + results * values + copies * sum(each.numel() for each in weights)
@@ -55,6 +69,18 @@ def install(mode: DeviceTensors) -> None:
         setattr(torch._VF, kind, _of(mode, kind, getattr(torch._VF, kind)))
     for name in ("RNN_TANH", "RNN_RELU"):
         torch.nn.modules.rnn._rnn_impls[name] = getattr(torch._VF, name.lower())
+
+
+    plain = torch._VF._pad_packed_sequence
+
+    def padded(data: Any, sizes: Any, batch_first: bool, value: float, total: int) -> Any:
+        if not mode.holds(data):
+            return plain(data, sizes, batch_first, value, total)
+        out = _Padded.apply(data, max(len(sizes), total), int(sizes[0]))
+        lengths = (sizes[:, None] > torch.arange(int(sizes[0]))).sum(0)
+        return out.transpose(0, 1) if batch_first else out, lengths
+
+    torch._VF._pad_packed_sequence = padded
 
 
 def _of(mode: DeviceTensors, kind: str, plain: Callable[..., Any]) -> Callable[..., Any]:

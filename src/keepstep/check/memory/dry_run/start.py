@@ -7,12 +7,17 @@ import json
 import os
 import runpy
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from keepstep.check.memory.dry_run import confinement
+from keepstep.check.memory.dry_run.clock import Clock
+from keepstep.check.memory.dry_run.storage_log import StorageLog
+
+_writing = threading.Lock()
 
 
 def main() -> None:
@@ -21,41 +26,48 @@ def main() -> None:
     os.set_inheritable(answer, False)
     try:
         confined = confinement.enter(asked["scratch"])
-        _try(asked, answer, confined)
+        log = StorageLog(tuple(asked["own_folders"]))
+        clock = Clock(answer, log, asked["seconds"])
+        clock.end = lambda place: _write(answer, {"ended": "late", "place": place, "steps": clock.steps()})
+        clock.start()
+        _try(asked, answer, confined, log, clock)
     except BaseException as error:
         traceback.print_exc()
         _write(answer, {"own": f"{type(error).__name__}: {error}"[:2000], "missing": getattr(error, "name", None)})
 
 
-def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
+def _try(asked: dict[str, Any], answer: int, confined: str, log: StorageLog, clock: Clock) -> None:
     run = partial(_run, asked, asked["arguments"])
     if asked["framework"] == "jax":
         from keepstep.check.memory.dry_run.in_jax.start import try_jax
 
-        return try_jax(asked, confined, run, lambda seen: _write(answer, seen))
+        return try_jax(asked, confined, log, run, lambda seen: _write(answer, seen))
     if asked["framework"] == "tensorflow":
         from keepstep.check.memory.dry_run.in_tensorflow.start import try_tensorflow
 
         return try_tensorflow(
-            asked, confined, lambda: _run(asked, asked["arguments"]), lambda seen: _write(answer, seen)
+            asked, confined, log, lambda: _run(asked, asked["arguments"]), lambda seen: _write(answer, seen)
         )
     import torch
 
     from keepstep.check.memory.dry_run import changes, cuda_answers, device_tensors, gpu_kernels, one_process, recurrent
-    from keepstep.check.memory.dry_run.storage_log import StorageLog
+    from keepstep.check.memory.dry_run.after_two_steps import AfterTwoSteps
     from keepstep.check.memory.dry_run.training_steps import TrainingSteps
 
-    log = StorageLog(tuple(asked["own_folders"]))
     mode = device_tensors.DeviceTensors(log)
 
     def finish(ended: str, error: str = "", place: str = "") -> None:
+        if after.reached:
+            ended, error, place = "steps", "", ""
         steps.label_parameters()
         seen = {"ended": ended, "error": error, "place": place, "steps": steps.steps}
         sums = {"sums": steps.sums, "counted": steps.counted, "model": steps.model()}
         about = {"torch": torch.__version__, "confined": confined, "grouped": one_process.is_grouped()}
         _write(answer, {**log.as_json(), **seen, **sums, **about})
 
-    steps = TrainingSteps(mode, lambda: finish("steps"))
+    after = AfterTwoSteps(log, clock, lambda: finish("steps"), asked["after_s"])
+    steps = TrainingSteps(mode, after.stepped)
+    clock.steps, clock.end = (lambda: steps.steps), (lambda place: finish("late", place=place))
     device_tensors.install(mode)
     cuda_answers.install(mode, asked["name"], asked["total"], tuple(asked["capability"]), asked["devices"])
     gpu_kernels.install(mode)
@@ -74,14 +86,17 @@ def _try(asked: dict[str, Any], answer: int, confined: str) -> None:
     except SystemExit as end:
         finish("exit", "" if end.code in (None, 0) else f"status {end.code}")
     except BaseException as error:
-        traceback.print_exc()
+        if not after.reached:
+            traceback.print_exc()
         finish("error", f"{type(error).__name__}: {error}"[:2000], _place(error, log.is_users))
     finish("end")
 
 
 def _write(answer: int, seen: dict[str, Any]) -> None:
     """The end of this process: nothing of the script runs after it."""
-    rest = memoryview(json.dumps(seen).encode())
+    body = json.dumps(seen).encode()
+    _writing.acquire()  # whoever comes later waits for the end
+    rest = memoryview(body)
     while rest:
         rest = rest[os.write(answer, rest) :]
     sys.stdout.flush()

@@ -36,6 +36,8 @@ class StorageLog:
         """By the field of a batch, empty if it has no name: how long its longest record of whole numbers is."""
         self.loaders: list[dict[str, Any]] = []
         """What each loader that gave a batch was asked for, and the bytes of its largest batch."""
+        self.loaders_end = False
+        """Passes over a loader end now; those that begin later give a few batches."""
         self.host_live = self.host_peak = 0
         """Bytes of the host's tensors; small ones are not counted."""
         self._of_the_user = of_the_user
@@ -62,9 +64,9 @@ class StorageLog:
         if what not in self.guesses:
             self.guesses[what] = self.place()
 
-    def place(self) -> str:
-        """The innermost line of the user's own files that is being run."""
-        frame: Any = sys._getframe(1)
+    def place(self, frame: Any = None) -> str:
+        """The innermost line of the user's own files that is being run; in this frame, if it is given."""
+        frame = frame or sys._getframe(1)
         for _ in range(MOST_FRAMES):
             if frame is None:
                 break

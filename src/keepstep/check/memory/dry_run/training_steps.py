@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script's optimizers: what is a parameter, a gradient or state, and when the dry run has seen enough."""
+"""The script's optimizers: what is a parameter, a gradient or state, and when there were two of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ MOST_STEPS = 4
 
 
 class TrainingSteps:
-    """Labels storages at every optimizer's step. ``enough`` is called when all optimizers have made two.
+    """Labels storages at every optimizer's step. ``enough`` is called when all optimizers have made two, and after each
+    step from then on.
 
     Where there is no optimizer, a step is the first write to a parameter after a backward pass.
     """

@@ -16,7 +16,11 @@ POOL = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR")
 
 
 def try_jax(
-    asked: dict[str, Any], confined: str, run: Callable[[], None], write: Callable[[dict[str, Any]], None]
+    asked: dict[str, Any],
+    confined: str,
+    log: StorageLog,
+    run: Callable[[], None],
+    write: Callable[[dict[str, Any]], None],
 ) -> None:
     """Run the script until its largest program has been fed its own results, or to its end."""
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -33,7 +37,6 @@ def try_jax(
     from keepstep.check.memory.dry_run.in_jax.programs import Programs
     from keepstep.check.memory.dry_run.in_jax.trace import DryTrace
 
-    log = StorageLog(tuple(asked["own_folders"]))
     DryArray.guessed = log.guessed
     programs = Programs(asked["scratch"], log.guessed)
     if asked["tpu"]:

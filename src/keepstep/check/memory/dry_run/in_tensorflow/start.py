@@ -12,15 +12,17 @@ from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 
 def try_tensorflow(
-    asked: dict[str, Any], confined: str, run: Callable[[], None], write: Callable[[dict[str, Any]], None]
+    asked: dict[str, Any],
+    confined: str,
+    log: StorageLog,
+    run: Callable[[], None],
+    write: Callable[[dict[str, Any]], None],
 ) -> None:
     """Run the script until a function that changes variables is called a second time, or to its end."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
     from keepstep.check.memory.dry_run.in_tensorflow.functions import Functions
-
-    log = StorageLog(tuple(asked["own_folders"]))
 
     def finish(ended: str, error: str = "", place: str = "") -> None:
         if not error and not functions.steps:
