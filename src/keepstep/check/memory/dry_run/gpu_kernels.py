@@ -119,7 +119,7 @@ def _attention(mode: DeviceTensors) -> None:
 
 
 def _linear(mode: DeviceTensors) -> None:
-    """What is not contiguous is multiplied first, and the bias added in its place: for fakes torch makes a second result."""
+    """Of what is not contiguous the bias is added in place, where torch makes a second result for fakes."""
     plain = F.linear
 
     def linear(input: Any, weight: Any, bias: Any = None) -> Any:

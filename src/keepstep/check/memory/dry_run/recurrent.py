@@ -70,7 +70,6 @@ def install(mode: DeviceTensors) -> None:
     for name in ("RNN_TANH", "RNN_RELU"):
         torch.nn.modules.rnn._rnn_impls[name] = getattr(torch._VF, name.lower())
 
-
     plain = torch._VF._pad_packed_sequence
 
     def padded(data: Any, sizes: Any, batch_first: bool, value: float, total: int) -> Any:

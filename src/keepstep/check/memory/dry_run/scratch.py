@@ -2,7 +2,7 @@
 """What a GPU's libraries take for the moment of one operation, as it was seen on an H200 (torch 2.11, cuDNN 9).
 
 cuDNN convolves with the channels last. Where they are not, it takes room for what it reads and writes in that order,
-the weights too. So it was for most of some 200 layers of seven networks and of 45 that were tried alone; a few took half.
+the weights too. So it was for most of 200 layers of seven networks and of 45 that were tried alone; a few took half.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ SORTED_FROM = 3072
 OF_GROUPS = 4
 NEED_CONTIGUOUS = {
     getattr(aten, name).default
-    for name in ("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_softmax")
-    + ("_softmax_backward_data", "_log_softmax_backward_data", "native_group_norm", "native_group_norm_backward")
+    for name in (
+        *("native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward"),
+        *("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
+    )
 }
 
 
@@ -72,9 +74,10 @@ def _convolution(given: Any, weight: Any, out: Any, stride: Any, groups: int, mo
     if places == 1 and math.prod(stride) == 1 and math.prod(given.shape[2:]) > SMALL_PICTURE:
         return min(both, given.shape[0] * weight.numel() * 4) if mode == MODE_WEIGHTS else 0
     few = min(given.shape[1], out.shape[1]) < FEW_CHANNELS and places <= SMALL_KERNEL
-    if few and given.dim() == 4 and min(out.shape[2:]) > 1:
-        if given.element_size() == 4 or (given.shape[1] < FEW_CHANNELS and mode != MODE_WEIGHTS):
-            return 0
+    is_picture = given.dim() == 4 and min(out.shape[2:]) > 1
+    is_direct = given.element_size() == 4 or (given.shape[1] < FEW_CHANNELS and mode != MODE_WEIGHTS)
+    if few and is_picture and is_direct:
+        return 0
     if mode == MODE_WEIGHTS:
         both += min(PARTIAL_SUMS, SUMS_BYTES // (weight.numel() * 4)) * weight.numel() * 4
     return both + _bytes(weight)

@@ -84,8 +84,8 @@ def _packed(padded: Any, lengths: Any, batch_first: bool) -> Any:
     records, steps = padded.shape[:2] if batch_first else (padded.shape[1], padded.shape[0])
     with unset_fake_temporarily():
         known = torch.full((records,), steps) if isinstance(lengths, FakeTensor) else lengths
-        sizes = (known[:, None] > torch.arange(int(known.max()))).sum(0)
-    return padded.new_empty((int(sizes.sum()), *padded.shape[2:])), sizes
+        sizes, total = (known[:, None] > torch.arange(int(known.max()))).sum(0), int(known.sum())
+    return padded.new_empty((total, *padded.shape[2:])), sizes
 
 
 def _ctc(log_probs: Any, targets: Any, lengths: Any) -> Any:
