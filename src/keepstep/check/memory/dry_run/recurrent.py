@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN as cuDNN computes them: what it keeps for the backward pass, and what it takes for a moment.
 
-What is kept was measured and is exact to a few per cent. The scratch memory is a rule fitted to 72 shapes on an H200
-(torch 2.11), from which single shapes differ by 11 % in the mean.
+What is kept was measured and is exact to a few per cent. The scratch memory is a rule fitted to 30 shapes on an H200
+(torch 2.11), from which single shapes differ by some 10 %.
 """
 
 from __future__ import annotations
@@ -17,30 +17,39 @@ from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
 MIB = 1 << 20
 KEPT = {"lstm": 5, "gru": 6, "rnn_tanh": 1, "rnn_relu": 1}
 """Values per value of each layer's result that wait for the backward pass; between layers there is one more."""
-FORWARD, BACKWARD = (7.0, 5.0, 1.0), (7.5, 5.5, 2.0)
-"""Scratch: MiB for each byte of a value, copies of the results in each direction, copies of the weights."""
+ONE_WAY, BOTH_WAYS, PACKED = (7, 1), (10, 1), (6, 2)
+"""Scratch, forward and backward: copies of the results and of the weights, and a little for each byte of a value."""
+BESIDES = 5 * MIB // 4
 
 
 class _Recurrent(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kept: int, ways: int, data: Any, hidden: Any, cell: Any, copied: Any, *weights: Any) -> Any:
+    def forward(
+        ctx: Any, kept: int, ways: int, packed: bool, data: Any, hidden: Any, cell: Any, copied: Any, *weights: Any
+    ) -> Any:
         """``kept``: how many results wait for the backward pass. ``copied``: the weights in another dtype, or None."""
         result = hidden.shape[-1] * ways
         # the gates of a projected LSTM are as many as without
         wide = cell.shape[-1] * ways if cell is not None else result
-        ctx.values, ctx.ways = data.numel() // data.shape[-1] * wide, ways
+        values = data.numel() // data.shape[-1] * wide
+        results, copies = PACKED if packed else BOTH_WAYS if ways == 2 else ONE_WAY
+        ctx.needs = BESIDES + results * values + copies * sum(each.numel() for each in weights)
         out = data.new_empty((*data.shape[:-1], result))
         last = tuple(torch.empty_like(each) for each in (hidden, cell) if each is not None)
-        ctx.save_for_backward(data, hidden, cell, copied, out, data.new_empty(ctx.values * kept), *weights)
-        _scratch(data, ctx.values * ways, weights, FORWARD)
+        scratch = data.new_empty(ctx.needs)
+        ctx.save_for_backward(data, hidden, cell, copied, out, data.new_empty(values * kept), *weights)
+        del scratch
         return out, *last
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
         data, hidden, cell, copied, _, _, *weights = ctx.saved_tensors
-        made = [torch.empty_like(each) if each is not None else None for each in (data, hidden, cell, copied)]
-        _scratch(data, ctx.values * ctx.ways, weights, BACKWARD)
-        return (None, None, *made[:3], None, *(torch.empty_like(each) for each in weights))
+        made = [torch.empty_like(each) if each is not None else None for each in (data, hidden, cell)]
+        data.new_empty(ctx.needs)
+        flat = data.new_empty(sum(each.numel() for each in weights))
+        data.new_empty(ctx.needs)
+        grads = [part.view(each.shape) for part, each in zip(_split(flat, weights), weights, strict=True)]
+        return None, None, None, *made, None, *(each if copied is None else each.to(weights[0].dtype) for each in grads)
 
 
 class _Padded(torch.autograd.Function):
@@ -57,10 +66,9 @@ class _Padded(torch.autograd.Function):
         return made[0], None, None
 
 
-def _scratch(data: Any, values: int, weights: Any, rule: tuple[float, float, float]) -> None:
-    fixed, results, copies = rule
-    needs = fixed * MIB + results * values + copies * sum(each.numel() for each in weights)
-    data.new_empty(int(needs))
+def _split(flat: Any, weights: Any) -> Any:
+    """As cuDNN gives the gradients: pieces of one tensor."""
+    return flat.split([each.numel() for each in weights])
 
 
 def install(mode: DeviceTensors) -> None:
@@ -97,6 +105,6 @@ def _of(mode: DeviceTensors, kind: str, plain: Callable[..., Any]) -> Callable[.
         data, hidden = data.to(dtype), hidden.to(dtype)
         cell = cell.to(dtype) if cell is not None else None
         kept = KEPT[kind] * layers + layers - 1 if training else 0
-        return _Recurrent.apply(kept, 2 if both else 1, data, hidden, cell, copied, *weights)
+        return _Recurrent.apply(kept, 2 if both else 1, packed, data, hidden, cell, copied, *weights)
 
     return run
