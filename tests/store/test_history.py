@@ -21,7 +21,7 @@ from keepstep.base.safe_files import open_regular
 from keepstep.signals.blackbox import BoxPhase
 from keepstep.store.history import reader as history_reader
 from keepstep.store.history import writer as history_writer
-from keepstep.store.history.reader import MOST_OPEN, NOBODY, READINGS, WAIT_SHARES, History, open_history
+from keepstep.store.history.reader import IDLE_AT_MOST, MOST_OPEN, NOBODY, READINGS, WAIT_SHARES, History, open_history
 from keepstep.store.history.writer import HistoryWriter
 
 AT = 1_794_990_000.0
@@ -249,3 +249,14 @@ def test_many_small_tiles_take_little_memory_and_each_file_is_opened_once(
     assert len(opened) <= len(files) and files.issuperset(opened)
     assert len(grid.ranks) == 2 * hosts
     assert {rank for rank, row in zip(grid.ranks, grid.wait, strict=True) if WAIT_SHARES[max(row)] == 1.0} == {14, 15}
+
+
+def test_a_rank_whose_thread_does_not_run_waits_and_is_never_taken_to_stand_still(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path, "here")
+    for second in range(10):
+        busy = {0: 0.2, 1: 1.0, 2: 0.0}
+        writer.add(AT + second, {rank: {"phase": 3.0, "wait": 0.0, "busy": share} for rank, share in busy.items()}, {})
+    writer.close()
+    history = open_history(tmp_path)
+    waits = [[WAIT_SHARES[each] for each in row] for row in history.grid(*history.span, 5).wait]
+    assert [pytest.approx(row[2], abs=0.01) for row in waits] == [0.8, 0.0, IDLE_AT_MOST]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from keepstep.signals.blackbox import BoxPhase
-from keepstep.store.history.reader import WAIT_SHARES, History, Newest
+from keepstep.store.history.reader import IDLE_AT_MOST, WAIT_SHARES, History, Newest
 from keepstep.store.history.readings import GPU, HOST, READINGS
 from keepstep.watch.past import WAITS, WORDS, Cell, Grid, Point, pack
 from keepstep.watch.rank_boxes import STEPS, STUCK_S, STUCK_STEPS
@@ -76,6 +76,7 @@ def _rank(rank: int, each: Newest, latest: float, blamed: set[int], at: float, i
     phase = _PHASES.get(value.get("phase"))
     silent = phase in STEPS and quiet > max(STUCK_S, STUCK_STEPS * (step_s or 0.0))
     is_old = latest - each.at > OLD_S
+    idle = min(1.0 - value["busy"], IDLE_AT_MOST) if phase in STEPS and "busy" in value else None
     return RankView(
         rank=rank,
         host=each.host,
@@ -83,7 +84,7 @@ def _rank(rank: int, each: Newest, latest: float, blamed: set[int], at: float, i
         phase=phase.words if phase is not None else WORDS[Cell.UNKNOWN],
         steps=int(value.get("step", 0)),
         step_s=step_s,
-        wait=value.get("wait"),
+        wait=max((each for each in (value.get("wait"), idle) if each is not None), default=None),
         memory_bytes=value.get("memory"),
         age_s=max(0.0, at - each.at),
         quiet_s=quiet + max(0.0, at - each.at),

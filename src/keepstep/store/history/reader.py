@@ -64,6 +64,10 @@ _TO_ORDER = bytes(WORSE.index(BoxPhase(each)) + 1 if each < len(WORSE) else 0 fo
 _FROM_ORDER = bytes(int(WORSE[each - 1]) if 0 < each <= len(WORSE) else NOBODY for each in range(256))
 _WAIT_ORDER = bytes([*range(1, 256), 0])
 """An unknown share is less than 0."""
+IDLE_AT_MOST = 0.9
+"""A thread that does not run may wait for the device too: that alone is never a standstill."""
+_IDLE_ORDER = bytes([*(1 + min(UNKNOWN - 1 - each, int(IDLE_AT_MOST * (UNKNOWN - 1))) for each in range(UNKNOWN)), 0])
+"""From how busy a training's thread was to how long it waited."""
 WAIT_SHARES = [0.0, *(each / (UNKNOWN - 1) for each in range(UNKNOWN))]
 
 
@@ -261,6 +265,8 @@ class History:
             tile = each.tile
             phase = tile.raw(_PHASE).translate(_TO_ORDER)
             wait = (tile.raw((_WAIT, HIGH)) or tile.raw((_WAIT, MEAN))).translate(_WAIT_ORDER)
+            if len(idle := tile.raw(_BUSY).translate(_IDLE_ORDER)) == len(wait):
+                wait = bytes(map(max, wait, idle))
             subjects = each.subjects
             if id(subjects) not in rows_of:
                 rows_of[id(subjects)] = [row[rank] for rank in subjects.place]  # type: ignore[index]
