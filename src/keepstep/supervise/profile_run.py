@@ -12,13 +12,13 @@ from pathlib import Path
 
 from keepstep.base import foreign_json
 from keepstep.base.safe_files import open_regular
-from keepstep.errors import UserError
+from keepstep.errors import Unavailable, UserError
 from keepstep.guard.record.profile import NOTICE_S
 from keepstep.parse.formats.data.example_proto import NotAnExample
 from keepstep.parse.formats.profile_trace import IDLE, time_by_operation, torch_spans, xplane_spans
 from keepstep.store import profile_request
 from keepstep.store.profile_request import Answer
-from keepstep.supervise.running_ranks import running_ranks
+from keepstep.supervise.running_ranks import led_attempt, running_ranks
 
 POLL_S = 0.2
 SHARE = 0.05
@@ -62,6 +62,11 @@ class Profiled:
 
 def profile_run(place: Path, wanted: Collection[int] | None, steps: int, wait_s: float) -> Profiled:
     """``place``: a run folder, or a folder of guards. ``wanted`` None: all ranks on this machine."""
+    if led_attempt(place) is not None:
+        raise Unavailable(
+            f"{place} is on several nodes, where ranks cannot be asked for a profile",
+            hint="`keepstep watch` shows which rank the others wait for; profile it with the framework's own profiler",
+        )
     folder, found = running_ranks(place)
     there = {each.rank: each for each in found if each.rank is not None}
     ranks = sorted(there if wanted is None else wanted)

@@ -13,6 +13,7 @@ from keepstep.supervise.watch.own_evidence import Records
 from keepstep.supervise.watch.pause import Pause
 
 EVERY_S = 1.0
+"""The run folder may be on a shared file system."""
 
 
 class LimitsOfAll:
@@ -30,13 +31,14 @@ class LimitsOfAll:
     def tick(self, quiet_s: float | None) -> None:
         """``quiet_s``: for how long no rank has moved."""
         now = time.monotonic()
-        self._leader.pass_requests_on()
-        self._pause.tick(now)
-        if now < self._due or self._alarms is None:
+        if now < self._due:
             return
         self._due = now + EVERY_S
-        pause = self._pause if self._pauses else None
-        self._alarms.see(self._leader.measured(), now, self._folder.parent, quiet_s, self._tell, pause)
+        self._leader.pass_requests_on()
+        self._pause.tick(now)
+        if self._alarms is not None:
+            pause = self._pause if self._pauses else None
+            self._alarms.see(self._leader.measured(), now, self._folder.parent, quiet_s, self._tell, pause)
 
     def end(self) -> None:
         """The ranks are about to be ended: they need not wait any longer."""
