@@ -108,7 +108,7 @@ class RunLook:
         reports = {**self._reports, **({self._live_of: self._live} if self._live_of is not None else {})}
         found = problems(reports, attempts, world=world, costs=self._costs(boxes, manifest) if is_live else "")
         self._add_up(is_live)
-        slow = slow_rank(self._goodput, str(self.folder), live=is_live) if self._goodput is not None else None
+        slow = self._slow_rank(last, is_live)
         if slow is not None and not any(each.cause.startswith("slow.") for each in found):
             found = (*found, slow)
         blamed = {rank for each in found if each.role == "initiating" for rank in each.ranks}
@@ -182,6 +182,12 @@ class RunLook:
             found = manifest_of_guards(self.folder)
             self._of_guards = found is not None
         return found
+
+    def _slow_rank(self, last: AttemptSaid | None, is_live: bool) -> Problem | None:
+        if self._goodput is None or last is None:
+            return None
+        nodes = any(self.attempt_folder(last.number).glob("node*/"))
+        return slow_rank(self._goodput, str(self.folder), live=is_live, nodes=nodes)
 
     def _add_up(self, is_live: bool) -> None:
         """Where the time went: dear for many ranks, so it is asked rarely, and not before the page is there."""

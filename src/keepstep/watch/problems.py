@@ -80,8 +80,11 @@ def _problem(each: Mapping[str, Any], hosts: Mapping[int, str], said: AttemptSai
     )
 
 
-def slow_rank(found: Goodput, folder: str, *, live: bool) -> Problem | None:
-    """The rank that the others wait for during much of their training, if it is mostly one."""
+def slow_rank(found: Goodput, folder: str, *, live: bool, nodes: bool = False) -> Problem | None:
+    """The rank that the others wait for during much of their training, if it is mostly one.
+
+    ``nodes``: agents run it, and cannot ask ranks for a profile.
+    """
     seconds = sum(found.waited_for.values())
     training = found.buckets.get(Bucket.PRODUCTIVE, 0.0) + seconds
     by_rank: dict[int, float] = {}
@@ -108,7 +111,7 @@ def slow_rank(found: Goodput, folder: str, *, live: bool) -> Problem | None:
         cost=per_hour(found.ranks, share) if live else f"{duration(by_rank[rank])} of the ranks' time",
         decided="",
         fixes=(("see what it does in its steps", f"keepstep profile {folder} --ranks {rank} --steps 5"),)
-        if live
+        if live and not nodes
         else (),
         quotes=(),
     )
