@@ -87,7 +87,8 @@ def found_in(folder: Path) -> dict[int, list[dict[str, Any]]]:
                 number = re.search(r"round_(\d+)", note["fields"]["tensor"])
                 found.setdefault(int(number[1]) if number else -1, []).append(note["fields"])
             elif note["fact"] == "FirstNonFinite":
-                said = {"ranks": [note["rank"]["index"]], "tensor": note["fields"]["layer"] or ""}
+                layer = (note["fields"]["layer"] or "").removeprefix("module.")
+                said = {"ranks": [note["rank"]["index"]], "tensor": layer}
                 found.setdefault(-2, []).append(note["fields"] | said)
     return found
 

@@ -247,6 +247,11 @@ class TestFoldersWithRecordsInSubfolders:
         assert verify(two[1]).state is State.DAMAGED
         assert verify(two[1]).why.startswith("optimizer_0/__1_0.distcp: ")
 
+    def test_a_folder_of_the_same_step_is_a_part_of_it(self, two: tuple[Path, Path]) -> None:
+        (two[1] / "model_0").rename(two[1] / "global_step200")
+        assert named([str(two[1].parent)]) == list(two)
+        assert verify(two[1]).files == 5
+
     def test_a_model_beside_them_makes_them_no_parts_of_it(self, two: tuple[Path, Path]) -> None:
         (two[0].parent / "model.safetensors.index.json").write_text("{}")
         assert named([str(two[0].parent)]) == list(two)

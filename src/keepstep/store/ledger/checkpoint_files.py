@@ -64,7 +64,8 @@ def is_one_checkpoint(folder: Path) -> bool:
     """Whether a folder is one checkpoint, not a place with several: by its format, what is in it, its name, our
     ledger."""
     inside = list(folder.iterdir())
-    if any(_is_of_a_series(each) for each in inside):  # beside them a trainer leaves its last model
+    own_name = bool(FOLDER.search(folder.name)) and not folder.name.isdigit()
+    if sum(map(_is_of_a_series, inside)) > own_name:  # checkpoint-30 may hold one global_step30, as a part of it
         return False
     marks = (".metadata", "_CHECKPOINT_METADATA", "saved_model.pb", "model.safetensors.index.json")
     if any((folder / name).exists() for name in marks):
