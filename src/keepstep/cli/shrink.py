@@ -40,6 +40,7 @@ def shrink_verb(asked: argparse.Namespace) -> int:
         keep = tuple(re.compile(each) for each in asked.keep)
     except re.error as error:
         raise UserError(f"--keep is no regular expression: {error}") from error
+    works = _text_of(here / asked.works) if asked.works else ""
     folders = tuple(dict.fromkeys(os.path.realpath(each) for each in (cwd, launch.root)))
     env = dict(os.environ)
     trials = Trials(str(cwd), folders, env)
@@ -55,7 +56,7 @@ def shrink_verb(asked: argparse.Namespace) -> int:
         trials.close()
         _clear()
     _show("running the result once more in an empty folder")
-    result = write_result(shrunk, out, env)
+    result = write_result(shrunk, out, env, works)
     said = _as_json(shrunk, result)
     share_whole(out / "shrunk.json", (json.dumps(said, indent=1) + "\n").encode())
     if shrunk.complete:
@@ -77,6 +78,13 @@ def _command(words: list[str]) -> tuple[list[str], Path]:
     return [*(["keepstep", "run", "-n", str(manifest.ranks), "--"] if not given else []), *manifest.command], Path(
         manifest.cwd
     )
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--works {path.name} cannot be read: {error}") from error
 
 
 def _show(line: str) -> None:
@@ -116,6 +124,8 @@ def _tell(shrunk: Shrunk, result: Result) -> None:
         print(f"  failed in {failed} of {count(runs, 'run')}; the original in {rate:.0%}; floor {FLOOR * rate:.0%}")
     for title, times in sorted(shrunk.also.items(), key=lambda each: -each[1])[:5]:
         print(visible("  " + shorten(f"also found ({count(times, 'time')}): {title}", WIDTH - 2)))
+    if result.others:
+        print(f"  {count(len(result.others), 'package')} differ from where it works; {visible(result.others[0])}")
     print(f"  in an empty folder, {result.proof}")
     print(visible(f"\n  cd {os.path.relpath(result.folder)}\n  {result.run}\n"))
     print(
@@ -144,6 +154,7 @@ def _as_json(shrunk: Shrunk, result: Result) -> dict[str, object]:
         "refused": shrunk.refused,
         "seconds": round(shrunk.took_s, 1),
         "also_found": {without_private(title): times for title, times in shrunk.also.items()},
+        "other_packages": result.others,
         "complete": shrunk.complete,
         "same_in_empty_folder": result.same,
     }

@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
@@ -22,16 +22,19 @@ from keepstep.base.safe_files import make_private, open_regular, share_whole
 from keepstep.base.wording import count, duration
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.one_file import in_one
+from keepstep.shrink.other_packages import package_differences
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure, difference, failure_of, without_places
 from keepstep.shrink.search import ENOUGH
 from keepstep.shrink.shrink import Shrunk
 from keepstep.shrink.trials import Trials
+from keepstep.sources.host.software import packages
 
 LARGEST_DATA = 1 << 16
 NOT_PRIVATE = ("root", "user", "admin", "ubuntu", "localhost")
 """Names of many users and hosts, and of much in programs."""
 LAST_LINES = 25
+MOST_OTHERS = 20
 
 
 @dataclass
@@ -48,10 +51,15 @@ class Result:
     title: str = ""
     shown: str = ""
     output: str = ""
+    others: list[str] = field(default_factory=list)
+    """Packages that are others where the program works."""
 
 
-def write_result(shrunk: Shrunk, folder: Path, env: Mapping[str, str]) -> Result:
-    """Write everything, after the program was run once more where nothing else is. Ctrl-C ends that run only."""
+def write_result(shrunk: Shrunk, folder: Path, env: Mapping[str, str], works: str = "") -> Result:
+    """Write everything, after the program was run once more where nothing else is. Ctrl-C ends that run only.
+
+    ``works``: the list of packages where it works.
+    """
     several = _texts(shrunk)
     line = shrunk.smaller
     alone = line.as_script()
@@ -69,6 +77,8 @@ def write_result(shrunk: Shrunk, folder: Path, env: Mapping[str, str]) -> Result
             break
         if result.same:
             break
+    if works:
+        result.others = package_differences(works, packages(), _versions(result.files))
     make_private(folder)
     _write(folder, result.files)
     share_whole(folder / "requirements.txt", "".join(f"{each}\n" for each in _versions(result.files)).encode())
@@ -237,6 +247,8 @@ def issue(shrunk: Shrunk, result: Result) -> str:
     parts += [f"It prints\n\n```\n{said}\n```\n", f"What `keepstep why` says:\n\n```\n{result.shown.strip()}\n```\n"]
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     parts.append(f"Versions: {', '.join(_versions(result.files)) or 'only the standard library'}; {system}.\n")
+    if result.others:
+        parts.append(f"Other versions than where it works: {'; '.join(result.others[:MOST_OTHERS])}.\n")
     trials, took = count(shrunk.trials, "trial"), duration(shrunk.took_s)
     parts.append(f"Made from {result.lines_before} lines by `keepstep shrink` in {trials} and {took}.\n")
     return "\n".join(parts)

@@ -42,6 +42,9 @@ def add(verbs: Verbs) -> None:
     made.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="keep lines that match (may be repeated)"
     )
+    made.add_argument(
+        "--works", metavar="FILE", help="what `pip freeze` says where it works: the packages that differ are listed"
+    )
     made.add_argument("--out", metavar="DIR", help="the folder of the result (default: shrunk-SCRIPT)")
     made.add_argument("--json", action="store_true", help="print the result as one JSON document")
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command, after --, or a run")
