@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from keepstep.shrink.folded import folded
+
 Node = tuple[str, int]
 """A file, and the number of a node in it."""
 Place = tuple[str, int]
@@ -199,6 +201,11 @@ def literal(value: object) -> Node:
     return (f"={value!r}", 0)
 
 
+def _has_long_text(node: ast.stmt) -> bool:
+    """Text of several lines, where white space counts."""
+    return any(isinstance(each, ast.Constant) and "\n" in str(each.value) for each in ast.walk(node))
+
+
 class _Replacement(ast.NodeTransformer):
     def __init__(self, node: Callable[[Node], ast.AST], replaced: Mapping[Node, Node], removed: Set[Node]) -> None:
         self._node, self._replaced, self._removed = node, replaced, removed
@@ -304,7 +311,7 @@ class _Writer:
         if isinstance(node, ast.Try):
             return [" " * indent + "try:"]
         text = ast.unparse(ast.fix_missing_locations(self._with_numbers(bare)))
-        return [" " * indent + line for line in text.splitlines()[:-1]]
+        return [" " * indent + part for line in text.splitlines()[:-1] for part in folded(line, indent)]
 
     def _lines(self, node: ast.stmt, indent: int) -> list[str]:
         lines = self._source[node.lineno - 1 : node.end_lineno]
@@ -318,7 +325,9 @@ class _Writer:
             if len(lines) == 1:
                 return [" " * indent + lines[0].strip()]
         text = ast.unparse(self._with_numbers(node))
-        return [" " * indent + line for line in text.splitlines()]
+        if isinstance(node, ast.Match) or _has_long_text(node):
+            return [" " * indent + line for line in text.splitlines()]
+        return [" " * indent + part for line in text.splitlines() for part in folded(line, indent)]
 
     def _changed(self, node: ast.stmt) -> bool:
         return any(
