@@ -11,6 +11,7 @@ import pytest
 
 from keepstep.shrink import reductions
 from keepstep.shrink.job_command import JobCommand
+from keepstep.shrink.options_and_parameters import options_as_constants, parameters
 from keepstep.shrink.program import Edits, Node, Program, Rendered, uid
 from keepstep.shrink.same_failure import Failure, carried
 from keepstep.shrink.search import Search
@@ -121,7 +122,7 @@ share(args, Settings(name="y"), args.half)
 
 def test_options_are_constants_and_what_only_hands_them_on_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [])
-    order = [reductions.at_once, reductions.options_as_constants, reductions.parameters]
+    order = [reductions.at_once, options_as_constants, parameters]
     search = searched(OPTIONS, 27, order, words=("--parts", "0", "--width=6"))
     left = search.program.made(search.best)["job.py"].text
     assert left == "def share():\n    return 6 * 4 / 0\n\n\nshare()\n", left
@@ -154,3 +155,18 @@ def mark_of(search: Search) -> Node:
     node = search.program.statement_at("job.py", 8)
     assert node is not None
     return uid(node)
+
+
+RANKS = """\
+print([rank for rank in range(3) if rank == 2 or (rank + 2) % 2 == 0 or rank > 2])
+if 2 in (2, 5):
+    print(1 / 0)
+"""
+
+
+def test_with_fewer_ranks_only_what_tells_the_failing_one_from_others_changes() -> None:
+    search = searched(RANKS, 3, [])
+    search._wanted = replace(search.failure, rank=2)
+    edits = reductions._as_many(search, replace(search.best, ranks=3), 2)
+    text = search.program.made(edits)["job.py"].text
+    assert "rank == 1 or (rank + 2) % 2 == 0 or rank > 2" in text and edits.ranks == 2

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
-from keepstep.shrink.names import CALLED_BY_OTHERS
-from keepstep.shrink.program import SCOPES, Edits, Node, literal, own_parts, uid
+from keepstep.shrink.options_and_parameters import options_as_constants, parameters
+from keepstep.shrink.program import SCOPES, Edits, Node, own_parts, uid
 from keepstep.shrink.search import Search
 
 SMALL = 2
@@ -18,7 +18,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 WRAPS = (ast.With, ast.Try, ast.If)
 STAYS = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TMPDIR", "USER")
 OF_COLLECTIVES = "sync."
-CONVERSIONS: dict[str, Callable[[str], object]] = {"str": str, "int": int, "float": float}
+TELLS_APART = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 HALVINGS = 4
 PATIENCE = 5
 """After so many refusals in a row a reduction that is tried one by one, or on data, ends."""
@@ -68,7 +68,7 @@ def _never_executed(search: Search) -> set[Node]:
     used = {
         name.removeprefix(".")
         for each in program.statements()
-        if not _gone(search, each, gone) and not isinstance(each, IMPORTS)
+        if not search.is_gone(each, gone) and not isinstance(each, IMPORTS)
         for name in search.names.uses[uid(each)]
     }
     for each in program.statements():
@@ -129,8 +129,10 @@ def _as_many(search: Search, edits: Edits, count: int) -> Edits:
 
 
 def _compared(node: ast.AST) -> Iterator[ast.AST]:
-    """What a name is compared with: `1` of `rank == 1` and of `rank in (1, 3)`, not of `(step + 1) % 4 == 0`."""
+    """What a name is told from: `1` of `rank == 1` and of `rank in (1, 3)`, not of `(step + 1) % 4 == 0`."""
     sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    if isinstance(node, ast.Compare) and not all(isinstance(each, TELLS_APART) for each in node.ops):
+        return  # `world > 2` says how many there must be
     if any(isinstance(each, (ast.Name, ast.Attribute, ast.Call)) for each in sides):
         for each in sides:
             yield from each.elts if isinstance(each, (ast.Tuple, ast.List, ast.Set)) else [each]
@@ -256,152 +258,10 @@ def _without(search: Search, piece: Iterable[Node]) -> Edits:
 
 def wrappers(search: Search) -> None:
     """`with`, `try` and `if` whose body can stand alone. Never the condition under which it fails."""
-    found = [uid(each) for each in _left(search) if isinstance(each, WRAPS) and uid(each) not in search.kept]
+    found = [uid(each) for each in search.left() if isinstance(each, WRAPS) and uid(each) not in search.kept]
     delta_debugging.reduce(
         found, lambda piece: search.same(replace(search.best, unwrapped=search.best.unwrapped | set(piece)))
     )
-
-
-def options_as_constants(search: Search) -> None:
-    """`args.width` becomes what `--width` is, and a field of a class of settings what it is: the parser can go."""
-    values, left = _options(search)
-    found = []
-    for each in _left(search):
-        for part in own_parts(each):
-            if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Load):
-                continue
-            if f".{part.attr}" in values and getattr(part.value, "id", "self") != "self":
-                found.append((uid(part), values[f".{part.attr}"]))
-    best = search.best
-    if found and not search.same(replace(best, replaced=(*best.replaced, *found), words=left)):
-        delta_debugging.reduce(found, lambda piece: _with_parts(search, piece))
-
-
-def _options(search: Search) -> tuple[dict[str, Node], tuple[str, ...]]:
-    """What each option is, by its attribute, and the words of the command that say something else."""
-    values: dict[str, Node] = {}
-    words = list(search.best.words)
-    for each in _left(search):
-        if isinstance(each, ast.ClassDef):
-            values |= _fields(search, each)
-        for call in own_parts(each):
-            if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "add_argument":
-                continue
-            names = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            value = _value_of_option(call, [name for name in names if name.startswith("-")], words)
-            if value is not None:
-                values |= {name: value for name in search.names.binds[uid(each)] if name.startswith(".")}
-    return values, tuple(words)
-
-
-def _value_of_option(call: ast.Call, names: list[str], words: list[str]) -> Node | None:
-    """As a node; the words that say so are taken from ``words``."""
-    said = {each.arg: each.value for each in call.keywords}
-    action = said.get("action", ast.Constant("store"))
-    kind = action.value if isinstance(action, ast.Constant) else None
-    made = CONVERSIONS.get(getattr(said["type"], "id", "") if "type" in said else "str")
-    if not names or made is None or kind not in ("store", "store_true", "store_false") or "nargs" in said:
-        return None
-    given = [n for n, word in enumerate(words) if word.partition("=")[0] in names]
-    default = said.get("default")
-    if kind != "store" and not (given and default):
-        found, words[:] = bool(given) == (kind == "store_true"), [w for n, w in enumerate(words) if n not in given]
-        return uid(default) if default is not None else literal(found)
-    if given:
-        at, (_, joined, value) = given[-1], words[given[-1]].partition("=")
-        if not joined and at + 1 == len(words):
-            return None
-        text = value if joined else words[at + 1]
-        del words[at : at + (1 if joined else 2)]
-    elif default is None:
-        return literal(None)
-    elif isinstance(default, ast.Constant) and isinstance(default.value, str):
-        text = default.value
-    else:
-        return uid(default)
-    try:
-        return literal(made(text))
-    except ValueError:
-        return None
-
-
-def _fields(search: Search, owner: ast.ClassDef) -> dict[str, Node]:
-    """Of a class of settings: constants by name, or what the only call of the class says."""
-    if not any("dataclass" in ast.unparse(each) for each in owner.decorator_list):
-        return {}
-    names = search.names
-    found = {
-        f".{each.target.id}": uid(each.value)
-        for each in owner.body
-        if isinstance(each, ast.AnnAssign)
-        and isinstance(each.target, ast.Name)
-        and isinstance(each.value, ast.Constant)
-    }
-    for each in _left(search):
-        inside = owner in search.program.above(each)
-        for name in () if inside else [name for name in names.binds[uid(each)] if name in found]:
-            del found[name]  # something else sets it, too
-        for call in own_parts(each):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == owner.name:
-                if call.args:
-                    return {}
-                for keyword in call.keywords:
-                    if keyword.arg is None:
-                        return {}
-                    if found.pop(f".{keyword.arg}", None) and isinstance(keyword.value, ast.Constant):
-                        found[f".{keyword.arg}"] = uid(keyword.value)
-    return found
-
-
-def parameters(search: Search) -> None:
-    """Parameters that their function no longer uses, and what calls give for them."""
-    for _ in range(CHAIN):
-        found = list(_unused_parameters(search))
-        if not found:
-            return
-        delta_debugging.reduce(found, lambda piece: search.same(_without(search, frozenset().union(*piece))))
-
-
-def _unused_parameters(search: Search) -> Iterator[frozenset[Node]]:
-    program, uses = search.program, search.names.uses_now(search.best)
-    left = list(_left(search))
-    calls: dict[str, list[ast.Call]] = {}
-    otherwise: set[str] = set()
-    for each in left:
-        calls_here = [part for part in own_parts(each) if isinstance(part, ast.Call)]
-        for call in calls_here:
-            calls.setdefault(_last_name(call.func), []).append(call)
-        now = list(own_parts(program.replaced(each, search.best)))
-        called = {id(part.func) for part in now if isinstance(part, ast.Call)}
-        named = (part for part in now if isinstance(part, (ast.Name, ast.Attribute)) and id(part) not in called)
-        otherwise |= {"." * isinstance(part, ast.Attribute) + _last_name(part) for part in named}
-    functions = [each for each in left if isinstance(each, ast.FunctionDef)]
-    parents = {_last_name(base) for each in left if isinstance(each, ast.ClassDef) for base in each.bases}
-    for each in functions:
-        owner = next(program.above(each))
-        name = owner.name if each.name == "__init__" and isinstance(owner, ast.ClassDef) else each.name
-        twins = [one for one in functions if one.name == each.name] if name == each.name else [each]
-        mine = calls.get(name, [])
-        if name.startswith("__") or name in (*CALLED_BY_OTHERS, *parents) or len(twins) > 1 or not mine:
-            continue
-        if ("." * (isinstance(owner, ast.ClassDef) and name == each.name) + name) in otherwise:
-            continue
-        if any(isinstance(arg, ast.Starred) for call in mine for arg in call.args) or any(
-            keyword.arg is None for call in mine for keyword in call.keywords
-        ):
-            continue
-        inside = {name for node in left if each in (node, *program.above(node)) for name in uses[uid(node)]}
-        plain = [*each.args.posonlyargs, *each.args.args][isinstance(owner, ast.ClassDef) :]
-        for number, parameter in enumerate([*plain, *each.args.kwonlyargs]):
-            if parameter.arg in inside or uid(parameter) in search.best.removed or each.args.vararg:
-                continue
-            given: list[ast.AST] = [call.args[number] for call in mine if number < min(len(plain), len(call.args))]
-            given += [one for call in mine for one in call.keywords if one.arg == parameter.arg]
-            yield frozenset({uid(parameter), *map(uid, given)})
-
-
-def _last_name(node: ast.AST) -> str:
-    return str(getattr(node, "id", None) or getattr(node, "attr", None) or "")
 
 
 def parts(search: Search) -> None:
@@ -435,7 +295,7 @@ def _with_part(search: Search, pair: tuple[Node, Node] | None, gone: Node) -> Ed
 def _parts(search: Search) -> Iterator[tuple[tuple[Node, Node] | None, Node]]:
     """An expression, and a part of it that may stand in its place; or what a call gives by name, and may do without."""
     done = dict(search.best.replaced)
-    for each in _left(search):
+    for each in search.left():
         if uid(each) in search.kept or isinstance(each, (*IMPORTS, *SCOPES)):
             continue
         for part in own_parts(each):
@@ -497,7 +357,7 @@ def numbers(search: Search) -> None:
 def _numbers(search: Search) -> dict[int, list[Node]]:
     """What is a size, with the places where it stands."""
     found: dict[int, list[Node]] = {}
-    for each in _left(search):
+    for each in search.left():
         if not _is_no_size(each):
             for leaf in own_parts(search.program.replaced(each, search.best)):
                 if (value := _value(search, leaf) or 0) > SMALL:
@@ -546,18 +406,9 @@ def _variables(search: Search) -> list[str]:
     return sorted(name for name in search.env if name not in STAYS and not name.startswith("LC_"))
 
 
-def _left(search: Search) -> Iterator[ast.stmt]:
-    gone = set(search.best.removed)
-    return (each for each in list(search.program.statements()) if not _gone(search, each, gone))
-
-
 def _open_to_trial(search: Search) -> Iterator[ast.stmt]:
     """All but imports: one goes with the last that uses it; to take it away is to take all its users away."""
-    return (each for each in _left(search) if not isinstance(each, IMPORTS))
-
-
-def _gone(search: Search, node: ast.stmt, gone: set[Node]) -> bool:
-    return uid(node) in gone or any(uid(each) in gone for each in search.program.above(node))
+    return (each for each in search.left() if not isinstance(each, IMPORTS))
 
 
 def _within(search: Search, node: Node, nodes: set[Node]) -> bool:

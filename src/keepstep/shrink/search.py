@@ -10,7 +10,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -270,6 +270,14 @@ class Search:
     def allowed(self, edits: Edits) -> bool:
         """Whether it may be tried: nothing that is kept lacks a name."""
         return self.names.closed(edits, self.kept) is not None
+
+    def left(self) -> Iterator[ast.stmt]:
+        """The statements of the best so far."""
+        gone = set(self.best.removed)
+        return (each for each in list(self.program.statements()) if not self.is_gone(each, gone))
+
+    def is_gone(self, node: ast.stmt, gone: Set[Node]) -> bool:
+        return uid(node) in gone or any(uid(each) in gone for each in self.program.above(node))
 
     def failed_at(self) -> Node | None:
         """The statement that the last candidate failed at, if it may go."""
