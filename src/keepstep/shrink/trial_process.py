@@ -362,7 +362,8 @@ def _become_rank(connection: socket.socket, modules: dict[str, ModuleType]) -> N
     faulthandler = importlib.import_module("faulthandler")
     if os.environ.get("PYTHONFAULTHANDLER"):
         faulthandler.enable()
-    warm_spawn.begin(modules)
+    if sys.version_info < (3, 14):  # there a fork server wants to know its clients
+        warm_spawn.begin(modules)
     code = 1
     try:
         spare._run(order, record, modules)
