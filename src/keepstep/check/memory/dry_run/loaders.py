@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
@@ -18,6 +20,8 @@ OF_WORKERS = (
 )
 
 
+ALIKE = 16
+"""When so many records of a batch are alike and without content, they stand for the rest of it."""
 BATCHES_AT_THE_END = 2
 """Of a pass that begins when loaders end, such as one of a validation."""
 
@@ -58,8 +62,27 @@ def install(log: StorageLog) -> None:
         asked["batch"] = max(1, asked["batch"], sum(each.numel() * each.element_size() for each in tensors(batch)))
         return batch
 
+    fetcher = torch.utils.data._utils.fetch._MapDatasetFetcher
+    plain_fetch = fetcher.fetch
+
+    def fetch(self: Any, wanted: Any) -> Any:
+        if not self.auto_collation or len(wanted) <= ALIKE or getattr(self.dataset, "__getitems__", None):
+            return plain_fetch(self, wanted)
+        first = [self.dataset[each] for each in wanted[:ALIKE]]
+        kinds = {_kind(each) for each in first}
+        if len(kinds) == 1 and any(isinstance(each, FakeTensor) for each in tree_leaves(first[0])):
+            return self.collate_fn([first[n % ALIKE] for n in range(len(wanted))])
+        return self.collate_fn(first + [self.dataset[each] for each in wanted[ALIKE:]])
+
+    fetcher.fetch = fetch
     torch.utils.data.DataLoader.__init__ = begin
     single.__init__, single._next_data = begin_iterating, give
+
+
+def _kind(record: Any) -> tuple[Any, ...]:
+    """What it is made of."""
+    leaves = tree_leaves(record)
+    return tuple((each.shape, each.dtype) if isinstance(each, torch.Tensor) else type(each) for each in leaves)
 
 
 def tensors(batch: Any) -> Iterator[torch.Tensor]:
