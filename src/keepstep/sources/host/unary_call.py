@@ -13,7 +13,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GO_AWAY = 0, 1, 3, 4, 6, 7
 ACK, END_STREAM, END_HEADERS, PADDED = 1, 1, 4, 8
 LARGEST = 60_000
-"""Less than the first window, so that nobody waits for a larger one."""
+"""Less than the first window: nobody waits for a larger one."""
 
 
 def unary_call(port: int, method: str, message: bytes, limit_s: float = 2.0) -> bytes:

@@ -22,7 +22,7 @@ class LimitsOfAll:
     def __init__(
         self, folder: Path, leader: Leader, alarms: Alarms | None, say: Callable[[str], None], *, pauses: bool
     ) -> None:
-        """``pauses``: whether all ranks take the same steps, so that they can pause after one."""
+        """``pauses``: whether all ranks take the same steps: only then can they pause after one."""
         self._folder, self._leader, self._alarms, self._pauses = folder, leader, alarms, pauses
         self._say, self._records = say, Records(folder)
         self._pause = Pause(folder, self._tell)
