@@ -194,6 +194,15 @@ class CheckpointMismatch(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOfOtherDevice(Fact):
+    """Tensors of a checkpoint were saved on a device whose number this host does not have."""
+
+    kind: str
+    number: int
+    here: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStorage(Fact):
     """A read or write took so long that a program complained."""
 
