@@ -26,9 +26,8 @@ from typing import Any
 
 from benchmarks.memory_strangers.fetch import listed
 from keepstep.base.launch_line import LaunchLine
-from keepstep.check.memory.allocator import replay
 from keepstep.check.memory.devices import Device
-from keepstep.check.memory.forecast import events_of, forecast, kinds_of
+from keepstep.check.memory.forecast import events_of, forecast, kinds_of, least_room
 from keepstep.check.memory.try_script import try_script
 
 LIMIT_S = 600.0
@@ -113,20 +112,12 @@ def forecasts(found: list[Case], device: Device) -> dict[str, Any]:
             continue
         made = forecast(tried.seen, device, 1)
         row = {"allocated": made.allocated, "reserved": made.reserved, "low": made.low, "high": made.high}
-        row |= {"least": least_room(tried.seen, device, made.reserved), "parts": dict(made.parts), "took_s": took}
+        kinds = kinds_of(tried.seen)
+        least = least_room(events_of(tried.seen, device, kinds), kinds, made.reserved)
+        row |= {"least": least, "parts": dict(made.parts), "took_s": took}
         rows[case.name] = row | {"torch": tried.seen["torch"], "guesses": tried.seen["guesses"]}
         print(f"{case.name:34}{made.allocated >> 20:>9,}{made.reserved >> 20:>9,} MiB{took:>8.1f} s", flush=True)
     return rows
-
-
-def least_room(seen: dict[str, Any], device: Device, most: int) -> int:
-    """Bytes that the allocator needs at least, to 1 %."""
-    events = events_of(seen, device, kinds_of(seen))
-    low, high = 0, most
-    while high - low > most // 100:
-        middle = (low + high) // 2
-        low, high = (low, middle) if replay(events, middle).full_event is None else (middle, high)
-    return high
 
 
 def measured(case: Case, limit: int = 0) -> dict[str, Any]:

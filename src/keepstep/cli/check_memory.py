@@ -134,6 +134,8 @@ def _table(made: Forecast, complete: bool) -> list[str]:
         return [*lines, "", "not established: this is what was seen before the script ended"]
     lines += ["", f"{made.verdict}: {size(made.low)} to {size(made.high)} of the {size(made.device.total)} that"]
     lines += [f"{made.device.name} has" + (", with CUDA's own share (assumed)" if made.framework == "torch" else "")]
+    if made.verdict == "fits" and made.high > made.device.total and made.gets_by is not None:
+        lines.append(f"it takes what there is; with {size(made.gets_by)} it gets by")
     return lines
 
 

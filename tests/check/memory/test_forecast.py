@@ -57,3 +57,27 @@ def test_a_device_is_a_name_or_an_amount() -> None:
     for wrong in ("h20", "80", "0GB", "-1GB", "GB"):
         with pytest.raises(UserError):
             device_named(wrong)
+
+
+def lived(*each: tuple[float, str]) -> dict[str, Any]:
+    """One after the other, each gone before the next; the last one stays."""
+    log = seen(*(size for size, _ in each))
+    log["kinds"] = {str(n): kind for n, (_, kind) in enumerate(each)}
+    born = log["events"]
+    log["events"] = [event for n, size in born[:-1] for event in ((n, size), (n, -size))] + born[-1:]
+    return log
+
+
+def test_what_the_allocator_would_give_back_does_not_count_against_it() -> None:
+    made = forecast(lived((4, "activation"), (5, "activation")), SMALL, 1)
+    assert made.high > SMALL.total
+    assert made.gets_by is not None and made.gets_by < 6 * GIB
+    assert made.verdict == "fits"
+
+
+def test_scratch_memory_is_done_without_where_there_is_none() -> None:
+    log = lived((5, "parameter"), (4, "workspace"))
+    log["events"] = [(0, 5 * GIB), (1, 4 * GIB), (1, -4 * GIB)]
+    assert forecast(log, SMALL, 1).verdict == "fits"
+    log["kinds"]["1"] = "activation"
+    assert forecast(log, SMALL, 1).verdict == "does not fit"

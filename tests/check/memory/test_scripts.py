@@ -51,7 +51,7 @@ for x, y in torch.utils.data.DataLoader(data, 16, shuffle=True, num_workers=2, p
     optimizer.step()
     total += loss.detach()
     print(f"{total.item():.3f}")
-raise SystemExit("it went on after two steps" if len(data) == 64 else 0)
+raise SystemExit("what comes after two steps does not matter")
 """
 
 SHARDED = """

@@ -122,8 +122,13 @@ class Allocator:
         del self._at[block.address]
 
 
-def replay(events: Iterable[tuple[int, int]], room: int | None = None) -> Replayed:
-    """Births (number, bytes) and deaths (number, -bytes), in order. A number below 0 is no storage."""
+def replay(
+    events: Iterable[tuple[int, int]], room: int | None = None, optional: frozenset[int] = frozenset()
+) -> Replayed:
+    """Births (number, bytes) and deaths (number, -bytes), in order. A number below 0 is no storage.
+
+    ``optional``: what is done without where there is no room for it.
+    """
     allocator, seen = Allocator(room), Replayed()
     blocks: dict[int, _Block] = {}
     for index, (number, size) in enumerate(events):
@@ -134,6 +139,8 @@ def replay(events: Iterable[tuple[int, int]], room: int | None = None) -> Replay
                 allocator.free(blocks.pop(number))
             continue
         block = allocator.allocate(size)
+        if block is None and number in optional:
+            continue
         if block is None:
             seen.full_event = index
             seen.live = {each: held.size for each, held in blocks.items()} | {number: size}

@@ -45,12 +45,16 @@ class Forecast:
     wrong_sums: tuple[str, ...]
     """Parts whose count is not what arithmetic says."""
     framework: str = "torch"
+    gets_by: int | None = None
+    """It gets by with so much: where the device is full, the allocator gives back what it does not use, and libraries
+    do without scratch memory. Known where all that it would take is more than the device has."""
 
     @property
     def verdict(self) -> str:
         if self.low > self.device.total:
             return "does not fit"
-        return "fits" if self.high <= self.device.total and not self.wrong_sums else "too close to say"
+        enough = self.high if self.gets_by is None else min(self.high, self.gets_by)
+        return "fits" if enough <= self.device.total and not self.wrong_sums else "too close to say"
 
 
 def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
@@ -64,6 +68,10 @@ def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
         beside = [beside[0] + NCCL[0], beside[1] + NCCL[1]]
     low = int(free.allocated * (1 - MARGIN)) + beside[0]
     high = int(free.reserved * (1 + MARGIN)) + beside[1]
+    gets_by = None
+    if device.total < high:
+        least = least_room(events, kinds, free.reserved)
+        low, gets_by = int(least * (1 - MARGIN)) + beside[0], int(least * (1 + MARGIN)) + beside[1]
     full = replay(events, max(0, device.total - beside[0])) if low > device.total else None
     line, asked = _full_at(events, full, places) if full is not None else (_made_at(events, free, places), None)
     return Forecast(
@@ -78,7 +86,18 @@ def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
         line=line,
         asked=asked,
         wrong_sums=_wrong(seen),
+        gets_by=gets_by,
     )
+
+
+def least_room(events: list[tuple[int, int]], kinds: dict[int, str], most: int) -> int:
+    """Bytes that the allocator gets by with, to half a per cent; ``most`` are enough."""
+    optional = frozenset(number for number, kind in kinds.items() if kind == "workspace")
+    low, high = 0, most
+    while high - low > most // 200:
+        middle = (low + high) // 2
+        low, high = (low, middle) if replay(events, middle, optional).full_event is None else (middle, high)
+    return high
 
 
 def kinds_of(seen: dict[str, Any]) -> dict[int, str]:

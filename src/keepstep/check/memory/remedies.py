@@ -121,7 +121,9 @@ class Search:
         """This forecast with what tensors hold in the other: the gaps between them stay what they were."""
         saved = self._made.allocated - other.allocated
         made = self._made
-        return replace(other, low=made.low - saved, high=made.high - saved, reserved=made.reserved - saved)
+        return replace(
+            other, low=made.low - saved, high=made.high - saved, reserved=made.reserved - saved, gets_by=None
+        )
 
     # the largest batch
 
