@@ -168,6 +168,10 @@ def test_what_feeds_a_statement(program: Program) -> None:
     assert node(program, "self.log = ") not in feeding
 
 
+def test_what_gives_a_parameter_feeds_its_user(program: Program) -> None:
+    assert node(program, "print(total(") in Names(program).feeding({node(program, "for index")})
+
+
 LAYERS = """\
 import wrapping
 

@@ -236,9 +236,11 @@ class Names:
                 return wanted
 
     def feeding(self, nodes: Iterable[Node]) -> set[Node]:
-        """The statements that bind or touch a name that these use; of functions and classes, what is in them."""
+        """The statements that bind or touch a name that these use; of functions and classes, what is in them; of a
+        parameter, those that call its function."""
         asked = set(nodes)
         names = self.all_meant(asked)
+        called = {self._called_as(scope) for scope, name in names if scope is not None and self._is_given(scope, name)}
         found = set()
         for each in self._statements:
             touched = set(self.binds[uid(each)])
@@ -246,9 +248,23 @@ class Names:
                 touched |= _roots(each.value)
             above = next(self._program.above(each), None)
             inside = isinstance(above, SCOPES) and uid(above) in asked
-            if inside or any(name in names for name in self.meant(uid(each), touched)):
+            if (
+                inside
+                or called & {name.removeprefix(".") for name in self.uses[uid(each)]}
+                or any(name in names for name in self.meant(uid(each), touched))
+            ):
                 found.add(uid(each))
         return found
+
+    def _is_given(self, scope: Node, name: str) -> bool:
+        function = self._program.nodes[scope]
+        return isinstance(function, FUNCTIONS) and name in _parameters(function)
+
+    def _called_as(self, scope: Node) -> str:
+        function = self._program.nodes[scope]
+        owner = next(self._program.above(function))
+        made = isinstance(owner, ast.ClassDef) and getattr(function, "name", "") == "__init__"
+        return str(getattr(owner if made else function, "name", ""))
 
     def all_meant(self, nodes: Iterable[Node]) -> set[tuple[Node | None, str]]:
         """The names that these use, each with its scope."""

@@ -25,7 +25,7 @@ def options_as_constants(search: Search) -> None:
         for part in own_parts(each):
             if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Load):
                 continue
-            if f".{part.attr}" in values and getattr(part.value, "id", "self") != "self":
+            if f".{part.attr}" in values and getattr(part.value, "id", "") != "self":
                 found.append((uid(part), values[f".{part.attr}"]))
     best = search.best
     if found and not search.same(replace(best, replaced=(*best.replaced, *found), words=left)):

@@ -27,7 +27,7 @@ TALK_OF = ("debug", "info", "warning", "warn", "error", "log", "print")
 LOGGERS = re.compile("log|warnings|console|logger", re.IGNORECASE)
 CHAIN = 3
 """So many statements that fail for want of what is gone are tried away with it."""
-STUBBORN = 7
+STUBBORN = 5
 """The same where many are tried at once: what is left is tried again later, in another order."""
 LEAST_GAIN = 1
 """Lines that must go with an expression, or it is not worth a trial."""
@@ -266,23 +266,32 @@ def wrappers(search: Search) -> None:
 
 def parts(search: Search) -> None:
     """A part in place of an expression: `net` for `wrapped(net)`, `x` for `x + block(x)`, where more goes with it."""
-    refused, tried = 0, set()
-    while refused < PATIENCE:
-        gains = []
-        for number, (pair, gone) in enumerate(_parts(search)):
-            if (pair, gone) not in tried:
-                edits = _with_part(search, pair, gone)
-                closed = search.names.closed(edits, search.kept)
-                gain = (
-                    0 if closed is None else sum(_height(search, node) for node in closed.removed - search.best.removed)
-                )
-                if gain >= LEAST_GAIN:
-                    gains.append((gain, -number, pair, gone))
-        if not gains:
+    refused = 0
+    tried: set[tuple[tuple[Node, Node] | None, Node]] = set()
+    while True:
+        for part in _gainful(search, tried):
+            tried.add(part)
+            if search.same(_with_part(search, *part)):
+                refused = 0
+                break  # others gain something else now
+            refused += 1
+            if refused == PATIENCE:
+                return
+        else:
             return
-        _, _, pair, gone = max(gains)
-        tried.add((pair, gone))
-        refused = 0 if search.same(_with_part(search, pair, gone)) else refused + 1
+
+
+def _gainful(
+    search: Search, tried: set[tuple[tuple[Node, Node] | None, Node]]
+) -> list[tuple[tuple[Node, Node] | None, Node]]:
+    """Those with which lines go, the largest gain first."""
+    gains = []
+    for number, part in enumerate(_parts(search)):
+        if part not in tried and (closed := search.names.closed(_with_part(search, *part), search.kept)) is not None:
+            gain = sum(_height(search, node) for node in closed.removed - search.best.removed)
+            if gain >= LEAST_GAIN:
+                gains.append((-gain, number, part))
+    return [part for _, _, part in sorted(gains, key=lambda each: each[:2])]
 
 
 def _with_part(search: Search, pair: tuple[Node, Node] | None, gone: Node) -> Edits:

@@ -24,6 +24,7 @@ from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_i
 from keepstep.shrink.going_on import going_on
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.names import Names
+from keepstep.shrink.other_hosts import other_hosts
 from keepstep.shrink.program import SCOPES, Edits, Node, Program, Rendered, uid
 from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json, other_numbers
 from keepstep.shrink.trials import Trials
@@ -112,6 +113,11 @@ class Search:
 
     def look(self, folders: tuple[str, ...]) -> Failure:
         """Run the original, and learn what it executes and imports. Raises Unavailable if it does not fail."""
+        if away := other_hosts(self.launch.script, self.env):
+            raise Unavailable(
+                f"the program waits for workers on other hosts ({', '.join(away[:3])}), and a trial has only loopback",
+                hint="give each worker a port of localhost, and start all of them with one command",
+            )
         edits = Edits(words=self.launch.words, ranks=self.launch.ranks)
         self._warm = sorted(_frameworks(self.launch.script, self.launch.root))
         began = time.monotonic()
