@@ -66,8 +66,8 @@ class Finite:
     def around(self, run: Callable[..., Any], strategy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`strategy.run` in a graph, followed by the counters: the program's own trace stays the same, seeds too."""
         result = run(strategy, *args, **kwargs)
-        if self._counts(strategy):
-            with self._session.part(PART):
+        with self._session.part(PART):
+            if self._counts(strategy):
                 self._count(args[1:], kwargs, result)
         return result
 
@@ -81,8 +81,7 @@ class Finite:
         state, extended = self._state, strategy.extended
         if state.coordinated or self._session.by_hand:
             return False
-        workers = int(getattr(extended, "_num_workers", 1) or 1) if state.formed else 1
-        if workers < 2 and len(extended.worker_devices) < 2:
+        if strategy.num_replicas_in_sync < 2:  # no strategy at all is one, too, and knows no devices
             return False
         devices = [str(each).rpartition("/device:")[2] for each in extended.worker_devices]
         if not self._devices:
