@@ -127,17 +127,14 @@ def _covered(seen: Collected, tried: Tried, made: Forecast | None) -> bool:
         return False
     ended, steps = tried.seen.get("ended"), tried.seen.get("steps", 0)
     if made is None:
-        why = _failure(tried) if ended == "error" else "the script put nothing on the device"
+        why = _failure(tried) if ended in ("error", "late") else "the script put nothing on the device"
         seen.unavailable(WHOLE, why)
         return False
     for what, place in tried.seen.get("guesses", {}).items():
         seen.partly(short_place(place) or "the script", what)
     to_the_end = made.framework != "torch" and ended in ("end", "exit") and not tried.seen.get("error")
     if ended not in ("steps", "same") and steps < 2 and not to_the_end and made.verdict != "does not fit":
-        why = _failure(tried) if ended == "error" else f"the script ended after {steps} optimizer steps"
-        if ended == "late":
-            where = short_place(tried.seen.get("place", "")) or "the script"
-            why = f"the time was over at {where}, after {steps} of two optimizer steps (--timeout)"
+        why = _failure(tried) if ended in ("error", "late") else f"the script ended after {steps} optimizer steps"
         seen.partly(WHOLE, why)
         return False
     if made.wrong_sums:
@@ -154,6 +151,9 @@ def _covered(seen: Collected, tried: Tried, made: Forecast | None) -> bool:
 
 def _failure(tried: Tried) -> str:
     place = short_place(tried.seen.get("place", ""))
+    if tried.seen.get("ended") == "late":
+        steps = tried.seen.get("steps", 0)
+        return f"the time was over{f' at {place}' if place else ''}, after {steps} of two optimizer steps (--timeout)"
     return f"the dry run failed{f' at {place}' if place else ''}: {tried.seen.get('error')}"
 
 

@@ -116,6 +116,18 @@ def _attention(mode: DeviceTensors) -> None:
         return _Attention.apply(query, key, value, attn_mask)
 
     F.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention = attention
+    from torch.nn.attention import flex_attention as module
+
+    plain_flex = module.flex_attention
+
+    def flex_attention(query: Any, key: Any, value: Any, *args: Any, return_lse: bool = False, **kwargs: Any) -> Any:
+        """As it is when it is compiled."""
+        if not mode.holds(query):
+            return plain_flex(query, key, value, *args, return_lse=return_lse, **kwargs)
+        out = _Attention.apply(query, key, value, None)
+        return (out, query.new_empty(query.shape[:3], dtype=torch.float32)) if return_lse else out
+
+    module.flex_attention = flex_attention
 
 
 def _linear(mode: DeviceTensors) -> None:

@@ -11,6 +11,7 @@ from multiprocessing.queues import Queue, SimpleQueue
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from keepstep.check.memory.dry_run import loaders
 from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
@@ -27,6 +28,7 @@ def install(mode: DeviceTensors, ranks: int, launched: bool) -> None:
         os.environ.setdefault("TORCHELASTIC_RUN_ID", "dry-run")
     if torch.distributed.is_available():
         _group(mode, ranks)
+    _data_parallel(mode)
     torch.multiprocessing.spawn = lambda fn, args=(), *_, **__: fn(0, *args)
     _processes(mode)
     torch.save = _save
@@ -51,6 +53,26 @@ def _processes(mode: DeviceTensors) -> None:
 
     BaseProcess.start = start
     BaseProcess.join = lambda self, timeout=None: None if id(self) in inside else plain_join(self, timeout)
+
+
+def _data_parallel(mode: DeviceTensors) -> None:
+    """Of several devices the first: it has its share of the batch, and the results of all."""
+
+    def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        devices = len(self.device_ids)
+        if devices == 1:
+            return self.module(*inputs, **kwargs)
+        mode.log.guessed("DataParallel: the first device was counted")
+
+        def share(one: Any) -> Any:
+            return one.chunk(devices)[0] if isinstance(one, torch.Tensor) and one.dim() else one
+
+        def of_all(one: Any) -> Any:
+            return torch.cat([one] * devices) if isinstance(one, torch.Tensor) and one.dim() else one
+
+        return tree_map(of_all, self.module(*tree_map(share, inputs), **tree_map(share, kwargs)))
+
+    torch.nn.DataParallel.forward = forward
 
 
 def _compiler(mode: DeviceTensors) -> None:
