@@ -20,18 +20,23 @@ ROUNDS = 3
 def options_as_constants(search: Search) -> None:
     """`args.width` becomes what `--width` is, and a field of a class of settings what it is: the parser can go."""
     values, left = _options(search)
-    found = []
+    found: dict[str, list[tuple[Node, Node]]] = {}
+    """By what the attribute is of: `args`, `self.args`."""
     for each in search.left():
-        for part in own_parts(each):
-            if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Load):
+        parts = list(own_parts(each))
+        called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
+        for part in parts:
+            if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Load) or id(part) in called:
                 continue
             if f".{part.attr}" in values and getattr(part.value, "id", "") != "self":
-                found.append((uid(part), values[f".{part.attr}"]))
-    best = search.best
-    if found and not search.same(replace(best, replaced=(*best.replaced, *found), words=left)):
-        delta_debugging.reduce(
-            found, lambda piece: search.same(replace(search.best, replaced=(*search.best.replaced, *piece)))
-        )
+                found.setdefault(ast.unparse(part.value), []).append((uid(part), values[f".{part.attr}"]))
+
+    def goes(piece: list[list[tuple[Node, Node]]]) -> bool:
+        best = search.best
+        edits = replace(best, replaced=(*best.replaced, *(pair for pairs in piece for pair in pairs)))
+        return (edits.words != left and search.same(replace(edits, words=left))) or search.same(edits)
+
+    delta_debugging.reduce(sorted(found.values(), key=len, reverse=True), goes)
 
 
 def _options(search: Search) -> tuple[dict[str, Node], tuple[str, ...]]:

@@ -49,6 +49,12 @@ from keepstep.supervise.start.launch import Job, plan
 from keepstep.supervise.start.spares import Launch, SparePool
 
 FRAMEWORKS = ("torch", "tensorflow", "jax")
+HARDLY_READ = tuple(
+    "XLA_FLAGS TF_CPP_MIN_LOG_LEVEL TF_CPP_MAX_VLOG_LEVEL TF_ENABLE_ONEDNN_OPTS TOKENIZERS_PARALLELISM "
+    "CUDA_VISIBLE_DEVICES OMP_NUM_THREADS MKL_NUM_THREADS".split()
+)
+"""What scripts set before they import a framework, which reads them later, or for its messages and threads only. Where
+that is not so, the last run in an empty folder shows it."""
 GRACE_S = 5.0  # a rank that raised has to get its traceback out, on a busy machine too
 LAST_BYTES = 4000
 OFFLINE = {
@@ -350,6 +356,7 @@ def _become_rank(connection: socket.socket, modules: dict[str, ModuleType]) -> N
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     spare._become(order, outs)
+    spare.CHANGES += HARDLY_READ
     record = {
         "frameworks": {name: {"change": 0} for name in modules},
         "changes": [{"set": {}, "removed": []}],
