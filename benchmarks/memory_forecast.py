@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_strangers import series
-from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import device_named
 from keepstep.check.memory.forecast import forecast
 from keepstep.check.memory.try_script import try_script
+from keepstep.cluster.launch_line import LaunchLine
 
 PROGRAMS = Path(__file__).parent / "memory_programs"
 CASES = {

@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import device_named
 from keepstep.check.memory.forecast_of_programs import forecast_of_programs
 from keepstep.check.memory.try_script import try_script
+from keepstep.cluster.launch_line import LaunchLine
 
 PROGRAMS = Path(__file__).parent / "memory_programs_jax"
 CASES = {

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_strangers.fetch import listed
-from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import Device
 from keepstep.check.memory.forecast import events_of, forecast, kinds_of, least_room
 from keepstep.check.memory.try_script import try_script
+from keepstep.cluster.launch_line import LaunchLine
 
 LIMIT_S = 600.0
 STEPS = 4

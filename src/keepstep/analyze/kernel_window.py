@@ -3,7 +3,7 @@
 
 Other programs are killed and crash on the same host. So a kernel line counts if it names a process that the logs name
 too; an out-of-memory kill also if they name none and it hit a Python process; a hardware fault if it came when the run
-broke; a fault that a program brings on its GPU also if the logs speak of one. And the run must have been here: a log
+broke; a fault that a program brings on its GPU also if the logs have one. And the run must have been here: a log
 copied from elsewhere was not last written when its last line says.
 """
 
@@ -52,7 +52,7 @@ def said_about(
 ) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """What this host's kernel said about these processes around that time; ``broken``: and about its hardware.
 
-    ``felt``: the run speaks of a fault of its GPU.
+    ``felt``: the run has reported a fault of its GPU itself.
     """
     lines, coverage = read_kernel_log(ended - BEFORE_S, ended + AFTER_S)
     found: list[Evidence[Fact]] = []

@@ -8,7 +8,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from keepstep.base.launch_line import understood
 from keepstep.base.redact import redact, redacted
 from keepstep.base.visible import visible
 from keepstep.base.wording import count, shorten, size
@@ -18,6 +17,7 @@ from keepstep.check.memory.forecast import Forecast
 from keepstep.check.memory.host import HostForecast
 from keepstep.check.memory.remedies import Advice
 from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
+from keepstep.cluster.launch_line import understood
 from keepstep.errors import UserError
 from keepstep.model.codec import to_dict
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keepstep.base.launch_line import understood
 from keepstep.base.safe_files import open_regular
+from keepstep.cluster.launch_line import understood
 from keepstep.errors import UserError
 
 KNOWN = ("python", "torchrun", "accelerate")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program is told from outside, and hands on: options become constants, parameters that nobody uses go."""
+"""What a program gets from outside, and hands on: options become constants, parameters that nobody uses go."""
 
 from __future__ import annotations
 

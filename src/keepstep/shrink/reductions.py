@@ -129,7 +129,7 @@ def _as_many(search: Search, edits: Edits, count: int) -> Edits:
 
 
 def _compared(node: ast.AST) -> Iterator[ast.AST]:
-    """What a name is told from: `1` of `rank == 1` and of `rank in (1, 3)`, not of `(step + 1) % 4 == 0`."""
+    """What a name is compared with: `1` of `rank == 1` and of `rank in (1, 3)`, not of `(step + 1) % 4 == 0`."""
     sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
     if isinstance(node, ast.Compare) and not all(isinstance(each, TELLS_APART) for each in node.ops):
         return  # `world > 2` says how many there must be

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import device_named
 from keepstep.check.memory.forecast import forecast
 from keepstep.check.memory.try_script import try_script
+from keepstep.cluster.launch_line import LaunchLine
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.framework import framework_of
+from keepstep.cluster.launch_line import LaunchLine
 
 
 @pytest.mark.parametrize(

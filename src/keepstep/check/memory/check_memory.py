@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from keepstep.base.launch_line import LaunchLine
 from keepstep.base.wording import size
 from keepstep.check.checkup import judge
 from keepstep.check.memory.devices import Device
@@ -21,6 +20,7 @@ from keepstep.check.memory.over_time import over_time
 from keepstep.check.memory.remedies import Advice, Search
 from keepstep.check.memory.try_script import Tried, try_script
 from keepstep.check.place import Collected
+from keepstep.cluster.launch_line import LaunchLine
 from keepstep.model.evidence import Evidence, Origin
 from keepstep.model.facts import DeviceMemoryForecast, HostMemoryForecast
 from keepstep.model.report import Report

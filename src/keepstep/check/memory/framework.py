@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from keepstep.base.launch_line import LaunchLine
+from keepstep.cluster.launch_line import LaunchLine
 
 JAX = frozenset(("jax", "flax", "optax", "equinox", "haiku", "maxtext", "objax", "neural_tangents"))
 TORCH = frozenset(("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "timm"))

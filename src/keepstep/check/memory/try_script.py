@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keepstep.base.launch_line import LaunchLine
 from keepstep.check.memory.devices import Device
 from keepstep.check.memory.framework import framework_of
+from keepstep.cluster.launch_line import LaunchLine
 from keepstep.errors import UserError
 
 MOST_BYTES = 1 << 30

@@ -64,7 +64,7 @@ def is_one_checkpoint(folder: Path) -> bool:
     """Whether a folder is one checkpoint, not a place with several: by its format, what is in it, its name, our
     ledger."""
     inside = list(folder.iterdir())
-    own_name = bool(FOLDER.search(folder.name)) and not folder.name.isdigit()
+    own_name = bool(FOLDER.search(folder.name)) and not folder.name.isdecimal()
     if sum(map(_is_of_a_series, inside)) > own_name:  # checkpoint-30 may hold one global_step30, as a part of it
         return False
     marks = (".metadata", "_CHECKPOINT_METADATA", "saved_model.pb", "model.safetensors.index.json")
@@ -75,7 +75,7 @@ def is_one_checkpoint(folder: Path) -> bool:
 
 def _is_of_a_series(path: Path) -> bool:
     """``step_200.pt``, ``checkpoint-200/``. Numbers alone may be those of ranks."""
-    named = bool(FOLDER.search(path.stem)) and not path.stem.isdigit()
+    named = bool(FOLDER.search(path.stem)) and not path.stem.isdecimal()
     return named and not path.name.startswith(".") and (path.suffix in SUFFIXES or path.is_dir())
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows the two steps, for a while: longer batches, and the validation at the end of an epoch.
 
-When a step allocates what the one before it did, the loaders say that they are at their end, so that the script goes
-on to what it does then. The answer stands already: what fails from here on is no failure of the dry run.
+When a step allocates what the one before it did, the loaders say that they are at their end, and the script goes on
+to what it does then. The answer stands already: what fails from here on is no failure of the dry run.
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ TOLD_EVERY_S = 10.0
 
 
 class Clock(threading.Thread):
-    """``answer``: where it is told, one line of JSON each time. ``end`` is called at ``until``, with where it is."""
+    """``answer``: where it writes how far the script is, one line of JSON each time.
+
+    ``end`` is called at ``until``, with where it is.
+    """
 
     def __init__(self, answer: int, log: StorageLog, seconds: float) -> None:
         super().__init__(name="keepstep-clock", daemon=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.base.launch_line import understood
 from keepstep.cli.parser import run
+from keepstep.cluster.launch_line import understood
 from keepstep.errors import UserError
 
 
