@@ -232,6 +232,22 @@ steps = session.steps
 for _ in range(3):
     w, loss = update(w, x)
 assert session.steps == steps + 3, (session.steps, steps)
+batch = {"a": np.ones((8, 4), "float32"), "b": np.ones(4, "float32")}
+trains = jax.jit(lambda w, batch: w - batch["a"].mean(0) * batch["b"])
+w = jnp.ones(4)
+for _ in range(5):
+    w = trains(w, jax.device_put(batch))
+with jax.checking_leaks():  # the guard keeps nothing of a program that is traced
+    jax.jit(lambda x: jax.device_put(x).sum())(batch["a"])
+from safetensors import safe_open
+import safetensors.numpy as files
+files.save_file(batch, "weights.safetensors")
+with safe_open("weights.safetensors", "np") as opened:
+    assert isinstance(opened, safe_open | None) and not isinstance(3, safe_open) and sorted(opened.keys()) == ["a", "b"]
+try:
+    files.load_file("odd" + chr(0))
+except (OSError, ValueError):
+    print("no such file")
 assert not session.off, session.off
 """
 
@@ -248,7 +264,7 @@ def test_functions_of_jit_are_what_they_were_and_steps_are_told_from_the_rest(tm
         [sys.executable, "-c", UNHARMED], env=env, capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "debug_nans still works" in done.stdout
+    assert "debug_nans still works" in done.stdout and "no such file" in done.stdout
 
 
 @pytest.mark.long

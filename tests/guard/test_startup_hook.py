@@ -99,6 +99,23 @@ def test_a_module_is_told_of_once_and_never_sees_the_hook(tmp_path: Path) -> Non
     assert done.stdout == "['now', 7, \"No module named 'absent'\"] SourceFileLoader SourceFileLoader\n", done.stderr
 
 
+def test_a_program_that_asks_whether_a_module_is_there_imports_it_later(tmp_path: Path) -> None:
+    """As libraries do before they import torch; a hook that fails is no failure of the import."""
+    (tmp_path / "trainer.py").write_text("")
+    code = (
+        "import importlib.util; from keepstep.guard.import_hook import after_import\n"
+        "after_import({'trainer': lambda m: (print('told'), 1 / 0)})\n"
+        "print(*(importlib.util.find_spec('trainer') is not None for _ in range(2)))\n"
+        "import trainer\n"
+        "print(type(trainer.__spec__.loader).__name__, importlib.util.find_spec('trainer') is trainer.__spec__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert done.stdout == "True True\ntold\nSourceFileLoader True\n", done.stderr
+    assert done.stderr == "keepstep: the guard could not hook trainer (ZeroDivisionError: division by zero)\n"
+
+
 def test_a_module_that_fails_to_import_fails_as_ever(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise RuntimeError('of its own')\n")
     code = (

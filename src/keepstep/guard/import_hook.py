@@ -26,7 +26,11 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._then(module)
+        try:
+            self._then(module)
+        except Exception as error:  # the module is fine
+            why = f"{type(error).__name__}: {error}"
+            sys.stderr.write(f"keepstep: the guard could not hook {module.__name__} ({why})\n")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -39,15 +43,19 @@ class ImportFinder:
         self._then = dict(then)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        then = self._then.pop(name, None)
-        if then is None:
+        if name not in self._then:
             return None
         spec = _others(name, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
-            self._then[name] = then
             return None
-        spec.loader = _Loader(spec.loader, then)  # type: ignore[assignment]
+        spec.loader = _Loader(spec.loader, self._imported)  # type: ignore[assignment]
         return spec
+
+    def _imported(self, module: ModuleType) -> None:
+        """Only now: a program may ask for a spec (`importlib.util.find_spec`) and import the module later, or never."""
+        then = self._then.pop(module.__name__, None)
+        if then is not None:
+            then(module)
 
 
 def _others(name: str, path: Any, target: Any) -> ModuleSpec | None:

@@ -170,7 +170,8 @@ class Session(Peers):
             tasks = (Held(self), Pauses(self), OwnPast(self), Thrift(self), Orphan(self._env), LostChildren(self))
             for task in (*tasks, last_words, Profile(self)):
                 self.pulse.every(task.period_s, task.part, task)
-            self.pulse.start()
+            with self.part("own thread"):  # there may be no room for one, or Python is ending
+                self.pulse.start()
 
     def _open_files(self) -> None:
         self.folder = run_folder.claim(self.who, self._env)
@@ -412,7 +413,10 @@ class Session(Peers):
         if name in self.off:
             return
         self.off.add(name)
-        why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        try:
+            why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        except Exception:  # an error of the program's own kind, without words
+            why = type(error).__name__
         self.note("GuardPart", {"part": name, "why": why[:300]}, f"the guard's {name} is off: {why[:200]}")
         self._print(f"the guard's {name} is off ({why[:200]}); the training is not affected")
 

@@ -45,5 +45,24 @@ def _wrap(module: Any, name: str, make: Any) -> None:
     original = getattr(module, name, None)
     if callable(original) and not hasattr(original, "_keepstep"):
         wrapper = make(original)
+        if isinstance(original, type):
+            wrapper = _still_a_class(original, wrapper)
         wrapper._keepstep = True
         setattr(module, name, wrapper)
+
+
+def _still_a_class(original: type, opened: Any) -> type:
+    """For programs that write `safe_open | None`, or ask for its instances: it cannot be derived from."""
+
+    class Kind(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return opened(*args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, original)
+
+    shown = {"__doc__": original.__doc__, "__module__": original.__module__, "__wrapped__": original}
+    return Kind(original.__name__, (), shown)

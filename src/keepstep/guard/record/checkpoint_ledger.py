@@ -242,24 +242,26 @@ class CheckpointLedger:
             if hasattr(named, "name") and not isinstance(named, os.PathLike):
                 named = named.name
             text = os.fsdecode(named)
-        except Exception:
-            return None
-        from keepstep.store.ledger.checkpoint_files import on_disk
+            from keepstep.store.ledger.checkpoint_files import on_disk
 
-        if (place := on_disk(text)) is None:
-            store = text.partition(":")[0]
-            self._session.uncovered(f"what is saved in {store}://", "only files can be verified, not object stores")
+            if "\0" in text:
+                return None  # no file can be named so, and the program is told
+            if (place := on_disk(text)) is None:
+                store = text.partition(":")[0]
+                self._session.uncovered(f"what is saved in {store}://", "only files can be verified, not object stores")
+                return None
+            path = os.path.abspath(place)
+            if not os.path.isdir(path):  # a link may be replaced by the file that is saved; its folder is where it is
+                return Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            return Path(os.path.realpath(path))
+        except Exception:  # no path, or the working folder is gone
             return None
-        path = os.path.abspath(place)
-        if not os.path.isdir(path):  # a link may be replaced by the file that is saved, but its folder is where it is
-            return Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        return Path(os.path.realpath(path))
 
     def _begin(self, path: Path, *, folder: bool = False) -> None:
         """Mark that a save begins. Frameworks may insist on making folders themselves, unless ``folder``."""
-        from keepstep.store.ledger import manifest
+        with self._session.part(PART), contextlib.suppress(OSError):
+            from keepstep.store.ledger import manifest
 
-        with contextlib.suppress(OSError):
             if folder:
                 path.mkdir(parents=True, exist_ok=True)
                 manifest.begin(path, self._session.who.rank or 0)

@@ -60,8 +60,8 @@ class Feed:
     results; reading a value that is not there yet tells the two apart.
     """
 
-    def __init__(self, session: Adapts, tree_leaves: Callable[[Any], list[Any]]) -> None:
-        self._session, self._leaves = session, tree_leaves
+    def __init__(self, session: Adapts, tree_leaves: Callable[[Any], list[Any]], traced: Any = ()) -> None:
+        self._session, self._leaves, self._traced = session, tree_leaves, traced
         self.made = Made(session, tree_leaves)
         self._wanted: list[tuple[str, _BatchPart]] = []
         """The batch as the step takes it: names, local shapes and dtypes."""
@@ -148,7 +148,9 @@ class Feed:
         data = takes(args, kwargs)
         for leaf in (data,) if hasattr(data, "dtype") else _leaves(data, self._leaves):
             known = wanted[len(made)][1]
-            if leaf.shape == known.shape or _alike(leaf, known):
+            if isinstance(leaf, self._traced):  # in a program, which must not keep it
+                made.clear()
+            elif leaf.shape == known.shape or _alike(leaf, known):
                 made.append(leaf)
                 if len(made) == len(wanted):
                     if time.monotonic_ns() >= self._due:
@@ -204,10 +206,11 @@ class Feed:
     def around_fetch(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """A value is read: the host waits for the devices, not for its input."""
         session, thread = self._session, threading.get_ident
+        computed = session.guarded(PART, lambda array: array.is_deleted() or array.is_ready())
 
         @functools.wraps(fetch)
         def fetch_and_tell(array: Any) -> Any:
-            if not self._awaited or array.is_deleted() or array.is_ready() or thread() != self._thread:
+            if not self._awaited or thread() != self._thread or computed(array) is not False:
                 return fetch(array)
             session.phase(_COMPUTE)
             try:
@@ -247,7 +250,7 @@ class Feed:
 
 def watch(session: Adapts, module: Any, programs: JaxPrograms, runs: Runs) -> None:
     """Hook the functions that make arrays out of the host's data."""
-    feed = Feed(session, module.tree_util.tree_leaves)
+    feed = Feed(session, module.tree_util.tree_leaves, getattr(module.core, "Tracer", ()))
     session.values = _values
     programs.before_step = feed.before_step
     runs.after_step, runs.before_evaluation = feed.stepped, feed.evaluating

@@ -88,7 +88,8 @@ def _hook_communication(state: TensorFlowState) -> None:
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
             if collectives() == "ring":
-                self.implementation = kinds.RING
+                with state.session.part("communication options"):
+                    self.implementation = kinds.RING
 
         return init
 

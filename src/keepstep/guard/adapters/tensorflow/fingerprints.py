@@ -54,13 +54,14 @@ class Replicas:
         self._sums = ArraySums(sys.modules["numpy"])
         self.stepped = state.session.guarded(PART, self._stepped)
         self.first = state.session.guarded(PART, self._first)
+        self.updated = state.session.guarded(PART, self._updated)
 
     def made(self, variable: Any) -> None:
         if type(variable).__name__ == MIRRORED:
             self._variables.append(weakref.ref(variable))
             self.fresh = True
 
-    def optimizer(self, optimizer: Any) -> None:
+    def _updated(self, optimizer: Any) -> None:
         """It updates weights: its own variables are compared, too."""
         if id(optimizer) not in self._optimizers:
             self._optimizers[id(optimizer)] = weakref.ref(optimizer)

@@ -107,7 +107,7 @@ def _updated(session: Adapts, state: Any, original: Any) -> Callable[..., Any]:
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
         if state.replicas is not None:
-            state.replicas.optimizer(self)
+            state.replicas.updated(self)
         if state.in_run:
             state.updates += 1
         if state.in_run or not state.executing_eagerly() or getattr(state.local, "inside", False):

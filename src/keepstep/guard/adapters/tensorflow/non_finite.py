@@ -283,7 +283,8 @@ def refuse(state: TensorFlowState) -> None:
 def take_output(state: TensorFlowState, result: Any) -> None:
     """Keep the loss among what a step returned, for the guard's thread."""
     state.asks_output = False
-    state.output = [each for each in losses(result, inside("util.nest")) if _is_floating(each)][:8]
+    with state.session.part(PART):
+        state.output = [each for each in losses(result, inside("util.nest")) if _is_floating(each)][:8]
 
 
 def losses(result: Any, nest: Any) -> Iterator[Any]:

@@ -7,6 +7,7 @@ collective that carries more than a number or two, as gradients need.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,15 +31,19 @@ def attach(state: TensorFlowState) -> None:
 def _exchanged(state: TensorFlowState, original: Any) -> Callable[..., Any]:
     """In a loop without any `tf.function`, collectives show only here. (Those of graphs are read in the graph.)"""
 
+    see = state.session.guarded("exchanges of strategies", functools.partial(_see, state))
+
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.exchanges and state.executing_eagerly():
-            tensor = args[0] if args else kwargs.get("input_tensor")
-            kind = getattr(tensor, "dtype", None)
-            if getattr(kind, "is_floating", True):
-                state.exchanges = True
+            see(args[0] if args else kwargs.get("input_tensor"))
         return original(self, *args, **kwargs)
 
     return call
+
+
+def _see(state: TensorFlowState, tensor: Any) -> None:
+    if getattr(getattr(tensor, "dtype", None), "is_floating", True):
+        state.exchanges = True
 
 
 def look(state: TensorFlowState, steps: int) -> None:
