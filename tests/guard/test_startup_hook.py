@@ -105,6 +105,7 @@ def test_a_program_that_asks_whether_a_module_is_there_imports_it_later(tmp_path
     code = (
         "import importlib.util; from keepstep.guard.import_hook import after_import\n"
         "after_import({'trainer': lambda m: (print('told'), 1 / 0)})\n"
+        "import copy; copy.copy(importlib.util.find_spec('trainer').loader)\n"
         "print(*(importlib.util.find_spec('trainer') is not None for _ in range(2)))\n"
         "import trainer\n"
         "print(type(trainer.__spec__.loader).__name__, importlib.util.find_spec('trainer') is trainer.__spec__)\n"

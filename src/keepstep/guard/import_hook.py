@@ -33,6 +33,8 @@ class _Loader:
             sys.stderr.write(f"keepstep: the guard could not hook {module.__name__} ({why})\n")
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 

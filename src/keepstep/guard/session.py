@@ -486,7 +486,8 @@ class Session(Peers):
         self.lean = self.steps % self.every != 0
         if self.at_step:
             for call in tuple(self.at_step):
-                call()
+                with self.part("what is done after a step"):
+                    call()
 
     def see_batch(self, batch: Any) -> None:
         """A batch is about to be trained on. Raises OutOfStep only in strict mode."""

@@ -69,6 +69,7 @@ class Listener:
                 self._leave(Ending(status_of(status)))
             real(status)
 
+        _exit.__module__ = "os"  # where it is found when it is pickled
         os._exit = _exit
 
     def hear(self, given: Any, place: str | None) -> None:

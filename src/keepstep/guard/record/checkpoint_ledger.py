@@ -149,8 +149,8 @@ class CheckpointLedger:
                         path = self._path(lambda: result)
                     if path is not None and result is not False:  # Orbax: it was not this step's turn
                         took_s = time.monotonic() - began
-                        self.took(took_s)
                         with self._session.part(PART):
+                            self.took(took_s)
                             all_ranks = together(*args, **kwargs)
                             own = _among(wrote, path) if by_others else mine
                             self._saved(path, kind, writer(), took_s, all_ranks, own, is_done(result))
@@ -349,7 +349,8 @@ class CheckpointLedger:
         if together:
             refused = self._refused.first(said if refused is not None else "", size)
         if refused is not None:
-            self._session.flush()
+            with contextlib.suppress(Exception):
+                self._session.flush()
             by = "" if refused[0] == self._session.who.rank else f"rank {refused[0]} found that "
             raise OutOfStep(by + refused[1], hint=f"keepstep check checkpoint {path.parent} names the good ones")
 

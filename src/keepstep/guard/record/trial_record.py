@@ -75,8 +75,8 @@ class _Lines:
 
     def _opened(self, event: str, about: Any) -> None:
         """A file of the user's that is read from Python."""
-        if event == "open" and isinstance(about[0], str) and not about[2] & (os.O_WRONLY | os.O_RDWR):
-            with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):
+            if event == "open" and isinstance(about[0], str) and not about[2] & (os.O_WRONLY | os.O_RDWR):
                 path = os.path.realpath(about[0])
                 if path.startswith(self._folders) and not is_library(path):
                     os.write(self._out, f"O{path}\n".encode())

@@ -30,6 +30,7 @@ def hook_optimizers(state: TorchState, module: ModuleType) -> None:
     after = session.guarded("optimizer steps", steps.after)
     replicas = state.replicas
     look = session.guarded(PART, replicas.stepped)
+    replicated = session.guarded(PART, steps.replicated)
     past = state.own_past
     look_before = session.guarded(OWN_PAST, past.before)
     look_after = session.guarded(OWN_PAST, past.after)
@@ -66,7 +67,7 @@ def hook_optimizers(state: TorchState, module: ModuleType) -> None:
             return
         is_outer = id(optimizer) == steps.outer
         after(optimizer)
-        if is_outer and replicas.shared and steps.replicated(optimizer):
+        if is_outer and replicas.shared and replicated(optimizer):
             look(optimizer)
 
     module.register_optimizer_step_pre_hook(keepstep_before)
@@ -118,7 +119,7 @@ class TorchSteps:
         state, session = self._state, self._session
         began = _now()
         state.loaders.stepped()
-        shares = bool(state.shared) and id(optimizer.param_groups[0]["params"][0]) in state.shared
+        shares = bool(state.shared) and _first(optimizer) in state.shared
         if shares:
             self._shared_step(optimizer)
         had, self.backwards = self.backwards, state.backwards
@@ -136,7 +137,7 @@ class TorchSteps:
             session.step_done()
 
     def replicated(self, optimizer: Any) -> bool:
-        found = id(optimizer.param_groups[0]["params"][0]) in self._state.replicas.shared
+        found = _first(optimizer) in self._state.replicas.shared
         if id(optimizer) == self.lead:
             self.lead_replicated = found
         return found
@@ -153,6 +154,11 @@ class TorchSteps:
             self._session.compare(Subject.BATCHES, {"batches": UNKNOWN if length is None else str(length)}, ordinal=0)
         elif state.steps == SIGNED_AT:
             self._session.compare(Subject.BATCH, state.loaders.signature() or {UNKNOWN: UNKNOWN}, ordinal=0)
+
+
+def _first(optimizer: Any) -> int:
+    """The identity of its first parameter; groups may be empty."""
+    return next((id(each) for group in optimizer.param_groups for each in group["params"]), 0)
 
 
 def _settings(optimizer: Any) -> dict[str, str]:
@@ -178,8 +184,8 @@ def hook_loaders(state: TorchState, module: ModuleType) -> None:
     iterator: Any = module._BaseDataLoaderIter
     loader: Any = module.DataLoader
     get, begin = iterator.__next__, loader.__iter__
-    got = session.guarded("loaders", loaders.got)
-    ended = session.guarded("loaders", loaders.ended)
+    got = session.guarded("loaders", lambda each, batch: loaders.got(each._dataset, batch))
+    ended = session.guarded("loaders", lambda each: loaders.ended(each._dataset))
     begun = session.guarded("loaders", loaders.begun)
 
     @functools.wraps(get)
@@ -195,7 +201,7 @@ def hook_loaders(state: TorchState, module: ModuleType) -> None:
         try:
             batch = get(self)
         except StopIteration:
-            ended(self._dataset)
+            ended(self)
             session.phase(_EVALUATION)
             raise
         except BaseException:
@@ -207,7 +213,7 @@ def hook_loaders(state: TorchState, module: ModuleType) -> None:
             else:
                 began = _now()
                 session.phase(_COMPUTE)
-                got(self._dataset, batch)
+                got(self, batch)
                 session.spent_ns += _now() - began
         else:
             session.phase(_EVALUATION)

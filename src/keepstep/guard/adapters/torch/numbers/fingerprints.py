@@ -199,7 +199,7 @@ class Sums:
             sums = self.both(torch.stack([self.line(tensor.detach(), by_column) for tensor in tensors]))
             if not on_device:
                 return Result(sums, None, None)
-            host = torch.empty(sums.shape, dtype=sums.dtype, pin_memory=True)
+            host = torch.empty(sums.shape, dtype=sums.dtype, device="cpu", pin_memory=True)
             host.copy_(sums, non_blocking=True)
             return Result(host, began, self._mark())
 

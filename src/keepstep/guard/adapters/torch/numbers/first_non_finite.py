@@ -8,6 +8,7 @@ that would compute the forward pass again.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import time
@@ -203,9 +204,10 @@ def parameter_names(torch: Any) -> tuple[dict[int, str], bool]:
             modules.append(each)
     found: dict[int, str] = {}
     for module in modules:
-        for name, each in module.named_parameters():
-            if len(name) > len(found.get(id(each), "")):
-                found[id(each)] = name
+        with contextlib.suppress(Exception):  # a module that is not made yet, or lists them in its own way
+            for name, each in module.named_parameters():
+                if len(name) > len(found.get(id(each), "")):
+                    found[id(each)] = name
     return found, recomputes
 
 

@@ -67,8 +67,8 @@ class LossWatch:
                 why = "reading them would make the training wait"
                 self._session.uncovered("losses on a device, one by one", why)
             return
-        if loss.numel() != 1 or loss.is_complex():
-            return
+        if loss.numel() != 1 or loss.is_complex() or self._state.torch._C._len_torch_dispatch_stack():
+            return  # the latter: the program watches every operation, and may forbid some
         value = loss.item()
         self._past.loss += value
         self._past.losses += 1

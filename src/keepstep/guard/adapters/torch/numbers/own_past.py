@@ -232,7 +232,7 @@ class _Look:
         if place.type == "cpu":
             self._values = values
             return
-        self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+        self._values = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
         self._values.copy_(values, non_blocking=True)
         self._done = torch.cuda.Event()
         self._done.record()

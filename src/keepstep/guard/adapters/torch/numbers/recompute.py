@@ -60,6 +60,14 @@ class Record:
         except Exception as error:
             self._failed = error
 
+    def see_all(self, name: str, thing: Any) -> None:
+        """All tensors in what a layer gave, which may be of any class."""
+        try:
+            for each in _tensors(self._torch, thing):
+                self._see(name, each)
+        except Exception as error:
+            self._failed = error
+
     def _see(self, name: str, tensor: Any) -> None:
         torch = self._torch
         if not tensor.is_floating_point() or tensor.layout is not torch.strided or not tensor.numel():
@@ -137,7 +145,7 @@ class FirstTime:
                 self._unusual = SEVERAL
             try:
                 self.given.slopes[place] = slope.detach().clone()
-            except RuntimeError as error:  # no memory for it
+            except Exception as error:  # no memory for it
                 self._unusual = str(error)[:200]
 
         return see
@@ -202,8 +210,7 @@ def _watch_layers(module: Any, record: Record) -> list[Any]:
 
     def watch(name: str) -> Callable[..., None]:
         def see(layer: Any, given: Any, result: Any) -> None:
-            for each in _tensors(record._torch, result):
-                record.see(f"the result of {name or 'the model'}", each)
+            record.see_all(f"the result of {name or 'the model'}", result)
 
         return see
 
