@@ -75,6 +75,14 @@ def test_what_the_allocator_would_give_back_does_not_count_against_it() -> None:
     assert made.verdict == "fits"
 
 
+def test_what_may_need_half_as_much_is_not_called_too_large() -> None:
+    log = seen(1, 9)
+    log["kinds"]["1"] = "activation"
+    assert forecast(log, SMALL, 1).verdict == "does not fit"
+    compiled = forecast({**log, "guesses": {"torch.compile: the forecast is of the program uncompiled": ""}}, SMALL, 1)
+    assert compiled.verdict == "too close to say" and compiled.low < 2 * GIB
+
+
 def test_scratch_memory_is_done_without_where_there_is_none() -> None:
     log = lived((5, "parameter"), (4, "workspace"))
     log["events"] = [(0, 5 * GIB), (1, 4 * GIB), (1, -4 * GIB)]

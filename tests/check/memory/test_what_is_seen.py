@@ -137,10 +137,3 @@ def test_data_parallel_is_its_first_device(try_it: Try, ranks: str) -> None:
 def test_the_order_of_dimensions_is_that_of_a_gpu(try_it: Try) -> None:
     done, fact = try_it(LAST)
     assert done.returncode == 0 and fact is not None, done.stdout + done.stderr
-
-
-def test_a_script_that_waits_is_told_of_and_ends_with_its_line(try_it: Try) -> None:
-    done, fact = try_it("import time\ntime.sleep(600)\n", "--timeout", "30")
-    assert done.returncode == 3 and fact is None, done.stdout + done.stderr
-    assert "over at train.py:2" in done.stdout and "(--timeout)" in done.stdout
-    assert "s: train.py:2" in done.stderr
