@@ -20,7 +20,7 @@ VALUES = re.compile(r"\b(?:index|indices|out of (?:range|bounds)|target)\b", re.
 ISSUED_AT = re.compile(r"issued [^;]{0,200}? at ([\w.-]+\.py):(\d+)")
 OF_COLLECTIVES = "sync."
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"\s*-- Process (\d+) terminated")
+RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"-- Process (\d+) terminated")
 ANY_RANK = "several"
 SAME = ("cause", "verdict", "raised", "signal", "at")
 STABLE = ("words", "again", "not_finite")
@@ -130,7 +130,7 @@ def failure_of(
 
 def _of_the_spawned(told: Mapping[str, Any], made: Mapping[str, Rendered]) -> Mapping[str, Any]:
     """What `mp.spawn` tells of one of its processes, as that process itself would have told it."""
-    rank, text = SPAWNED.match(told["message"]), told["message"].rstrip().rpartition("\n")[2]
+    rank, text = SPAWNED.match(told["message"].lstrip()), told["message"].rstrip().rpartition("\n")[2]
     kind, _, message = text.partition(": ")
     stack = [(file, int(line)) for file, line in FRAME.findall(told["message"])]
     stack = [place for place in stack if carried(*place, made) is not None]

@@ -345,6 +345,7 @@ EXAMPLES: tuple[messages.Message, ...] = (
     messages.Refused(why="käse \u2028 \x00"),
     messages.Heard(number=1),
     messages.Prepare(attempt=1, ranks=2),
+    messages.Measured(attempt=1, told="{}"),
     messages.Looked(attempt=1, told="[]"),
     messages.Probed(attempt=1, number=2, told="{}"),
     messages.Look(attempt=1, layout=Layout(seats=(), store_port=4, coordinator_port=5)),
@@ -360,4 +361,5 @@ EXAMPLES: tuple[messages.Message, ...] = (
     messages.End(attempt=1, what="exited"),
     messages.Bye(status=0),
     messages.Put(attempt=1, keys=(("a", "b"),)),
+    messages.Asked(attempt=1, name="pause", numbers=(("step", 3),)),
 )
