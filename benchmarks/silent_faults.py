@@ -41,7 +41,7 @@ REPLICAS, AT_ONCE = 3, 20
 PATIENCE_S = 3_600.0
 STRUCK = re.compile(r"struck (\d+) (\d+) (.+)")
 LOSS = re.compile(r"loss (\d+) (\S+)")
-FACTS = ("ReplicaOdd", "ComputedOdd")
+FACTS = ("ReplicaOdd", "ComputedOdd", "ReplicasNotFinite")
 FOUND = ("found", "rank", "tensor")
 
 
@@ -78,7 +78,7 @@ def run(framework: str, rounds: range, folder: Path, *, guard: bool) -> str:
 
 
 def found_in(folder: Path) -> dict[int, list[dict[str, Any]]]:
-    """What the guards wrote down, by round; values that are not finite, under -2."""
+    """What the guards wrote down, by round; values that are not finite, under -2, and losses, under -3."""
     found: dict[int, list[dict[str, Any]]] = {}
     for path in folder.glob("*.notes.jsonl"):
         for line in path.read_text(errors="replace").splitlines():
@@ -90,16 +90,21 @@ def found_in(folder: Path) -> dict[int, list[dict[str, Any]]]:
                 layer = (note["fields"]["layer"] or "").removeprefix("module.")
                 said = {"ranks": [note["rank"]["index"]], "tensor": layer}
                 found.setdefault(-2, []).append(note["fields"] | said)
+            elif note["fact"] == "LossNotFinite":
+                found.setdefault(-3, []).append(note["fields"])
     return found
 
 
-def told(drawn: SilentFault, struck: tuple[int, str], seen: list[dict[str, Any]]) -> dict[str, Any]:
-    """What came of one fault."""
+def told(
+    drawn: SilentFault, struck: tuple[int, str], seen: list[dict[str, Any]], losses: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What came of one fault. ``losses``: what was said of losses about then; they may name whose was lost first."""
     step, name = struck
     result: dict[str, Any] = {"where": drawn.where, "bits": drawn.bits_are, "found": bool(seen)}
     if seen:
         first = min(seen, key=lambda each: int(each["step"]))
-        result["rank"] = first["ranks"] == [drawn.replica] or first.get("devices") == [f"CPU:{drawn.replica}"]
+        whose = [([*each.get("ranks", each.get("began", ()))], [*each.get("devices", ())]) for each in (first, *losses)]
+        result["rank"] = any(ranks == [drawn.replica] or on == [f"CPU:{drawn.replica}"] for ranks, on in whose)
         result["tensor"] = name in first["tensor"] or first["tensor"] in name
         result["steps"] = max(0, int(first["step"]) - step)
         if not result["rank"] or not result["tensor"]:
@@ -131,7 +136,8 @@ def series(framework: str, rounds: range) -> dict[str, Any]:
             continue
         step = struck[number][0]
         later = [each for each in found.get(-2, []) if step <= int(each["step"]) <= step + 2]
-        result["faults"][number] = told(drawn, struck[number], seen or later)
+        losses = [each for each in found.get(-3, []) if step <= int(each["step"]) <= step + 2]
+        result["faults"][number] = told(drawn, struck[number], seen or later, losses)
     losses = set(LOSS.findall(said))
     return result | {"healthy": healthy, "alarms": alarms, "same": bool(losses) and losses <= set(LOSS.findall(plain))}
 

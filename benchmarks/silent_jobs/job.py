@@ -31,7 +31,7 @@ def struck(number: int, step: int, chosen: str) -> None:
 def is_found(number: int) -> bool:
     folder, wanted = os.environ.get("KEEPSTEP_DIR", "."), f"round_{number}".encode()
     return any(
-        b'Odd"' in line and (wanted + b"." in line or wanted + b"_" in line)
+        (b'Odd"' in line or b'ReplicasNotFinite"' in line) and (wanted + b"." in line or wanted + b"_" in line)
         for each in pathlib.Path(folder).glob("*.jsonl")
         for line in each.read_bytes().splitlines()
     )

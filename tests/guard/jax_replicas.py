@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that three devices of one process hold in full, trained by JAX. ``flip``: bits of one replica change, from
-outside. ``drift``: a program that lies about its sharding from the start. Run by test_jax_replicas.py."""
+"""Weights that three devices of one process hold in full, trained by JAX. Run by test_jax_replicas.py.
+
+``flip``: bits of one replica change, from outside. ``lost``: a number becomes NaN so, and spreads to all replicas.
+``drift``: a program that lies about its sharding from the start.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ by_row, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, 
 
 
 def loss_of(weights: Any, x: Any) -> Any:
-    return sum(jnp.mean((jnp.tanh(x @ each) - 0.1) ** 2) for each in weights.values())
+    return jnp.mean((sum(jnp.tanh(x @ each) for each in weights.values()) - 0.1) ** 2)
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -55,6 +58,9 @@ def main(*hows: str) -> None:
             if how == "flip" and step == 30:
                 other = weights["flip_other"].block_until_ready().addressable_shards[1].data
                 ctypes.c_uint32.from_address(other.unsafe_buffer_pointer() + 8).value ^= 1 << 5
+            if how == "lost" and step == 30:
+                other = weights["lost_other"].block_until_ready().addressable_shards[1].data
+                ctypes.c_uint32.from_address(other.unsafe_buffer_pointer() + 8).value |= 0x7FC00000
             time.sleep(0.05)
         print(how, "ended with", float(np.abs(np.asarray(weights[f"{how}_one"])).sum()), flush=True)
         time.sleep(3.0)

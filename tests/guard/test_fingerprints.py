@@ -50,7 +50,10 @@ class Rank:
     def heard_from(self, topic: str, rank: int) -> str | None:
         return self.exchange.get(key_of(self.who, topic, rank))
 
-    def look(self, number: int, sums: Sequence[int], exchanged: int | None = None, promised: bool = False) -> None:
+    def look(
+        self, number: int, sums: Sequence[int], exchanged: int | None = None, promised: bool = False, lost: int = 0
+    ) -> None:
+        """``lost``: of so many tensors a value is not finite."""
         at = number if exchanged is None else exchanged
         self.fingerprints.add(
             Look(
@@ -60,7 +63,7 @@ class Rank:
                 step=number,
                 exchanged=at,
                 names=NAMES,
-                read=lambda: [(each, each) for each in sums],
+                read=lambda: [(each, each, int(place < lost)) for place, each in enumerate(sums)],
                 promised=promised,
             )
         )
@@ -77,6 +80,16 @@ GOOD = (1, 2, 3, 4)
 def looks(ranks: Sequence[Rank], number: int, *odd: tuple[int, Sequence[int]], exchanged: int | None = None) -> None:
     for rank in reversed(ranks):
         rank.look(number, dict(odd).get(rank.who.rank or 0, GOOD), exchanged)
+        rank.fingerprints.turn()
+    for rank in ranks:
+        rank.fingerprints.turn()
+
+
+def lose(ranks: Sequence[Rank], number: int, sums: Sequence[int], tensors: int) -> None:
+    """A look at replicas that are the same on all ranks, and not finite in some tensors."""
+    for rank in ranks:
+        rank.look(number, sums, lost=tensors)
+    for rank in reversed(ranks):
         rank.fingerprints.turn()
     for rank in ranks:
         rank.fingerprints.turn()
@@ -220,3 +233,36 @@ def test_where_the_framework_promises_it_one_agreement_is_enough_but_not_if_most
                 rank.fingerprints.turn()
         ranks[0].fingerprints.turn()
         assert [each["tensor"] for each in ranks[0].notes] == told
+
+
+def test_numbers_that_became_nan_on_all_ranks_alike_are_told_once_and_what_is_saved_since_is_suspect(
+    all_ranks: list[Rank],
+) -> None:
+    agree(all_ranks)
+    for number in (24, 32):
+        lose(all_ranks, number, (9, 9, 9, 9), 4)
+    (note,) = all_ranks[0].notes
+    assert (note["tensor"], note["tensors"], note["step"], note["finite_at"]) == ("a", 4, 24, 16)
+    assert [rank.suspects for rank in all_ranks] == [[16]] * 3
+
+
+def test_gradients_that_overflow_for_a_step_are_no_weights_that_are_lost(all_ranks: list[Rank]) -> None:
+    agree(all_ranks)
+    for number, tensors in ((24, 2), (32, 0), (40, 2)):  # half of what the step returns
+        lose(all_ranks, number, (number, 2, 3, 4), tensors)
+    assert not any(rank.notes or rank.suspects for rank in all_ranks)
+
+
+def test_what_is_not_finite_from_the_start_is_so_by_design(all_ranks: list[Rank]) -> None:
+    for number in (8, 16, 24):
+        lose(all_ranks, number, (number, 2, 3, 4), 4)
+    assert not any(rank.notes for rank in all_ranks)
+
+
+def test_replicas_of_one_process_that_became_nan_together_are_told(tmp_path: Path) -> None:
+    rank = Rank(0, tmp_path)
+    for step, lost in ((8, 0), (16, 0), (24, 1)):
+        rank.fingerprints.add_inside("model", step, ["w"], {f"cpu:{at}": [(step, step, lost)] for at in range(3)})
+    (note,) = rank.notes
+    assert (note["replicas"], note["step"], note["finite_at"]) == (3, 24, 16)
+    assert rank.suspects == [16]

@@ -16,14 +16,17 @@ SCRIPT = Path(__file__).with_name("jax_replicas.py")
 
 @pytest.mark.frameworks("jax")
 @pytest.mark.slow
-def test_a_changed_bit_is_named_with_device_and_array(tmp_path: Path) -> None:
+def test_a_changed_bit_is_named_with_device_and_array_and_one_that_spread_with_its_steps(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("KEEPSTEP", "XLA", "JAX"))}
-    env |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off", "KEEPSTEP_FINGERPRINTS": "2"}
-    ended = subprocess.run(
-        [sys.executable, str(SCRIPT), "healthy", "drift", "flip"], env=env, capture_output=True, text=True, timeout=600
-    )
+    env |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off", "KEEPSTEP_FINGERPRINTS": "4"}
+    env |= {"KEEPSTEP_BUDDY": "5"}  # there is none: that is said
+    command = [sys.executable, str(SCRIPT), "healthy", "drift", "flip", "lost"]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("no buddy steps: jax has none") == 1
     notes = [json.loads(line) for each in tmp_path.glob("*.notes.jsonl") for line in each.read_text().splitlines()]
     (found,) = [note["fields"] for note in notes if note["fact"] == "ReplicaOdd"]
     assert (found["devices"], found["majority"]) == (["cpu:1"], True)
     assert "flip_other" in found["tensor"]
+    (lost,) = [note["fields"] for note in notes if note["fact"] == "ReplicasNotFinite"]
+    assert "lost_" in lost["tensor"] and (lost["tensors"], lost["step"] - lost["finite_at"]) == (2, 4)

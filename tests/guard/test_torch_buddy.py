@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +51,24 @@ def test_the_training_is_bit_for_bit_what_it_is_without_and_nothing_is_said(tmp_
             assert "no buddy steps" not in run.logs()
             assert name == "without" or "a buddy step takes" in run.logs()
     assert said["with"] == said["without"]
+
+
+ALONE = """
+import torch
+layer = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for _ in range(6):
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.frameworks("torch")
+@pytest.mark.slow
+@pytest.mark.parametrize(("asked", "why"), [("3", "no model is in DistributedDataParallel"), ("often", "is no number")])
+def test_where_there_can_be_none_that_is_said(tmp_path: Path, asked: str, why: str) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTEP")}
+    env |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_BUDDY": asked}
+    ended = subprocess.run([sys.executable, "-c", ALONE], env=env, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert [line for line in ended.stderr.splitlines() if "no buddy steps" in line and why in line], ended.stderr

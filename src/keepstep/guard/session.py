@@ -54,6 +54,7 @@ _STEP, _PHASE, _GOODBYE = int(RecordKind.STEP), int(RecordKind.PHASE), int(Recor
 _START, _COMPUTE, _END = int(BoxPhase.START), int(BoxPhase.COMPUTE), int(BoxPhase.END)
 _STEPPING = (int(BoxPhase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
+BUDDIES = "buddy steps"
 LINE_LIMIT, LONGEST_LINE = 40, 400
 """The most lines that the guard prints into a program's output, and what is kept of one."""
 
@@ -125,6 +126,7 @@ class Session(Peers):
         self.fingerprints = Fingerprints(self, env)
         asked = env.get("KEEPSTEP_BUDDY", "").strip()
         self.buddy_every = int(asked) if asked.isdecimal() else 0
+        self._no_number = "" if asked.isdecimal() or asked.lower() in ("", "off", "no", "false") else asked[:20]
         """In one step of so many, another rank computes what one rank has computed; 0: never."""
         self.at_buddy: list[Callable[[], None]] = []
         """What an adapter does when the script asks for that later."""
@@ -314,6 +316,12 @@ class Session(Peers):
     def trains_in(self, size: int, framework: str) -> None:
         """The first step runs, in a world of ``size``: a rank that trains alone is reported now."""
         self.framework = framework
+        if self.buddy_every and framework != "torch" and BUDDIES not in self.off:
+            self.uncovered(BUDDIES, f"{framework} has none: its gradients live inside a compiled step")
+            self.say(f"no buddy steps: {framework} has none, only PyTorch's DistributedDataParallel (KEEPSTEP_BUDDY)")
+        elif self._no_number and BUDDIES not in self.off:
+            self.uncovered(BUDDIES, f"KEEPSTEP_BUDDY={self._no_number} is no number of steps")
+            self.say(f"no buddy steps: KEEPSTEP_BUDDY={self._no_number} is no number of steps")
         self._tell_world(size, None, at_step=True)
         meant = own_rank.of_environment(self._env)
         if size == 1 and (meant.world or 1) > 1:

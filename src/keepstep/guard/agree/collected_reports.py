@@ -23,7 +23,7 @@ TOLD = frozenset(
     {
         "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded",
         "RankRaised", "CollectivesIssued", "LossNotFinite", "FirstNonFinite", "NeverExchanged", "DevicesLeft",
-        "ComputedOdd", "ReplicaOdd", "LeftItsPast",
+        "ComputedOdd", "ReplicaOdd", "ReplicasNotFinite", "LeftItsPast",
     }
 )  # fmt: skip
 MOST = 200

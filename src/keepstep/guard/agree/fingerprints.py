@@ -14,7 +14,7 @@ import json
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -46,13 +46,16 @@ FEWER = 0.9
 """The ranks exchange less than this share of what they used to: they no longer train one model, by design."""
 SEVERAL, MOST = 3, 0.5
 """Where so many tensors differ, or this share of them, it is not a flipped bit: a rank takes other steps."""
+LOST = 0.5
+"""Where a larger share of the tensors became NaN or infinite, it is the training, not gradients or a metric."""
 LONGEST_S = 120.0
 """How long the first rank waits for what the others saw in a look."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Look:
-    """One rank's replica at one step. ``read`` gives the sums of each tensor once the device has them."""
+    """One rank's replica at one step. ``read`` gives the sums of each tensor once the device has them: two over its
+    bits and, where the adapter counts that, how many of its values are not finite."""
 
     subject: str
     ranks: tuple[int, ...]
@@ -85,8 +88,11 @@ class _Known:
     """Replicas that are known to hold something else than the others, by tensor..."""
     since: dict[str, Counter[int]] = field(default_factory=dict)
     """... and how often the others have agreed since."""
-    own: dict[int, tuple[Look, list[str], str, int]] = field(default_factory=dict)
-    """Looks of this rank: each tensor's fingerprint, that of all together, and where others can ask for the former."""
+    own: dict[int, tuple[Look, list[str], str, int, set[str]]] = field(default_factory=dict)
+    """Looks of this rank: each tensor's fingerprint, that of all together, where others can ask for the former, and
+    which tensors are not finite."""
+    finite_at: int | None = None
+    """The last look at which most tensors were finite."""
     published: int = 0
 
 
@@ -175,8 +181,13 @@ class Fingerprints:
         known = self._known.setdefault(subject, _Known())
         devices = list(replicas)
         digests = {place: [digest(each) for each in replicas[device]] for place, device in enumerate(devices)}
-        for each in self._differing(known, names, digests, step, 1 if promised else BASELINE):
+        found = self._differing(known, names, digests, step, 1 if promised else BASELINE)
+        for each in found:
             self._tell(known, each, names, step, [devices[place] for place in each.odd], len(devices))
+        if not found:
+            lost = _not_finite(names, replicas[devices[0]])
+            if (told := self._look_at_lost(known, names, lost, step, len(devices))) is not None:
+                self._suspect(*told)
 
     def listen(self, leader: int) -> None:
         """Hear what any rank tells the group that this one leads."""
@@ -223,7 +234,7 @@ class Fingerprints:
         whole = hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()
         slot = known.published % KEPT
         known.published += 1
-        known.own[look.number] = (look, digests, whole, slot)
+        known.own[look.number] = (look, digests, whole, slot, _not_finite(look.names, sums))
         for old in sorted(known.own)[:-KEPT]:
             del known.own[old]
         self._leaders.add(look.ranks[0])
@@ -232,14 +243,14 @@ class Fingerprints:
         self._put(_detail(look.subject, slot), f"{look.number} {''.join(digests)}")
         said = {
             str(each.number): [each.exchanged, layout_of(each.names), its, place]
-            for each, _, its, place in known.own.values()
+            for each, _, its, place, _ in known.own.values()
         }
         self._put(f"{TOPIC}/{look.subject}", json.dumps(said))
 
     def _compare(self, subject: str, known: _Known) -> None:
         session, heard = self._session, dict[int, dict[str, list[Any]]]()
         for number in sorted(known.own):
-            look, digests, whole, _ = known.own[number]
+            look, digests, whole, _, lost = known.own[number]
             if look.ranks[0] != session.who.rank:
                 return
             heard = heard or {rank: _read(session.heard_from(f"{TOPIC}/{subject}", rank)) for rank in look.ranks[1:]}
@@ -255,6 +266,8 @@ class Fingerprints:
                 known.agreed.update(look.names)
                 known.agreed_at = look.step
                 self._note_exchanges(known, look)
+                if (told := self._look_at_lost(known, look.names, lost, look.step, len(look.ranks))) is not None:
+                    self.tell_all(look.ranks[0], *told)
                 continue
             all_digests = {look.ranks[0]: digests}
             for rank, said in heard.items():
@@ -331,6 +344,29 @@ class Fingerprints:
         number, exchanged, rate = known.exchanged
         return (look.exchanged - exchanged) / (look.number - number) < FEWER * rate
 
+    def _look_at_lost(
+        self, known: _Known, names: Sequence[str], lost: Set[str], step: int, replicas: int
+    ) -> tuple[int, str] | None:
+        """All replicas alike are NaN or infinite, and were not at an earlier look: an exchange has spread it since.
+        That look's step, and the words."""
+        if len(lost) <= LOST * len(names):
+            known.finite_at = step
+            return None
+        if known.finite_at is None:
+            return None  # told, or so from the start
+        finite_at, known.finite_at = known.finite_at, None
+        tensor = next(name for name in names if name in lost)
+        more = f" and {len(lost) - 1} of {count(len(names) - 1, 'other tensor')}" if len(lost) > 1 else ""
+        words = (
+            f"at step {step} {tensor}{more} {'are' if more else 'is'} NaN or infinite in all {replicas} replicas, "
+            f"and at step {finite_at} most values were finite"
+        )
+        fields = {"tensor": tensor, "tensors": len(lost), "of": len(names), "replicas": replicas}
+        self._session.note("ReplicasNotFinite", fields | {"step": step, "finite_at": finite_at}, words)
+        self._session.say(words)
+        self._session.flush()
+        return finite_at, words
+
     def _tell(
         self, known: _Known, found: Apart, names: Sequence[str], step: int, devices: Sequence[str], replicas: int
     ) -> None:
@@ -374,6 +410,10 @@ class Fingerprints:
     def _suspect(self, agreed: int, words: str) -> None:
         self._found = words
         self._session.ledger.suspect(agreed, words)
+
+
+def _not_finite(names: Sequence[str], sums: Sequence[Sequence[int]]) -> set[str]:
+    return {name for name, each in zip(names, sums, strict=True) if len(each) > 2 and each[2]}
 
 
 def layout_of(names: Sequence[str]) -> str:

@@ -117,6 +117,20 @@ class ReplicaOdd(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasNotFinite(Fact):
+    """Most tensors are NaN or infinite in all replicas alike: an exchange had spread it when the guards looked."""
+
+    replicas: int = 2
+    tensor: str
+    """The first one."""
+    tensors: int = 1
+    of: int | None = None
+    step: int
+    finite_at: int
+    """The last look before, at which most tensors were finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedOdd(Fact):
     """In a buddy step, from the same input and weights, a rank computed other numbers than another one."""
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUM202: the guard saw the loss become NaN or infinite, and where."""
+"""NUM202: the guard saw the loss or the weights become NaN or infinite, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keepstep.model.facts import BatchOdd, FirstNonFinite, LossNotFinite, NonFinite
+from keepstep.model.facts import BatchOdd, FirstNonFinite, LossNotFinite, NonFinite, ReplicasNotFinite
 from keepstep.rules.api import SEEN_BY_OTHER_RANKS, Cause, Evidence, EvidenceSet, Findings, Fix, Found, Severity, rule
 from keepstep.rules.api import ranks as say_ranks
 from keepstep.rules.numeric.nan_or_divergence import CALMER, FIND_THE_FIRST_NAN
@@ -16,11 +16,11 @@ LASTING = 10
 @rule(
     id="NUM202",
     cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
-    needs=(LossNotFinite,),
+    needs=(LossNotFinite, ReplicasNotFinite),
     explains=(*SEEN_BY_OTHER_RANKS, Cause.USER_CODE_EXCEPTION, Cause.NUMERIC_PLATEAU, Cause.SYNC_REPLICA_DESYNC),
 )
 def loss_not_finite(seen: EvidenceSet) -> Findings:
-    """The loss became NaN or infinite; the guard saw when, and on which rank first.
+    """The loss or the weights became NaN or infinite; the guard saw when, and, where it can, on which rank first.
 
     ## What it looks like
     `loss nan` on all ranks from some step on; the rank that prints first looks guilty. The run continues, but the
@@ -37,12 +37,17 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
     and shows its line.
 
     ## What to do
-    Look at that rank's batch at that step; if all ranks became NaN at once, look at the learning rate.
+    Look at that rank's batch at that step; if all ranks became NaN at once, look at the learning rate. Does it not
+    happen again from the checkpoint before, with the same batches? Then it was no batch and no learning rate, but a
+    device that changed a number: run `keepstep check gpu`.
 
     ## When this is wrong
     A step function whose output is NaN by design (a metric that is not defined yet).
     """
-    told = seen.all(LossNotFinite)
+    told, lost = seen.all(LossNotFinite), seen.all(ReplicasNotFinite)
+    if not told:
+        yield _only_weights(lost)
+        return
     named, step = _began(told)
     batches = _bad_batches(seen, named, step)
     by_batch = bool(batches)
@@ -70,8 +75,9 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
             else "the loss has not been finite since, and nothing shows that one rank was the first"
             if lasting
             else "the loss was finite again in the next steps, and nothing shows that one rank was the first"
-        ),
-        evidence=(*origins[:2], *batches[:4], *told[:8]),
+        )
+        + (f"; {_spread(lost[0].fact)}" if lost else ""),
+        evidence=(*origins[:2], *batches[:4], *told[:8], *lost[:2]),
         ranks=named,
         severity=None if lasting else Severity.WARNING,
         fixes=(
@@ -81,6 +87,33 @@ def loss_not_finite(seen: EvidenceSet) -> Findings:
             *(() if any(e.fact.sure and e.fact.op for e in origins) else FIND_THE_FIRST_NAN),
             CALMER,
         ),
+    )
+
+
+def _only_weights(lost: Sequence[Evidence[ReplicasNotFinite]]) -> Found:
+    """The loss was not seen, but what the replicas hold."""
+    fact = lost[0].fact
+    return Found(
+        title=f"the weights became NaN or infinite between step {fact.finite_at} and step {fact.step}",
+        because=f"{_spread(fact)}; an exchange spread it before the guards looked, so no rank can be named",
+        evidence=tuple(lost[:4]),
+        fixes=(
+            Fix(
+                do=f"go back to a checkpoint from before step {fact.finite_at}; if it does not happen again with the "
+                "same batches, a device changed a number: run keepstep check gpu",
+                code='path = keepstep.latest_good("ckpt/")',
+            ),
+            *FIND_THE_FIRST_NAN,
+            CALMER,
+        ),
+    )
+
+
+def _spread(fact: ReplicasNotFinite) -> str:
+    of = f" of {fact.of}" if fact.of else ""
+    return (
+        f"{fact.tensors}{of} tensors are not finite at step {fact.step}, the same in all {fact.replicas} replicas, "
+        f"and most were at step {fact.finite_at}"
     )
 
 

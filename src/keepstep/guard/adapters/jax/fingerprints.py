@@ -26,6 +26,8 @@ RATE = {"cpu": 1e9}
 FAST = 1e12
 """Bytes per second, roughly: how long a device works on it is not known without waiting for it."""
 TURN_S = 0.5
+FIRST = 1 << 16
+"""Values of an array of which it is counted how many are not finite: an exchange that spreads one spreads it to all."""
 Kind = tuple[tuple[tuple[int, ...], str], ...]
 
 
@@ -144,16 +146,19 @@ class Replicas:
         jax, numpy, lax = self._jax, self._jax.numpy, self._jax.lax
 
         def keepstep_sums(arrays: Any) -> Any:
-            return numpy.stack([each for array in arrays for each in both(array)])
+            return numpy.stack([each for array in arrays for each in three(array)])
 
-        def both(array: Any) -> tuple[Any, Any]:
+        def three(array: Any) -> tuple[Any, Any, Any]:
             size = array.dtype.itemsize
+            floats = numpy.issubdtype(array.dtype, numpy.floating)
+            first = array.reshape(-1)[:FIRST]
+            lost = (~numpy.isfinite(first)).sum(dtype=numpy.uint32) if floats else numpy.uint32(0)
             if array.dtype == bool:
                 array = array.astype(numpy.uint8)
             kept = {1: numpy.uint8, 2: numpy.uint16}.get(size, numpy.uint32)
             words = lax.bitcast_convert_type(array, kept).reshape(-1).astype(numpy.uint32)
             places = 2 * lax.iota(numpy.uint32, words.size) + 1
-            return words.sum(dtype=numpy.uint32), (words * places).sum(dtype=numpy.uint32)
+            return words.sum(dtype=numpy.uint32), (words * places).sum(dtype=numpy.uint32), lost
 
         where = jax.sharding.SingleDeviceSharding(device)
         shapes = [jax.ShapeDtypeStruct(shape, dtype, sharding=where) for shape, dtype in kind]
@@ -173,9 +178,9 @@ def _part(index: Sequence[slice]) -> str:
     return ", ".join(f"{start}:{stop}" for start, stop in ends)
 
 
-def _read(sums: dict[Any, Any], places: Sequence[tuple[Any, int]]) -> list[tuple[int, int]] | None:
-    """The two sums of each array; None while a device works."""
+def _read(sums: dict[Any, Any], places: Sequence[tuple[Any, int]]) -> list[list[int]] | None:
+    """The three sums of each array; None while a device works."""
     if not all(each.is_ready() for each in sums.values()):
         return None
     values = {device: each.tolist() for device, each in sums.items()}
-    return [(values[device][2 * place], values[device][2 * place + 1]) for device, place in places]
+    return [values[device][3 * place : 3 * place + 3] for device, place in places]

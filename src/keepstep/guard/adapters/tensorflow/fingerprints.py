@@ -136,7 +136,7 @@ class Replicas:
             else:
                 self._state.session.uncovered(OF_MODEL, "its variables are not on the host's processor")
 
-    def _of(self, part: Any) -> tuple[int, int]:
+    def _of(self, part: Any) -> tuple[int, int, int]:
         return self._sums.of(part.read_value()._numpy())  # shares its memory: nothing is copied
 
 

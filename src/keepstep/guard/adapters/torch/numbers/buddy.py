@@ -106,6 +106,8 @@ class BuddySteps:
         self._why_off = ""
         self._forget_the_past()
         self._done = self._findings = 0
+        self._without = 0
+        """Steps of optimizers while DDP had wrapped no model."""
 
     def _forget_the_past(self) -> None:
         self._agreed = 0
@@ -208,6 +210,12 @@ class BuddySteps:
 
     def before(self, optimizer: Any) -> None:
         model = self._model()
+        if model is None:
+            self._without += 1
+            if self._without == max(2, self._session.buddy_every):
+                why = "no model is in DistributedDataParallel"
+                self._session.uncovered(PART, why)
+                self._session.say(f"no buddy steps: {why}")
         if model is None or not self._holds(optimizer) or self._state.closed:
             return
         if self._is_due and self._store is not None and (role := self._role()):
