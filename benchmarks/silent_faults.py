@@ -177,6 +177,7 @@ def tables(results: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="in each framework (20)")
+    parser.add_argument("--first", type=int, default=0, help="the first round (0): other rounds, other faults")
     parser.add_argument("--only", choices=FRAMEWORKS, action="append", help="these frameworks")
     parser.add_argument("--jobs", type=int, default=1, help="programs side by side (1)")
     parser.add_argument(
@@ -190,9 +191,10 @@ def main() -> None:
     if asked.results is not None and asked.results.exists():
         results = [json.loads(line) for line in asked.results.open()]
     known = {(each["framework"], each["first"]) for each in results}
+    last = asked.first + asked.rounds + 1
     todo = [
-        (framework, range(first, min(first + AT_ONCE, asked.rounds + 1)))
-        for first in range(0, asked.rounds + 1, AT_ONCE)
+        (framework, range(first, min(first + AT_ONCE, last)))
+        for first in range(asked.first, last, AT_ONCE)
         for framework in asked.only or FRAMEWORKS
         if (framework, first) not in known
     ]
