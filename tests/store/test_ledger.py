@@ -16,7 +16,7 @@ from keepstep.check.checkpoints import named, report_on
 from keepstep.errors import UserError
 from keepstep.store.ledger import manifest
 from keepstep.store.ledger.checkpoint_files import INSIDE, checkpoints_in, parts_of
-from keepstep.store.ledger.file_sums import BLOCK, sums_of
+from keepstep.store.ledger.file_sums import BLOCK, CRC, PARITIES, sums_of
 from keepstep.store.ledger.manifest import FOLDER_KIND, Manifest
 from keepstep.store.ledger.states import State
 from keepstep.store.ledger.verify import latest_good, verify
@@ -32,14 +32,15 @@ def record(
     names: tuple[str, ...] = (),
     kind: str = "torch",
     attempt: int = 0,
+    by: str = CRC,
 ) -> None:
-    """As the guard does."""
+    """As the guard does; ``by``: as it does where the training has loaded NumPy, or not."""
     base = path if path.is_dir() else path.parent
     files = [base / name for name in names] if names else list(parts_of(path))
     sums = {}
     for each in files:
         with each.open("rb") as stream:
-            sums[each.relative_to(base).as_posix()] = sums_of(stream.fileno())
+            sums[each.relative_to(base).as_posix()] = sums_of(stream.fileno(), by=by, imports=True)
     made = Manifest(
         folder=str(base), files=sums, kind=kind, writer="torch 2", step=step, rank=rank, world=world, number=number,
         together=bool(names) and kind != FOLDER_KIND, made=time.time(), attempt=attempt,
@@ -150,6 +151,40 @@ def test_a_copy_that_differs_is_changed_since_a_run_may_have_gone_on_in_it(saved
     assert verify(copy).state is State.VERIFIED
     flip(copy, 9, restore_time=False)
     assert verify(copy).state is State.CHANGED
+
+
+@pytest.mark.parametrize("size", [1_000, 8_200, 30_000, 60_000, BLOCK + 5])
+def test_a_flipped_byte_is_damage_even_under_a_new_time_since_no_later_save_leaves_all_the_rest(
+    tmp_path: Path, size: int
+) -> None:
+    pytest.importorskip("numpy")
+    path = tmp_path / "ckpt" / "step_2.safetensors.bin"
+    path.parent.mkdir()
+    old = path.with_name("step_1.safetensors.bin")
+    for each in (old, path):
+        each.write_bytes(os.urandom(size))
+        record(each, by=PARITIES)
+    copy = copied(path.parent.parent) / "ckpt"
+    assert latest_good(copy) == copy / path.name, "the same bytes under another time are good"
+    flip(copy / path.name, size // 2, restore_time=False)
+    verdict = verify(copy / path.name)
+    assert verdict.state is State.DAMAGED
+    assert "differs, and nearly all the rest is what was saved" in verdict.why
+    assert latest_good(copy) == copy / old.name
+    (copy / path.name).write_bytes(os.urandom(size))
+    assert verify(copy / path.name).state is State.CHANGED, "a later save"
+    assert latest_good(copy) == copy / old.name
+
+
+def test_an_archive_that_shows_to_be_whole_was_saved_again_however_little_differs(saved: Path) -> None:
+    pytest.importorskip("numpy")
+    path, content = saved.with_name("last.pt"), bytearray(os.urandom(100_000))
+    archive(path, bytes(content))
+    record(path, by=PARITIES)
+    content[50_000] ^= 1
+    archive(path, bytes(content))
+    os.utime(path, (1, 1))
+    assert verify(path).state is State.CHANGED
 
 
 def archive(path: Path, content: bytes) -> None:

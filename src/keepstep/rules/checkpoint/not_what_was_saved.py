@@ -23,7 +23,8 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
 
     ## How we know
     The guard recorded a sum of every file when it was saved. The sums of today differ, and the file's time of last
-    change is still that of the save; or a save was begun and never finished.
+    change is still that of the save, or so little differs that no later save wrote it; or a save was begun and never
+    finished.
 
     ## What to do
     Resume from the newest good checkpoint. Look at the disk or the memory of the host that held it.

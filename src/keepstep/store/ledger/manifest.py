@@ -280,7 +280,7 @@ def _document(manifest: Manifest) -> dict[str, object]:
         "attempt": manifest.attempt,
         "suspect": manifest.suspect,
         "files": {
-            name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks), one.by]
+            name: [one.size, one.modified_ns, one.device, one.inode, list(one.blocks), one.by, one.places]
             for name, one in manifest.files.items()
         },
     }
@@ -305,6 +305,7 @@ def _read(path: Path) -> Manifest | None:
                 inode=int(inode),
                 blocks=tuple(int(each) for each in blocks),
                 by=str(by[0]) if by else CRC,
+                places=str(by[1]) if len(by) > 1 else "",
             )
             for name, (size, modified, device, inode, blocks, *by) in found["files"].items()
         }
