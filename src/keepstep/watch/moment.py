@@ -42,39 +42,74 @@ class Moment:
 
 def moment(run: RunLook, rank: int, at: float) -> Moment:
     """A rank at a time, as far as anything is known."""
-    number = run.attempt_at(at)
-    folder = run.attempt_folder(number)
-    box = run.box_of(rank, number)
-    log = next(iter([*folder.glob(f"rank{rank}.log"), *folder.glob(f"node*/rank{rank}.log")]), None)
-    return Moment(
-        rank=rank,
-        at=at,
-        attempt=number,
-        readings=tuple(_readings(box, at)) if box is not None else (),
-        log=log.name if log is not None else "",
-        lines=_lines(log, at) if log is not None else (),
-        stacks=tuple(_stacks(folder, rank, at))[:MOST_STACKS],
-    )
+    return RankMoments(run, rank, run.attempt_at(at)).at(at)
 
 
-def _readings(box: RankBox, at: float) -> Iterator[tuple[str, str]]:
-    yield "host", box.host
-    doing = next((cell for begin, until, cell in box.phases() if begin <= at <= until), None)
-    yield "doing", WORDS[doing] if doing is not None else "nothing recorded"
-    steps = [record for record in box.box.records if record.kind == RecordKind.STEP and box.at(record.at) <= at]
-    if steps:
-        yield "steps done", str(steps[-1].value)
-        yield "its last step", f"took {duration(steps[-1].extra / 1e9)}, {duration(at - box.at(steps[-1].at))} before"
-    wait = next((share for begin, until, share in box.waits() if begin <= at <= until), None)
-    if wait is not None:
-        yield "waiting", f"{wait:.0%} of the time"
-    if at > box.last + 3.0:
-        yield "last sign of life", f"{duration(at - box.last)} before"
+class RankMoments:
+    """One rank in one attempt. What lies in its folder is read once, for any number of moments."""
+
+    def __init__(self, run: RunLook, rank: int, attempt: int) -> None:
+        folder = run.attempt_folder(attempt)
+        self._rank, self._attempt = rank, attempt
+        self._box = box = run.box_of(rank, attempt)
+        self._log = next(iter([*folder.glob(f"rank{rank}.log"), *folder.glob(f"node*/rank{rank}.log")]), None)
+        self._marks = _marks(self._log) if self._log is not None else []
+        self._excerpts: dict[int | None, tuple[str, ...]] = {}
+        names = ("stacks.jsonl", "node*/stacks.jsonl", f"**/rank{rank}-*.notes.jsonl")
+        dumps = [each for name in names for path in folder.glob(name) for each in _dumps(path, rank)]
+        self._dumps = [(taken, redact(who), frames) for taken, fields in dumps for who, frames in _frames(fields)]
+        self._phases = list(box.phases()) if box is not None else []
+        self._waits = list(box.waits()) if box is not None else []
+        records = box.box.records if box is not None else ()
+        self._steps = [record for record in records if record.kind == RecordKind.STEP]
+        self._stepped = [box.at(record.at) for record in self._steps] if box is not None else []
+
+    def at(self, at: float) -> Moment:
+        return Moment(
+            rank=self._rank,
+            at=at,
+            attempt=self._attempt,
+            readings=tuple(self._readings(self._box, at)) if self._box is not None else (),
+            log=self._log.name if self._log is not None else "",
+            lines=self._lines(at),
+            stacks=tuple(self._stacks(at))[:MOST_STACKS],
+        )
+
+    def _readings(self, box: RankBox, at: float) -> Iterator[tuple[str, str]]:
+        yield "host", box.host
+        doing = next((cell for begin, until, cell in self._phases if begin <= at <= until), None)
+        yield "doing", WORDS[doing] if doing is not None else "nothing recorded"
+        done = bisect_right(self._stepped, at)
+        if done:
+            step, stepped = self._steps[done - 1], self._stepped[done - 1]
+            yield "steps done", str(step.value)
+            yield "its last step", f"took {duration(step.extra / 1e9)}, {duration(at - stepped)} before"
+        wait = next((share for begin, until, share in self._waits if begin <= at <= until), None)
+        if wait is not None:
+            yield "waiting", f"{wait:.0%} of the time"
+        if at > box.last + 3.0:
+            yield "last sign of life", f"{duration(at - box.last)} before"
+
+    def _lines(self, at: float) -> tuple[str, ...]:
+        """Those that had arrived around the time; where that is not known, the last ones."""
+        if self._log is None:
+            return ()
+        place = self._marks[max(0, bisect_right(self._marks, (at, 1 << 62)) - 1)][1] if self._marks else None
+        if place not in self._excerpts:
+            self._excerpts[place] = _excerpt(self._log, place)
+        return self._excerpts[place]
+
+    def _stacks(self, at: float) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Those taken nearest to the time."""
+        nearest = min((abs(taken - at) for taken, _, _ in self._dumps), default=0.0)
+        for taken, who, frames in self._dumps:
+            if abs(taken - at) <= nearest + 2.0:
+                after = taken - at
+                when = f"{duration(abs(after))} {'later' if after > 0 else 'before'}" if abs(after) >= 1 else "then"
+                yield f"{who}, {when}", frames
 
 
-def _lines(log: Path, at: float) -> tuple[str, ...]:
-    """Those that had arrived around the time; where that is not known, the last ones."""
-    place = _arrived(log, at)
+def _excerpt(log: Path, place: int | None) -> tuple[str, ...]:
     try:
         with open_regular(log, follow=False) as stream:
             length = stream.seek(0, 2)
@@ -89,28 +124,13 @@ def _lines(log: Path, at: float) -> tuple[str, ...]:
     return tuple(line[:LONGEST_LINE] for line in text[first : first + MOST_LINES] if line.strip())
 
 
-def _arrived(log: Path, at: float) -> int | None:
+def _marks(log: Path) -> list[tuple[float, int]]:
+    """How much of the log had arrived, and when."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         with open_regular(log.with_name(ARRIVALS), follow=False) as stream:
             marks = foreign_json.loads(stream.read(MOST_BYTES))["logs"][log.name]["marks"]
-        found = sorted((float(time), int(offset)) for offset, time in marks)
-        return found[max(0, bisect_right(found, (at, 1 << 62)) - 1)][1]
-    return None
-
-
-def _stacks(folder: Path, rank: int, at: float) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Those taken nearest to the time."""
-    names = ("stacks.jsonl", "node*/stacks.jsonl", f"**/rank{rank}-*.notes.jsonl")
-    found = [each for name in names for path in folder.glob(name) for each in _dumps(path, rank)]
-    if not found:
-        return
-    nearest = min(abs(taken - at) for taken, _ in found)
-    for taken, fields in found:
-        frames = [_frame(each) for each in fields.get("frames") or () if isinstance(each, dict)][:MOST_FRAMES]
-        if abs(taken - at) <= nearest + 2.0 and frames:
-            after = taken - at
-            when = f"{duration(abs(after))} {'later' if after > 0 else 'before'}" if abs(after) >= 1 else "then"
-            yield f"{redact(str(fields.get('thread') or 'thread'))}, {when}", tuple(frames)
+        return sorted((float(time), int(offset)) for offset, time in marks)
+    return []
 
 
 def _dumps(path: Path, rank: int) -> Iterator[tuple[float, dict[str, Any]]]:
@@ -122,6 +142,13 @@ def _dumps(path: Path, rank: int) -> Iterator[tuple[float, dict[str, Any]]]:
                 said = foreign_json.loads(line)
                 if said["rank"]["index"] == rank and isinstance(said["fields"], dict):
                     yield float(said["at"]), said["fields"]
+
+
+def _frames(fields: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The thread and its frames, if there are any."""
+    frames = [_frame(each) for each in fields.get("frames") or () if isinstance(each, dict)][:MOST_FRAMES]
+    if frames:
+        yield str(fields.get("thread") or "thread"), tuple(frames)
 
 
 def _frame(each: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from keepstep.base.visible import visible
 from keepstep.watch.look import RunLook
-from keepstep.watch.moment import moment
+from keepstep.watch.moment import Moment, moment
 from keepstep.watch.past import WORDS, Cell, Past, Point, fold
 from keepstep.watch.run_view import RunView
 
@@ -85,7 +85,11 @@ def _lines(series: dict[str, list[Point]], blamed: list[int]) -> dict[str, list[
 
 
 def moment_document(run: RunLook, rank: int, at: float) -> dict[str, Any]:
-    return _shown(asdict(moment(run, rank, at)))
+    return moment_shown(moment(run, rank, at))
+
+
+def moment_shown(one: Moment) -> dict[str, Any]:
+    return _shown(asdict(one))
 
 
 def _shown(thing: dict[str, Any]) -> dict[str, Any]:

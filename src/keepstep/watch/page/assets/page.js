@@ -363,19 +363,31 @@ const timeOf = (cell) => past.start + ((cell.x + 0.5) / past.columns) * (past.en
 
 async function openMoment(cell) {
   const each = past.rows[cell.y], blamed = (view ? view.problems : []).flatMap((one) => one.ranks).find((rank) => each.first <= rank && rank <= each.last);
-  await showMoment(blamed ?? each.first, timeOf(cell));
+  await showMoment(blamed ?? each.first, timeOf(cell), cell);
 }
 
-async function showMoment(rank, at) {
+// In one file: what it has of that rank nearest to that time. Of other ranks, what the map shows.
+function momentInFile(rank, at, cell) {
+  const known = still.moments[rank] ?? [], words = (each) => still.texts[each];
+  if (!known.length) {
+    const value = past.rows[cell.y].bytes[cell.x], wait = value >> 4 ? [["waiting", Math.round(((value >> 4) / 15) * 100) + "% of the time"]] : [];
+    const attempt = view.attempts.filter((one) => one.began <= at).pop() ?? view.attempts[0];
+    return { rank, at, attempt: attempt ? attempt.number : 0, log: "", lines: [], stacks: [], readings: [["doing", past.words[value & 15]], ...wait], poor: true };
+  }
+  const found = known.reduce((best, each) => (Math.abs(each.at - at) < Math.abs(best.at - at) ? each : best));
+  return { ...found, readings: found.readings.map((each) => each.map(words)), lines: found.lines.map(words), stacks: found.stacks.map(([who, frames]) => [words(who), frames.map(words)]) };
+}
+
+async function showMoment(rank, at, cell) {
   let found;
-  if (still) found = still.moments[rank];
+  if (still) found = momentInFile(rank, at, cell);
   else {
     const answer = await fetch(base + "/moment.json?rank=" + rank + "&at=" + at);
     found = answer.ok ? await answer.json() : null;
   }
   const section = place("moment");
   section.hidden = false;
-  if (!found) return fill(section, make("p", "This file keeps the logs and stacks of the ranks that matter only. Rank " + rank + " is not among them."));
+  if (!found) return fill(section, make("p", "The server of this page did not answer."));
   const list = make("dl");
   for (const [name, value] of found.readings) row(list, name, value);
   const close = make("button", "close", { type: "button" });
@@ -383,6 +395,10 @@ async function showMoment(rank, at) {
   const title = make("h2", "Rank " + found.rank + " at " + clock(found.at) + (view && view.attempts.length > 1 ? ", attempt " + found.attempt : "") + " ");
   title.append(close);
   const stacks = found.stacks.flatMap(([thread, frames]) => [make("p", thread, { class: "small" }), make("pre", frames.join("\n"))]);
+  if (found.poor) {
+    fill(section, title, list, make("p", "This file keeps the logs and stacks of the ranks that matter. Rank " + rank + " is not among them.", { class: "small" }));
+    return section.focus();
+  }
   fill(section, title, list, make("h2", found.log ? "Its log around then (" + found.log + ")" : "No log of it was found"),
     found.lines.length ? make("pre", found.lines.join("\n")) : null, make("h2", stacks.length ? "Its stacks, taken nearest to then" : "No stack of it was taken"), ...stacks);
   section.focus();
