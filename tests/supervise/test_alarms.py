@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 from keepstep.analyze.goodput import goodput
 from keepstep.signals.goodput import Bucket
-from tests.supervise.starting import Running
+from tests.supervise.starting import OURS, Running, wait_for
 
 SCRIPT = """
 import os, time
@@ -102,6 +103,31 @@ def test_a_restart_and_the_end_are_told_as_slack_wants_it(tmp_path: Path) -> Non
         assert run.finish() == 0, run.err
     assert [set(each) for each in got] == [{"text"}, {"text"}], got
     assert "restart: attempt 0 ended" in got[0]["text"] and "finished with status 0" in got[1]["text"]
+
+
+STANDS_STILL = """
+import time
+from keepstep.guard import attach
+for step in attach().steps(range(30)):
+    time.sleep(6.0 if step == 15 else 0.1)
+"""
+
+
+def test_without_keepstep_run_the_companion_tells_of_it(tmp_path: Path) -> None:
+    """By the user's own configuration. What lies near the job may be a stranger's, and calls nobody."""
+    own = tmp_path / "home" / ".config" / "keepstep"
+    own.mkdir(parents=True)
+    with receiver() as (address, got):
+        notices = f'[notices]\nwebhook = "{address}"\non = ["no progress", "ended"]\nno_progress = "3s"\n'
+        (own / "config.toml").write_text(notices)
+        (tmp_path / "keepstep.toml").write_text('[notices]\ncommand = "touch called"\n')
+        (tmp_path / "train.py").write_text(STANDS_STILL)
+        env = {name: value for name, value in os.environ.items() if name not in (*OURS, "XDG_CONFIG_HOME")}
+        env |= {"KEEPSTEP_DIR": str(tmp_path / "guards"), "HOME": str(tmp_path / "home")}
+        subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=env, check=True, timeout=120)
+        wait_for(lambda: len(got) == 2)
+    assert [each["kind"] for each in got] == ["no progress", "ended"] and not (tmp_path / "called").exists()
+    assert got[0]["text"].startswith("no rank has made progress for ") and got[1]["text"].endswith(" have ended")
 
 
 def test_a_test_notice_says_how_it_went(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import time
 from keepstep.guard import attach
 for step in attach().steps(range({steps})):
     time.sleep(0.1)
-    print(f"step {{step}} loss: {{1 / (1 + step):.3f}}", flush=True)
+    print(f"step {{step}}/{steps} loss: {{1 / (1 + step):.3f}}", flush=True)
 """
 
 
@@ -37,6 +37,8 @@ def test_a_run_fills_its_history(tmp_path: Path) -> None:
         assert {point.mean for point in history.series("busy", rank, *history.span, points=50)} > set()
         assert last["step_s"][0] >= 0.1 and 0 < last["loss"][0] < 0.5 and last["files"][0] > 2
         assert abs(last["step"][1] - time.time()) < 600
+        left = [point.mean for point in history.series("left_s", rank, *history.span, points=50)]
+        assert left[0] > left[-1] >= 0
     host = history.last(history.hosts[0])
     assert 0 < host["host_memory_share"][0] < 1 and 0 <= host["disk_share"][0] <= 1 and "net_in" in host
     assert [(each.number, each.start <= each.end) for each in history.attempts] == [(0, True)]

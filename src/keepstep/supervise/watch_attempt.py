@@ -22,7 +22,7 @@ from keepstep.supervise.watch.foreign_ranks import Below
 from keepstep.supervise.watch.guard_reports import GuardReports
 from keepstep.supervise.watch.hang_detector import Sign, Stop
 from keepstep.supervise.watch.hangs import Hangs
-from keepstep.supervise.watch.history_recorder import HistoryRecorder
+from keepstep.supervise.watch.history_recorder import HistoryRecorder, most_left
 from keepstep.supervise.watch.memory_ahead import MemoryAhead
 from keepstep.supervise.watch.metrics import Metrics
 from keepstep.supervise.watch.own_evidence import Records
@@ -212,8 +212,7 @@ class Watching:
         for waits in self._network.see({**guarded, **self._rank_pids()}, now):
             self._records.slow_network(waits)
             self._tell(waits.words)
-        left = [left_s for log in self._logs.values() if (left_s := self._history.left_s(log, now)) is not None]
-        left_s = max(left, default=None)
+        left_s = most_left(self._history.newest)
         means.terminal.status(self._pace.status(signs, self._metrics.newest, self.age_s, self._number, left_s))
         quiet = self.hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)

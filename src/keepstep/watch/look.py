@@ -31,7 +31,7 @@ from keepstep.store.history.reader import open_history
 from keepstep.store.history.readings import RANK
 from keepstep.store.run_folders import AttemptSaid, Listed, RunManifest
 from keepstep.watch.guard_folder import manifest_of_guards
-from keepstep.watch.history_past import HistoryPast, ranks_in, with_readings
+from keepstep.watch.history_past import OLD_S, HistoryPast, ranks_in, with_readings
 from keepstep.watch.host_table import hosts_in
 from keepstep.watch.past import WORDS, Cell, Past
 from keepstep.watch.problems import per_hour, problems, slow_rank, told
@@ -134,6 +134,7 @@ class RunLook:
             steps=min(steps, default=(last.steps if last is not None else None) or 0),
             step_s=usual[len(usual) // 2] if usual else None,
             hosts=hosts_in(self._history, ranks, at, is_live=is_live),
+            left_s=self._left_s(at) if is_live else None,
             goodput=self._goodput.share if self._goodput is not None else None,
             lost=_lost(self._goodput) if self._goodput is not None else (),
             trouble=tuple(trouble),
@@ -258,6 +259,11 @@ class RunLook:
         busy = _busy(found)
         found.sort(key=lambda r: (not r.blamed, bad.get(r.state, 2), r.rank not in busy, r.steps, r.rank))
         return tuple(found)
+
+    def _left_s(self, at: float) -> float | None:
+        """By the rank that says the most, as of now."""
+        said = [each.values["left_s"] for each in self._history.newest(RANK).values() if "left_s" in each.values]
+        return max((max(0.0, left - (at - then)) for left, then in said if at - then < OLD_S), default=None)
 
     def _manifest_ranks(self) -> int:
         return self._manifest.ranks if self._manifest is not None else 0

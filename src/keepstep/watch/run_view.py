@@ -117,6 +117,8 @@ class RunView:
     """All of them, those that matter first."""
     steps: int = 0
     step_s: float | None = None
+    left_s: float | None = None
+    """How long the rest takes, by what ranks print of their progress; None: unknown, or it is over."""
     goodput: float | None = None
     """Share of the ranks' time that was productive; None: unknown."""
     lost: tuple[tuple[str, float, str], ...] = ()

@@ -51,6 +51,7 @@ _ROWS = (
     Reading("device_memory", "bytes", "the most that tensors held of the rank's device", RANK, 11, kept="last"),
     Reading("device_memory_share", "share", "the most that tensors held of the rank's device", RANK, 12, kept="last"),
     Reading("busy", "share", "time in which the training's thread ran or wanted to", RANK, 13, "B", kept="mean"),
+    Reading("left_s", "s", "time that the rest takes, by how far the rank prints it is", RANK, 14, kept="last"),
     *(
         _in(phase, f"time spent {phase.words}, by the black box")
         for phase in BoxPhase

@@ -68,9 +68,9 @@ class Alarms:
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """What must be measured: for the limits, and for what is said of them."""
+        """What must be measured: for the limits, for what is said of them, and for the status line."""
         limited = {each.reading for each in self.settings.thresholds if each.do}
-        return tuple(sorted({*limited, "step", "memory"}))
+        return tuple(sorted({*limited, "step", "memory", "left_s"}))
 
     def see(
         self,

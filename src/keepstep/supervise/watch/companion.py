@@ -71,6 +71,7 @@ class Companion:
         self._boxes = Boxes(folder)
         self._seer = Seer()
         self._history: HistoryRecorder | None = None
+        self._alarms: Alarms | None = None
         self._watch = Watch()
         self._began = self._alive_at = time.monotonic()
         self._ever = False
@@ -126,9 +127,16 @@ class Companion:
             from keepstep.supervise.watch.history_recorder import HistoryRecorder  # loads much
 
             self._history = HistoryRecorder(self.folder, (self.folder,))
-            self._alarms = _alarms(self._say)
         if self._history.tick(signs, living, listed):
-            self._alarms.see(self._history.newest, time.monotonic(), self.folder)
+            now, progress = time.monotonic(), [sign.progress for sign in signs if sign.progress is not None]
+            paused = all(sign.phase is BoxPhase.RETRY for sign in signs)
+            quiet_s = now - max(progress) if progress and not paused else None
+            self._alarms_of_run().see(self._history.newest, now, self.folder, quiet_s)
+
+    def _alarms_of_run(self) -> Alarms:
+        if self._alarms is None:
+            self._alarms = _alarms(self._say)
+        return self._alarms
 
     def wait(self) -> None:
         """Until the next look, or the end of a rank: a reader of the ranks' output must not have to wait for us."""
@@ -215,9 +223,11 @@ class Companion:
             self._say(f"  because {root.because}")
             for fix in root.fixes[:1]:
                 self._say(f"  do: {fix.do}" + (f": {fix.command}" if fix.command else ""))
+            said = f"{root.title}{doubt}"
         else:
-            who = _names(stop.suspicion.held_up)
-            self._say(f"{stop.words}{doubt}; look at {who}")
+            said = f"{stop.words}{doubt}; look at {_names(stop.suspicion.held_up)}"
+            self._say(said)
+        self._alarms_of_run().notices.send("hang", said, self.folder)
         self._say(f"  more: keepstep why {shlex.quote(str(self.folder))}")
 
     def _heal(self) -> None:
@@ -261,6 +271,10 @@ class Companion:
                 keep(self.folder / name)
         self._boxes.close()
         boxes_in_memory.sweep()
+        if self._alarms is not None:
+            how = "have ended" if self._first_known else "have ended; at least one of them failed"
+            self._alarms.notices.send("ended", f"the ranks of {socket.gethostname()} {how}", self.folder)
+            self._alarms.notices.close()
 
 
 def _alarms(say: Callable[[str], None]) -> Alarms:

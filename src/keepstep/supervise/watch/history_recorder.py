@@ -95,10 +95,6 @@ class HistoryRecorder:
         self._writer.add(time.time(), ranks, {self._host: host}, gpus)  # type: ignore[arg-type]
         return True
 
-    def left_s(self, log: Path, now: float) -> float | None:
-        """How long the training will still take, by what a rank prints."""
-        return self._printed.left_s(log, now)
-
     def close(self) -> None:
         self._writer.close()
 
@@ -125,6 +121,9 @@ class HistoryRecorder:
         loss = self._printed.look(log, sign.at) if log is not None else None
         if loss is not None:
             found["loss"] = loss
+        left_s = self._printed.left_s(log, sign.at) if log is not None else None
+        if left_s is not None:
+            found["left_s"] = left_s
         if sign.phase is not None and box is not None:
             found |= self._of_box(sign, box, min(most, MOST_RECORDS))
         return found
@@ -239,6 +238,11 @@ class HistoryRecorder:
             share = each.used / each.total if each.used is not None and each.total else None
             values = {"tpu_busy": each.busy, "tpu_memory": each.used, "tpu_memory_share": share}
             yield f"tpu{each.index}", {name: float(value) for name, value in values.items() if value is not None}
+
+
+def most_left(measured: Mapping[str, Mapping[int | str, Mapping[str, float]]]) -> float | None:
+    """How long the training will still take, by the rank that says the most; None where none prints how far it is."""
+    return max((each["left_s"] for each in measured.get("rank", {}).values() if "left_s" in each), default=None)
 
 
 def _of_device(said: DeviceMemoryHeld) -> dict[str, float]:

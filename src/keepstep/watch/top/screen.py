@@ -115,6 +115,8 @@ def _progress(view: RunView, steps: Sequence[Point], look: Look) -> Iterator[str
         parts.append(f"{_short(view.step_s)} per step {_spark(steps, look)}")
     if view.goodput is not None:
         parts.append(f"{view.goodput:.0%} productive")
+    if view.left_s is not None:
+        parts.append(f"{duration(view.left_s)} left")
     parts.append(count(again, "restart") if again > 0 else "no restart")
     states = [each.state for each in view.ranks]
     counted = [f"{states.count(state)} {state}" for state in ("gone", "silent") if state in states]

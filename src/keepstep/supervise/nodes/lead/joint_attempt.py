@@ -37,6 +37,7 @@ from keepstep.supervise.nodes.lead.placement import NodePlace, counts, seat
 from keepstep.supervise.nodes.lead.rendezvous import Gathering, TooFew
 from keepstep.supervise.start.layout import MORE_PORTS, Layout
 from keepstep.supervise.start.process_exit import Exit
+from keepstep.supervise.watch.history_recorder import most_left
 
 LOOK_S = 0.25
 QUIET_S = 5.0
@@ -228,7 +229,7 @@ class JointAttempt:
         return min((each for each in quiet if each is not None), default=None)
 
     def _show_status(self) -> None:
-        """``attempt 1 · 3 min · 4 nodes · step 1200 · no progress for 20 s``; once a second."""
+        """``attempt 1 · 3 min · 4 nodes · step 1200 · no progress for 20 s · 5 min left``; once a second."""
         if clock() < self._status_due:
             return
         self._status_due = clock() + 1.0
@@ -245,6 +246,9 @@ class JointAttempt:
         quiet_s = self._quiet_s()
         if quiet_s is not None and quiet_s > QUIET_S:
             parts.append(f"no progress for {duration(quiet_s)}")
+        left_s = most_left(self._leader.measured())
+        if left_s is not None:
+            parts.append(f"{duration(left_s)} left")
         self._gathering.status("keepstep: " + " · ".join(parts))
 
     def _take(self, each: object) -> Outcome | None:

@@ -159,6 +159,7 @@ function showNumbers() {
   };
   add(view.steps.toLocaleString(), view.steps === 1 ? "step" : "steps");
   if (view.step_s !== null) add(amount(view.step_s, "s"), "per step");
+  if (view.left_s !== null) add(span(view.left_s), "left");
   if (view.goodput !== null) add(amount(view.goodput, "share"), "of the ranks' time was productive");
   const again = Math.max(0, view.attempts.length - 1);
   add(String(again), again === 1 ? "restart" : "restarts");
