@@ -106,10 +106,12 @@ def test_a_restart_and_the_end_are_told_as_slack_wants_it(tmp_path: Path) -> Non
 
 
 STANDS_STILL = """
-import time
+import os, time
 from keepstep.guard import attach
 for step in attach().steps(range(30)):
-    time.sleep(6.0 if step == 15 else 0.1)
+    time.sleep(0.1)
+    while step == 15 and not os.path.exists("go"):
+        time.sleep(0.1)
 """
 
 
@@ -124,7 +126,12 @@ def test_without_keepstep_run_the_companion_tells_of_it(tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text(STANDS_STILL)
         env = {name: value for name, value in os.environ.items() if name not in (*OURS, "XDG_CONFIG_HOME")}
         env |= {"KEEPSTEP_DIR": str(tmp_path / "guards"), "HOME": str(tmp_path / "home")}
-        subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=env, check=True, timeout=120)
+        with subprocess.Popen([sys.executable, "train.py"], cwd=tmp_path, env=env) as training:
+            try:
+                wait_for(lambda: got)
+            finally:
+                (tmp_path / "go").touch()
+            assert training.wait(120) == 0
         wait_for(lambda: len(got) == 2)
     assert [each["kind"] for each in got] == ["no progress", "ended"] and not (tmp_path / "called").exists()
     assert got[0]["text"].startswith("no rank has made progress for ") and got[1]["text"].endswith(" have ended")
