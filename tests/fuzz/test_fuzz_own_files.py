@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from keepstep.analyze.report_on_attempts import of_all_attempts
-from keepstep.base.lazy_dataclass import complete
 from keepstep.cli.runs import _line
 from keepstep.errors import UserError
 from keepstep.feed.quarantine import SCHEMA, quarantined
@@ -36,6 +33,7 @@ from keepstep.store.history.reader import open_history
 from keepstep.store.history.writer import HistoryWriter
 from keepstep.story.engine import diagnose
 from keepstep.supervise.watch.guard_reports import GuardReports
+from tests.facts_with_signatures import KINDS
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.hostile.folder import _box
 
@@ -85,12 +83,6 @@ def test_black_boxes(one: bytes, other: bytes) -> None:
             (Path(folder) / name).write_bytes(data)
             left.append(LeftFile(Path(folder) / name, name, FileKind.BLACK_BOX, len(data)))
         report_of(read_own(left)[0])
-
-
-KINDS = sorted(fact_types().values(), key=lambda kind: kind.__name__)
-for part in [part for kind in KINDS for part in vars(sys.modules[kind.__module__]).values()]:
-    if isinstance(part, type) and dataclasses.is_dataclass(part):
-        complete(part)
 
 
 @st.composite

@@ -6,16 +6,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import sys
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.base.lazy_dataclass import complete
 from keepstep.model.cause import Cause
-from keepstep.model.codec import MOST_EVIDENCE, fact_types, from_dict, moment, report_to_dict, representative, to_dict
+from keepstep.model.codec import MOST_EVIDENCE, from_dict, moment, report_to_dict, representative, to_dict
 from keepstep.model.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.network import ConnectFailed, PeerLost, PortTaken, Why
@@ -25,11 +23,7 @@ from keepstep.model.facts.training import StepSeen
 from keepstep.model.finding import Confidence, Finding, Fix, Severity, Standing
 from keepstep.model.identity import Rank
 from keepstep.model.report import Report, RuleCrash, Verdict
-
-KINDS = sorted(fact_types().values(), key=lambda kind: kind.__name__)
-for part in [part for kind in KINDS for part in vars(sys.modules[kind.__module__]).values()]:
-    if isinstance(part, type) and dataclasses.is_dataclass(part):
-        complete(part)
+from tests.facts_with_signatures import KINDS
 
 EXAMPLES = 8
 """Of each kind of fact. The test of evidence tries a hundred of any kind."""
