@@ -9,7 +9,7 @@ from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceS
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.model.facts.network import ConnectFailed, PeerLost
-from keepstep.model.facts.process import ProcessExited, StartedWith, TerminationRequested
+from keepstep.model.facts.process import NativeAbort, ProcessExited, StartedWith, TerminationRequested
 from keepstep.model.facts.resource import MemoryLow, OomKilled
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.identity import Rank
@@ -247,6 +247,18 @@ def test_of_two_that_ended_at_once_the_one_that_was_waited_for_was_the_first() -
     assert "too close to say which was first" in root.because
     late = judged(left(0, status=None, at=100.0), left(1, status=None, at=103.0), *waits).root
     assert late is not None and late.ranks == (0,)
+
+
+def test_a_crash_in_a_rank_that_lost_a_killed_one_does_not_hide_the_kill() -> None:
+    """Gloo aborts in a rank whose peer is gone, and its message may be read before the kill is noticed."""
+    abort = of(NativeAbort(what="gloo::EnforceNotMet"), 0, 99.9, source="rank0.log")
+    lost = of(LOST, 2, 100.1, source="rank2.log")
+    ends = (killed(3, 100.0, first=True), killed(0, 100.3, "SIGABRT"))
+    root = judged(abort, left(3, status=None), lost, *ends).root
+    assert root is not None and (root.rule, root.ranks) == ("UNK004", (3,))
+    crashed_itself = of(NativeAbort(what="gloo::EnforceNotMet"), 3, 99.9, source="rank3.log")
+    root = judged(crashed_itself, left(3, status=None), lost, *ends).root
+    assert root is None or root.rule != "UNK004"
 
 
 def test_what_the_kernel_killed_of_others_does_not_hide_who_ended_the_run() -> None:

@@ -53,18 +53,24 @@ WHO_KILLED = (
 _LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
 _WAITS: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout)
 _OTHER_STORIES: tuple[type[Fact], ...] = (ParameterServerLost, MemberRestarted)
-_TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted, FatalSignal, NativeAbort)
+_TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted)
+_CRASHES: tuple[type[Fact], ...] = (FatalSignal, NativeAbort)
 _TRAINED: tuple[type[Fact], ...] = (RankDoing, RankEnded, StepSeen)
 _READINGS: tuple[type[Fact], ...] = (MemoryLow, MemoryRead, MemoryGrew)
 
 
 def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
-    """The processes that SIGKILL ended before anything else failed, if nothing says why."""
-    if any(seen.all(kind) for kind in _TELLING):
-        return ()
+    """The processes that SIGKILL ended before anything else failed, if nothing says why.
+
+    Libraries crash in ranks that lose another one: no reason where a launcher saw the killed one end first.
+    """
     exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
     first = [e for e in first_exits(seen) if e.fact.code or e.fact.signal]
     killed = [e for e in (first or exits) if ended_by(e.fact, "SIGKILL")]
+    before = ranks_of(tuple(killed)) if first else ()
+    crashes = [e for kind in _CRASHES for e in seen.all(kind) if not before or e.who is None or e.who in before]
+    if crashes or any(seen.all(kind) for kind in _TELLING):
+        return ()
     own = [
         e
         for e in exits
