@@ -7,12 +7,16 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from keepstep.guard import own_rank
 from keepstep.guard.box_writer import Box
 from keepstep.model.evidence import CoverageState
 from keepstep.model.facts.guard import RankDoing, RankLate
+from keepstep.signals import blackbox
 from keepstep.signals.blackbox import BoxPhase, RecordKind
 from keepstep.sources.files.file_search import find_files
+from keepstep.sources.recorded import own_records
 from keepstep.sources.recorded.own_records import read_own
 
 
@@ -158,3 +162,22 @@ def test_a_living_rank_is_known_by_its_start_though_its_clock_is_wrong(tmp_path:
     Box(tmp_path / "rank0-1-0.box", who).write(RecordKind.STEP, 1, 1)
     Box(tmp_path / "rank1-1-0.box", {**who, "rank": 1, "started": who["started"] - 1}).write(RecordKind.STEP, 1, 1)
     assert {e.who: e.fact.alive for e in read(tmp_path)[0] if isinstance(e.fact, RankDoing)} == {0: True, 1: False}
+
+
+def test_of_many_boxes_the_newest_records_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(3):
+        box(tmp_path, rank, steps=50).write(RecordKind.PHASE, BoxPhase.INPUT, 50)
+    whole, _ = read(tmp_path)
+    monkeypatch.setattr(own_records, "MOST_WHOLE", 2)
+    monkeypatch.setattr(own_records, "RECORDS", 60)
+    monkeypatch.setattr(own_records, "LEAST_RECORDS", 10)
+    read_box, lengths = blackbox.read, []
+
+    def counted(data: bytes, most: int | None) -> blackbox.BlackBox:
+        found = read_box(data, most)
+        lengths.append(len(found.records))
+        return found
+
+    monkeypatch.setattr(own_records.blackbox, "read", counted)
+    newest, _ = read(tmp_path)
+    assert lengths == [20, 20, 20] and [e.fact for e in newest] == [e.fact for e in whole]

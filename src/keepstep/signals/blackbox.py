@@ -172,8 +172,8 @@ def _may_be(name: str, value: Any) -> bool:
     return value is None or isinstance(value, str | bool)
 
 
-def read(data: Bytes) -> BlackBox:
-    """Everything left in a box; damaged records are skipped. Raises :class:`NotABox`."""
+def read(data: Bytes, most: int | None = None) -> BlackBox:
+    """Everything left in a box, or the newest records; damaged ones are skipped. Raises :class:`NotABox`."""
     who = identity(data)
     capacity = HEAD.unpack_from(data)[2]
     places = min(capacity, (len(data) - HEADER_SIZE) // RECORD.size)
@@ -186,6 +186,8 @@ def read(data: Bytes) -> BlackBox:
         - places
         + sum(any(field[place] for field in ring) for place in set(range(len(ring.numbers))).difference(whole))
     )
+    if most is not None:
+        del whole[:-most]
     fields = (ring.numbers, ring.at, ring.kinds, ring.values, ring.extras, ring.spare)
     return BlackBox(who, tuple(map(Record, *([field[place] for place in whole] for field in fields))), damaged)
 

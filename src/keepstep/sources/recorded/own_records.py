@@ -37,6 +37,8 @@ from keepstep.sources.recorded.node_folders import on_host
 
 MOST_NOTES = 32 << 20
 MOST_ISSUED = 40
+MOST_WHOLE, RECORDS, LEAST_RECORDS = 64, 400_000, 400
+"""Of more boxes than these, only the newest records are read: so many of all together, and at least so many of each."""
 EARLIER_S = 60.0
 """A box that ended this long before the others began is from an earlier run."""
 
@@ -73,10 +75,12 @@ def read_own(files: Iterable[LeftFile]) -> tuple[list[Evidence[Fact]], list[Cove
     """The newest run's boxes and notes as evidence, and what they could not show."""
     files = list(files)
     boxes, coverage = [], []
+    number = sum(left.kind is FileKind.BLACK_BOX for left in files)
+    most = None if number <= MOST_WHOLE else max(LEAST_RECORDS, RECORDS // number)
     for left in files:
         if left.kind is FileKind.BLACK_BOX:
             try:
-                boxes.append(_open(left))
+                boxes.append(_open(left, most))
             except (OSError, blackbox.NotABox) as error:
                 why = str(getattr(error, "strerror", None) or error)
                 coverage.append(Coverage(what=f"black box {left.name}", state=CoverageState.UNAVAILABLE, why=why))
@@ -108,9 +112,9 @@ def read_own(files: Iterable[LeftFile]) -> tuple[list[Evidence[Fact]], list[Cove
     return items, coverage
 
 
-def _open(left: LeftFile) -> _Read:
+def _open(left: LeftFile, most: int | None) -> _Read:
     with left.open() as stream:
-        box = blackbox.read(stream.read(blackbox.MOST_BYTES))
+        box = blackbox.read(stream.read(blackbox.MOST_BYTES), most)
     did, node = blackbox.doing(tuple(reversed(box.records))), left.node
     if node is None:
         return _Read(left, box, did, is_alive(box.who))
