@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from keepstep.model.facts.links import Reached
+from keepstep.store.evidence_file import append
+from tests.render.test_link_matrix import cluster, link
 from tests.supervise.starting import LIMIT_S, Running
 from tests.watch.chromium import Chromium, chromium, needs_chromium
 
@@ -163,6 +167,21 @@ def test_keys_alone_open_a_moment(served: Served, browser: Chromium) -> None:
     assert "Rank 1 at " in browser.until("document.querySelector('#moment h2')?.textContent")
     assert "KeyError" in browser.value("document.getElementById('moment').textContent")
     assert browser.value("document.activeElement.id") == "moment"
+
+
+@needs_chromium
+def test_the_links_between_hosts_are_drawn(failed: Running, browser: Chromium, tmp_path: Path) -> None:
+    shutil.copytree(failed.run, tmp_path / "copy", symlinks=True)
+    slow, dropped = link(0, 2, 1.25e7), link(1, 2, None, Reached.NO_ANSWER)
+    append(tmp_path / "copy" / "attempt-0" / "network.jsonl", cluster(3, slow, dropped))
+    page = tmp_path / "run.html"
+    command = [sys.executable, "-m", "keepstep", "watch", str(tmp_path / "copy"), "--html", str(page)]
+    assert subprocess.run(command, timeout=LIMIT_S).returncode == 0
+    browser.open(page.as_uri(), 400)
+    rows = browser.until("[...document.querySelectorAll('#links tr')].map((row) => row.textContent)")
+    assert rows == ["012", "0 node-0·10G100M", "1 node-1" + "10G·drop", "2 node-2" + "10G10G·"]
+    assert browser.value("document.querySelector('#links td.l4').title") == "node-1 -> node-2"
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
 
 
 def clicked(browser: Chromium, along: float) -> str:

@@ -184,7 +184,7 @@ def heat_map(evidence: Iterable[Evidence[Fact]]) -> Markup:
     matrix = lay_out_links(evidence)
     if matrix is None:
         return Markup()
-    hosts = _shown(matrix)
+    hosts = worst_hosts(matrix)
     words = len(hosts) <= 16
     rows = []
     for number, source in enumerate(hosts):
@@ -205,7 +205,8 @@ def heat_map(evidence: Iterable[Evidence[Fact]]) -> Markup:
     )
 
 
-def _shown(matrix: Matrix) -> tuple[str, ...]:
+def worst_hosts(matrix: Matrix) -> tuple[str, ...]:
+    """Those to draw: all, or those with the worst links."""
     if len(matrix.hosts) <= MOST_IN_HEAT_MAP:
         return matrix.hosts
     chosen: dict[str, None] = {}

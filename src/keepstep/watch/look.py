@@ -33,11 +33,12 @@ from keepstep.store.run_folders import AttemptSaid, Listed, RunManifest
 from keepstep.watch.guard_folder import manifest_of_guards
 from keepstep.watch.history_past import OLD_S, HistoryPast, ranks_in, with_readings
 from keepstep.watch.host_table import hosts_in
+from keepstep.watch.links import links_in
 from keepstep.watch.past import WORDS, Cell, Past
 from keepstep.watch.problems import per_hour, problems, slow_rank, told
 from keepstep.watch.rank_boxes import STEPS, RankBox, read_boxes
 from keepstep.watch.recorded_past import RecordedPast
-from keepstep.watch.run_view import AttemptView, Problem, RankView, RunView
+from keepstep.watch.run_view import AttemptView, LinksView, Problem, RankView, RunView
 
 LARGEST_REPORT = 64 << 20
 RESTS = 60
@@ -74,6 +75,7 @@ class RunLook:
         self._boxes: dict[int, list[RankBox]] = {}
         self._history = open_history(folder)
         self._blamed: tuple[int, ...] = ()
+        self._links: dict[int, LinksView | None] = {}
         self._goodput: Goodput | None = None
         self._goodput_due = 0.0
         self._looks = 0
@@ -137,6 +139,7 @@ class RunLook:
             left_s=self._left_s(at) if is_live else None,
             goodput=self._goodput.share if self._goodput is not None else None,
             lost=_lost(self._goodput) if self._goodput is not None else (),
+            links=self._newest_links(attempts),
             trouble=tuple(trouble),
         )
 
@@ -259,6 +262,15 @@ class RunLook:
         busy = _busy(found)
         found.sort(key=lambda r: (not r.blamed, bad.get(r.state, 2), r.rank not in busy, r.steps, r.rank))
         return tuple(found)
+
+    def _newest_links(self, attempts: list[AttemptSaid]) -> LinksView | None:
+        """Of the last attempt after which the links were measured: attempts that are over do not change."""
+        for said in reversed(attempts[-MOST_ATTEMPTS:]):
+            if said.ended is not None and said.number not in self._links:
+                self._links[said.number] = links_in(self.attempt_folder(said.number), said.number)
+            if (found := self._links.get(said.number)) is not None:
+                return found
+        return None
 
     def _left_s(self, at: float) -> float | None:
         """By the rank that says the most, as of now."""

@@ -94,6 +94,31 @@ class HostView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkView:
+    """One direction of one link."""
+
+    source: int
+    target: int
+    """Which of the hosts."""
+    text: str
+    level: int
+    """0 as fast as the others, up to 3 for far slower; 4 unusable."""
+    said: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinksView:
+    """The links between hosts, measured once an attempt had failed."""
+
+    attempt: int
+    hosts: tuple[str, ...]
+    left_out: int
+    """More hosts, whose links are as usual."""
+    usual_bytes_s: float
+    links: tuple[LinkView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """A run at one moment."""
 
@@ -125,6 +150,7 @@ class RunView:
     """Where the rest went: bucket, seconds of ranks, explanation."""
     hosts: tuple[HostView, ...] = ()
     """Those that matter first."""
+    links: LinksView | None = None
     trouble: tuple[str, ...] = field(default=())
     """What could not be read."""
 

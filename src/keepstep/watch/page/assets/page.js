@@ -55,6 +55,7 @@ function showView() {
   showNumbers();
   showAttempts();
   showHosts();
+  showLinks();
   showRanks();
 }
 
@@ -216,6 +217,32 @@ function showHosts() {
   names.push({ number: "received", wide: true }, { number: "sent", wide: true }, { number: "sent again", wide: true });
   fill(place("hosts"), make("h2", "Hosts, those that matter first"), table(names, rows, view.hosts.map((each) => (each.full_in_s === null ? "" : "blamed"))),
     view.more_hosts ? make("p", "and " + many(view.more_hosts, "more host"), { class: "small" }) : null);
+}
+
+// Row calls column. The words say what the colour says; what is measured of a link is in its title.
+function showLinks() {
+  const found = view.links;
+  if (!found) return fill(place("links"));
+  const few = found.hosts.length <= 16, made = make("table"), head = make("tr", null, {}), known = new Map();
+  for (const each of found.links) known.set(each.source + " " + each.target, each);
+  head.append(make("th"), ...found.hosts.map((host, n) => make("th", String(n), { title: host })));
+  made.append(head, ...found.hosts.map((host, source) => {
+    const line = make("tr");
+    line.append(make("th", source + " " + host), ...found.hosts.map((_, target) => {
+      const each = known.get(source + " " + target);
+      if (!each) return make("td", source === target ? "·" : "", { class: "none" });
+      return make("td", few ? each.text : ["", "", "", "!", "×"][each.level], { class: "l" + each.level, title: each.said });
+    }));
+    return line;
+  }));
+  const around = make("div", null, { class: "table links" + (few ? "" : " many") });
+  around.append(made);
+  const levels = ["as usual", "half", "a quarter", "a tenth or less", "unusable"].map((words, n) => make("span", words, { class: "l" + n }));
+  const legend = make("p", null, { class: "small links" });
+  legend.append(...levels.flatMap((each) => [each, " "]));
+  const bits = found.usual_bytes_s * 8, left = found.left_out ? " Not drawn: " + many(found.left_out, "host") + " whose links are as usual." : "";
+  fill(place("links"), make("h2", "Links between hosts, after attempt " + found.attempt), around, legend,
+    make("p", "A row calls its column; bit/s, usually " + amount(bits / 1e6, "") + " Mbit/s." + left, { class: "small" }));
 }
 
 function showRanks() {
