@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from keepstep.supervise.decide.attempt_progress import progress_of
 from keepstep.supervise.decide.cause_recurs import KNOWN, Returns
 from keepstep.supervise.decide.decision import Action, Decision, Settings
 from keepstep.supervise.decide.hang_patience import backoff_s
+from keepstep.supervise.decide.older_checkpoint import Older
 from keepstep.supervise.decide.policy import decide
 from keepstep.supervise.decide.remedy import Remedy, RemedyMode
 from keepstep.supervise.decide.situation import Happened, Situation
@@ -282,6 +284,22 @@ def test_under_a_launcher_of_the_user_nothing_else_is_restarted_or_ended() -> No
         and "only with --max-attempts" in hangs.reason
         and "it is left running" in hangs.reason
     )
+
+
+def test_a_command_of_the_user_that_was_not_let_load_a_bad_checkpoint_starts_again_from_the_older_one() -> None:
+    older = Older(damaged=(Path("c/m-2.pt"),), place=Path("c.aside"), instead="m-1.pt")
+    aside = Remedy(name="aside m-2.pt", does="move it", older=older)
+    settings = Settings(restarts=False)
+    refused = attempt(Cause.CHECKPOINT_CORRUPT_OR_MISSING)
+    (finding,) = refused.report.findings
+    refused = replace(refused, report=replace(refused.report, findings=(replace(finding, rule="CKP004"),)))
+    again = decide(refused, settings=settings, offered=(aside, RAISE))
+    assert (again.action, again.remedies) == (Action.RESTART, (aside,))
+    assert decide(refused, settings=settings).action is Action.END, "there is no older one"
+    off = replace(settings, remedy=RemedyMode.OFF)
+    assert decide(refused, settings=off, offered=(aside,)).action is Action.END
+    by_itself = attempt(Cause.CHECKPOINT_CORRUPT_OR_MISSING)
+    assert decide(by_itself, settings=settings, offered=(aside,)).action is Action.END, "the framework refused it"
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,38 @@ print("resumed at", torch.load(newest)["step"], flush=True)
     assert (tmp_path / "saved.aside" / "model-20.pt").exists()
 
 
+@pytest.mark.frameworks
+@pytest.mark.slow
+def test_a_program_that_loads_before_its_first_step_starts_again_from_the_checkpoint_before(tmp_path: Path) -> None:
+    """A command of the user, without --max-attempts, on one process; a byte is flipped from outside, times are new."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch")
+    save = """
+import os, torch
+os.mkdir("saved")
+for step in (10, 20):
+    torch.save({"step": step, "weights": torch.ones(10000)}, f"saved/model-{step}.pt")
+"""
+    saves = Running(tmp_path, script=save)
+    assert saves.finish(150) == 0, saves.err
+    newest = tmp_path / "saved" / "model-20.pt"
+    damaged = bytearray(newest.read_bytes())
+    damaged[20_000] ^= 0x40
+    newest.write_bytes(damaged)
+    load = """
+import glob, torch
+newest = max(glob.glob("saved/model-*.pt"))
+print("resumed at", torch.load(newest)["step"], flush=True)
+"""
+    loads = Running(tmp_path, script=load)
+    status = loads.finish(150)
+    told = loads.out + loads.err
+    assert status == 0, told
+    assert "resumed at 10" in told and "resumed at 20" not in told
+    assert "move the damaged checkpoint model-20.pt to" in told
+    assert (tmp_path / "saved.aside" / "model-20.pt").exists()
+
+
 def test_nothing_is_changed_with_remedies_off(tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     with zipfile.ZipFile(tmp_path / "saved" / "model-10.pt", "w") as whole:

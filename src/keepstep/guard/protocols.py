@@ -221,6 +221,8 @@ class SavesCheckpoints(Strict, LoadsTogether, Protocol):
     @property
     def supervised(self) -> bool: ...
 
+    def open(self) -> None: ...
+
 
 class Recurs(FailsSafely, Protocol):
     """For hooks that the guard's thread puts back."""

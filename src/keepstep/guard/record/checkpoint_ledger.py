@@ -360,6 +360,7 @@ class CheckpointLedger:
         said = f"the checkpoint {path} {state.said}{saved}: {verdict.words}"
         fields = {"path": str(path), "why": verdict.words, "step": verdict.step, "certain": state.is_bad}
         fields |= {"state": state.word.lower()}
+        self._session.open()  # most programs load before their first step
         self._session.note("CheckpointDamaged", fields, said)
         self._session.say(said, always=True)
         return said

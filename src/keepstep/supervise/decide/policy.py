@@ -22,6 +22,8 @@ from keepstep.supervise.decide.situation import Happened, Situation
 MOST_ADVICE = 3
 DIFFER_S = 20.0
 """So long without progress, stacks in different collectives are proof, whatever phase the ranks are in."""
+REFUSED = "CKP004"
+"""The rule on checkpoints that are not what was saved: the guard does not let them be loaded."""
 NOT_RESTARTED = "keepstep restarts your own command only with --max-attempts"
 
 
@@ -49,9 +51,9 @@ def decide(
     if now.happened is Happened.SHRINKS:
         return Decision(action=Action.SHRINK, reason="a limit was passed, and the run goes on with one rank fewer")
     cause, what = now.root, now.what
-    if not settings.restarts:
-        return _leave_it(now)
     attempts = (*before, now)
+    if not settings.restarts:
+        return _from_an_older_one(now, offered, settings, budget_used(attempts)) or _leave_it(now)
     used = budget_used(attempts)
     left = settings.max_attempts - used
     final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
@@ -135,6 +137,17 @@ def _until_settled(now: Situation) -> HangWait | None:
         return HangWait(ASK_AGAIN_S, f"{now.who} is at work, so the run is not ended", "busy")
     rest = DIFFER_S - (now.stopped_s or 0.0)
     return HangWait(rest, f"{now.what}; if no rank moves by then, the run is ended", "differ") if rest > 0 else None
+
+
+def _from_an_older_one(now: Situation, offered: tuple[Remedy, ...], settings: Settings, used: int) -> Decision | None:
+    """The user's own command, which keepstep kept from loading a bad checkpoint: so keepstep starts it again, too."""
+    apply, _, _ = _sorted(offered, settings.remedy, now.remedies)
+    aside = tuple(each for each in apply if each.older is not None)
+    left = settings.max_attempts - used
+    if now.happened is not Happened.EXITED or not aside or left <= 0 or now.root is None or now.root.rule != REFUSED:
+        return None
+    reason = f"{now.what}: the cause is fixed first"
+    return Decision(action=Action.RESTART, reason=reason, remedies=aside, attempts_left=left)
 
 
 def _leave_it(now: Situation) -> Decision:
