@@ -307,6 +307,23 @@ for module, real in (
 ):
     assert abs(module / real - 1) < 0.01, (module, real)
 
+def most(run):
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    out = run()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+last = nn.Conv2d(64, 32, 3, padding=1).to(memory_format=torch.channels_last)
+turned = torch.randn(128, 128, 16, 16, device="cuda").transpose(0, 1)  # as in the gradient of a gradient
+filters = torch.randn(256, 128, 8, 8, device="cuda")
+for found, real in (
+    (most(layer(nn.Conv3d(3, 32, 3, (1, 2, 2), 1), 8, 3, 16, 112, 112)), 49),
+    (most(layer(last, 8, 64, 256, 256)), 64 + 128),
+    (most(lambda: F.conv2d(turned, filters, padding=1, dilation=2)), 2.25 + 16 + 26.25),
+    (most(layer(nn.ConvTranspose2d(256, 3, 4, 2, 1), 256, 256, 16, 16)), 3),
+):
+    assert abs(found / real - 1) < 0.02, (found, real)
+
 run = cross_entropy()
 before = torch.cuda.memory_allocated()
 loss = run()
