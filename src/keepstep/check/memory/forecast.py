@@ -8,6 +8,7 @@ from typing import Any
 
 from keepstep.check.memory.allocator import Replayed, replay
 from keepstep.check.memory.devices import NCCL, Device
+from keepstep.check.memory.many_lengths import reserved_over_many
 
 PARTS = {
     "parameter": "parameters",
@@ -66,11 +67,12 @@ def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
     places = {int(number): str(place) for number, place in seen["places"].items()}
     events = events_of(seen, device, kinds)
     free = replay(events)
+    reserved = max(free.reserved, reserved_over_many(events, seen.get("given", ()), seen.get("ahead")) or 0)
     beside = [device.context[0], device.context[1]]
     if ranks > 1 and seen.get("grouped", True):
         beside = [beside[0] + NCCL[0], beside[1] + NCCL[1]]
     low = int(free.allocated * (1 - MARGIN)) + beside[0]
-    high = int(free.reserved * (1 + MARGIN)) + beside[1]
+    high = int(reserved * (1 + MARGIN)) + beside[1]
     gets_by = None
     if device.total < high:
         least = least_room(events, kinds, free.reserved)
@@ -86,7 +88,7 @@ def forecast(seen: dict[str, Any], device: Device, ranks: int) -> Forecast:
         high=high,
         low_beside=beside[0],
         allocated=free.allocated,
-        reserved=free.reserved,
+        reserved=reserved,
         parts=_parts(free.live, kinds),
         lines=_lines(free.live, places),
         line=line,

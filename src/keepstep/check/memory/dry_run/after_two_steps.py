@@ -13,6 +13,8 @@ from keepstep.check.memory.dry_run.clock import Clock
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 MOST_STEPS = 8
+ALL_OF_ONE_STEP = 2
+"""From the second call on, what was born is that of one step."""
 
 
 class AfterTwoSteps:
@@ -38,3 +40,4 @@ class AfterTwoSteps:
         born = [size for number, size in self._log.events[self._seen :] if number >= 0 and size > 0]
         self._seen, before, self._last = len(self._log.events), self._last, (len(born), sum(born))
         self._log.loaders_end = bool(self._log.loaders) and self._last == before
+        self._log.lengths_differ = self._steps > ALL_OF_ONE_STEP and self._last != before

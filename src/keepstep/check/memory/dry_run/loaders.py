@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -24,6 +25,10 @@ ALIKE = 16
 """When so many records of a batch are alike and without content, they stand for the rest of it."""
 BATCHES_AT_THE_END = 2
 """Of a pass that begins when loaders end, such as one of a validation."""
+AHEAD, AHEAD_S, AHEAD_BYTES = 200, 4.0, 256 << 20
+"""Where batches differ, at most so many of the next are read at once, and some of them given: the largest first."""
+OF_AHEAD = (1.0, 0.0, 0.5, 0.75, 0.25, 0.9)
+"""Which, when they are in the order of their size."""
 
 
 def install(log: StorageLog) -> None:
@@ -56,7 +61,16 @@ def install(log: StorageLog) -> None:
             if not self.keepstep_left:
                 raise StopIteration
             self.keepstep_left -= 1
-        batch, asked = next_data(self), self.keepstep_asked
+        if log.lengths_differ and log.ahead is None:
+            found = _next_batches(lambda: next_data(self))
+            log.ahead = log.marks, [_size(each) for each in found]
+            found.sort(key=_size)
+            self.keepstep_ahead = [
+                found[n] for n in dict.fromkeys(round(s * (len(found) - 1)) for s in OF_AHEAD if found)
+            ]
+        ahead = getattr(self, "keepstep_ahead", ())
+        batch, asked = ahead.pop(0) if ahead else next_data(self), self.keepstep_asked
+        log.given.append((log.marks, _size(batch)))
         if not asked["batch"]:
             log.loaders.append(asked)
         asked["batch"] = max(1, asked["batch"], sum(each.numel() * each.element_size() for each in tensors(batch)))
@@ -77,6 +91,23 @@ def install(log: StorageLog) -> None:
     fetcher.fetch = fetch
     torch.utils.data.DataLoader.__init__ = begin
     single.__init__, single._next_data = begin_iterating, give
+
+
+def _next_batches(take: Callable[[], Any]) -> list[Any]:
+    until, held, found = time.monotonic() + AHEAD_S, 0, list[Any]()
+    while len(found) < AHEAD and held < AHEAD_BYTES and time.monotonic() < until:
+        try:
+            found.append(take())
+        except StopIteration:
+            break
+        real = (each for each in tensors(found[-1]) if not isinstance(each, FakeTensor))
+        held += sum(each.numel() * each.element_size() for each in real)
+    return found
+
+
+def _size(batch: Any) -> int:
+    """Of batches that hold as much, the one of longer records is larger."""
+    return sum(each.numel() * max(each.shape[1:], default=1) for each in tensors(batch))
 
 
 def _kind(record: Any) -> tuple[Any, ...]:

@@ -38,6 +38,14 @@ class StorageLog:
         """What each loader that gave a batch was asked for, and the bytes of its largest batch."""
         self.loaders_end = False
         """Passes over a loader end now; those that begin later give a few batches."""
+        self.lengths_differ = False
+        """Steps do the same with batches of other sizes."""
+        self.given: list[tuple[int, int]] = []
+        """Each batch that a loader gave: after how many steps of optimizers, and its size."""
+        self.ahead: tuple[int, list[int]] | None = None
+        """After how many it was looked which batches come next, and their sizes."""
+        self.marks = 0
+        """Steps of optimizers."""
         self.host_live = self.host_peak = 0
         """Bytes of the host's tensors; small ones are not counted."""
         self._of_the_user = of_the_user
@@ -59,6 +67,7 @@ class StorageLog:
 
     def stepped(self, step: int) -> None:
         self.events.append((-1, step))
+        self.marks += 1
 
     def guessed(self, what: str) -> None:
         if what not in self.guesses:
@@ -90,5 +99,7 @@ class StorageLog:
             "batch": self.batch,
             "lengths": self.lengths,
             "loaders": self.loaders,
+            "given": self.given,
+            "ahead": self.ahead,
             "host_tensors": self.host_peak,
         }
