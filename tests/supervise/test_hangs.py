@@ -52,8 +52,8 @@ class Scene:
         self.said: list[str] = []
         self.hangs = Hangs(Records(folder), ThreadPoolExecutor(max_workers=1), self.said.append, least_s=None)
 
-    def at(self, now: float, steps: int = 10) -> Stop | None:
-        progress = 0.1 * steps
+    def at(self, now: float, steps: int = 10, progress: float | None = None) -> Stop | None:
+        progress = 0.1 * steps if progress is None else progress
         signs = [
             Sign(pid=100 + rank, rank=rank, at=now, phase=BoxPhase.COMPUTE, steps=steps, progress=progress, usual_s=0.1)
             for rank in range(2)
@@ -98,6 +98,43 @@ def test_a_run_that_moves_meanwhile_is_not_named(tmp_path, monkeypatch):
     assert (
         "no progress for 2.2 s, 22 times the usual step: the others waited for rank 1, then the run continued" in told
     )
+
+
+def stopped_and_moved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Scene, Path]:
+    """A proven stop, after which a rank moves, but does no step."""
+    scene = Scene(folder, monkeypatch, found(1), found(1))
+    scene.at(1.5)
+    scene.at(3.2)
+    assert scene.glanced.wait(60)
+    scene.end_look()
+    assert scene.at(5.0) is not None
+    stacks = folder / "stacks.jsonl"
+    assert stacks.exists()
+    scene.at(9.0, progress=8.9)
+    assert scene.said[-1] == "the run continues"
+    return scene, stacks
+
+
+def test_a_standstill_is_kept_until_a_step_is_done(tmp_path, monkeypatch):
+    """What ends it may be the time-out that fails the run: then it was the reason."""
+    scene, stacks = stopped_and_moved(tmp_path, monkeypatch)
+    scene.at(9.2, progress=8.9)
+    scene.hangs.take_along(lambda: 9.2)
+    assert stacks.exists()
+    scene.at(9.5, steps=11, progress=9.4)
+    assert not stacks.exists()
+    assert "then the run continued" in (tmp_path / "pace.jsonl").read_text()
+
+
+@pytest.mark.parametrize("end", ["well", "long after"])
+def test_a_standstill_is_forgotten_where_the_run_ends_well_or_fails_much_later(tmp_path, monkeypatch, end):
+    scene, stacks = stopped_and_moved(tmp_path, monkeypatch)
+    if end == "well":
+        scene.hangs.forget_moved()
+    else:
+        scene.at(9.1 + hangs.DOUBTFUL_S, progress=9.0 + hangs.DOUBTFUL_S)
+    assert not stacks.exists()
+    assert len((tmp_path / "pace.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_run_that_was_named_and_moves_after_all_is_said_to_go_on(tmp_path, monkeypatch):

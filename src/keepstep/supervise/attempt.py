@@ -182,6 +182,8 @@ class Attempt:
         means, members, watching = self._means, self._members, self._watching
         watching.pause.end(time.monotonic())
         watching.let_spares(signal.SIGCONT)
+        if outcome.happened in (Happened.INTERRUPTED, Happened.ENDED_WELL):
+            watching.hangs.forget_moved()
         if outcome.happened is Happened.INTERRUPTED and not means.hurry():
             watching.hangs.take_along(time.monotonic)
         self._record_ends(outcome)

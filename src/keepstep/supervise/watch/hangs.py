@@ -28,6 +28,8 @@ LOOK_ALONG_S = 3.0
 """For stacks that are being taken when a rank fails."""
 AT_WORK_S = 3.0
 """Children that had done something this recently when they were last seen are at work."""
+DOUBTFUL_S = 30.0
+"""A run that fails so soon after it stood still, without a step in between, failed because of that."""
 
 
 class Hangs:
@@ -57,6 +59,8 @@ class Hangs:
         self._signs: list[Sign] = []
         self._seen_at = 0.0
         self._told: Stop | None = None
+        self._moved: tuple[Stop, Awaited | None, float] | None = None
+        """A stop after which ranks moved, whom it was about, and when they did: not forgotten yet."""
         self._held_until = 0.0
 
     @property
@@ -97,6 +101,8 @@ class Hangs:
         self._watch.crowding = crowding()
         self._signs, self._seen_at = signs, now
         self._see_activity(now)
+        if self._has_gone_on(signs, now):
+            self.forget_moved()
         if self._look is not None:
             self._watch.note(signs)
             if self._look[1].done():
@@ -120,14 +126,30 @@ class Hangs:
         if self._told is not None and stop is None:
             if self.place is not None:
                 self._watch.forgiven[self.place] = max(self._told.quiet_s, self.endured_s or 0.0)
-            paused, self._told = self._told, None
-            self._records.forget_stop()
-            self._record_end(paused, self._awaited)
+            self.forget_moved()
+            self._moved, self._told = (self._told, self._awaited, now), None
             self._say("the run continues")
         if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
             self._held_until = 0.0
             return replace(stop, at=now)
         return None
+
+    def _has_gone_on(self, signs: list[Sign], now: float) -> bool:
+        """Whether a rank has done a step since all stood still, or so long ago that a failure has other reasons."""
+        if self._moved is None:
+            return False
+        stop, _, moved_at = self._moved
+        steps = {sign.pid: sign.steps for sign in stop.suspicion.signs}
+        return now - moved_at > DOUBTFUL_S or any(sign.steps > steps.get(sign.pid, sign.steps) for sign in signs)
+
+    def forget_moved(self) -> None:
+        """The run goes on, or ends well, or because the user wants it: a standstill before that is no reason."""
+        if self._moved is None:
+            return
+        (stop, whom, _), self._moved = self._moved, None
+        if self._told is None:
+            self._records.forget_stop()
+        self._record_end(stop, whom)
 
     def _record_end(self, stop: Stop, whom: Awaited | None) -> None:
         """A standstill that ended by itself, for whoever asks where the time went."""
