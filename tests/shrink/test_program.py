@@ -10,7 +10,7 @@ import pytest
 from keepstep.shrink.delta_debugging import reduce
 from keepstep.shrink.going_on import going_on
 from keepstep.shrink.names import Names
-from keepstep.shrink.one_file import in_one
+from keepstep.shrink.one_file import imported, in_one
 from keepstep.shrink.program import Edits, Node, Program, uid
 
 TEXT = """\
@@ -345,3 +345,58 @@ def test_a_name_that_is_made_of_itself_needs_another_statement() -> None:
     first, failing = program.statement_at("job.py", 1), program.statement_at("job.py", 3)
     assert first is not None and failing is not None
     assert Names(program).closed(Edits(removed=frozenset({uid(first)})), {uid(failing)}) is None
+
+
+LOOPS = """\
+import itertools
+from dataclasses import dataclass
+
+
+@dataclass
+class Settings:
+    width: int = 4
+
+
+rows = []
+step = done = 0
+while step < 10:
+    done += 1
+    rows.append(step)
+    step += 1
+for number in itertools.cycle([1]):
+    print(rows[number], dict(width=3))
+    if number > 5:
+        break
+"""
+
+
+def at_line(program: Program, line: int) -> Node:
+    found = program.statement_at("job.py", line)
+    assert found is not None
+    return uid(found)
+
+
+def test_a_loop_keeps_what_ends_it_and_goes_with_it() -> None:
+    program = Program({"job.py": LOOPS})
+    names = Names(program)
+    kept = {at_line(program, line) for line in (12, 16, 17)}
+    for line, may_go in ((13, True), (15, False), (19, False)):
+        assert (names.closed(Edits(removed=frozenset({at_line(program, line)})), kept) is not None) == may_go, line
+    closed = names.closed(Edits(removed=frozenset({at_line(program, 15)})), kept - {at_line(program, 12)})
+    assert closed is not None and at_line(program, 12) in closed.removed
+    once = Edits(removed=frozenset({at_line(program, 15)}), unwrapped=frozenset({at_line(program, 12)}))
+    assert names.closed(once, kept - {at_line(program, 12)}) is not None, "what runs once needs no end"
+
+
+def test_a_slice_holds_what_fills_and_what_ends_and_no_field_of_another_calls_name() -> None:
+    program = Program({"job.py": LOOPS})
+    wanted = Names(program).slice_of({at_line(program, 17)}, mutators=False)
+    lines = {program.nodes[each].lineno for each in wanted if isinstance(program.nodes[each], ast.stmt)}
+    assert {10, 11, 12, 14, 15, 16, 19} <= lines and not {7, 13} & lines, lines
+
+
+def test_files_that_nobody_imports_any_longer_are_no_part_of_it() -> None:
+    texts = {"job.py": "from a import x\n", "a.py": "import pack.b\n", "pack/b.py": "", "c.py": "import torch\n"}
+    assert set(imported(texts, "job.py")) == {"job.py", "a.py", "pack/b.py"}
+    by_text = {**texts, "a.py": "import importlib\nimportlib.import_module('c')\n"}
+    assert set(imported(by_text, "job.py")) == set(texts)

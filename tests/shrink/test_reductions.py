@@ -99,7 +99,8 @@ def parse():
 
 @dataclass
 class Settings:
-    rows: int = 4
+    rows: int = 9
+    parts: int = 3
     name: str = "x"
 
 
@@ -111,10 +112,13 @@ def said(text):
 def share(args, settings, noise):
     said("sharing")
     assert noise
-    return args.width * settings.rows / (args.parts if not args.half else 1)
+    return args.width * settings.rows / (settings.parts if not args.half else 1)
 
 
 class Half:
+    def __init__(self):
+        self.rows = 7
+
     def half(self):
         return 1
 
@@ -122,14 +126,14 @@ class Half:
 Half().half()
 args = parse()
 said(f"{args.width} wide")
-share(args, Settings(name="y"), args.half)
+share(args, Settings(rows=4, parts=args.parts), args.half)
 """
 
 
 def test_options_are_constants_and_what_only_hands_them_on_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [])
     order = [reductions.at_once, options_as_constants, parameters]
-    search = searched(OPTIONS, 27, order, words=("--parts", "0", "--width=6"))
+    search = searched(OPTIONS, 28, order, words=("--parts", "0", "--width=6"))
     left = search.program.made(search.best)["job.py"].text
     assert left.startswith("def share():\n    return 6 * 4 / 0\n") and left.endswith("Half().half()\nshare()\n"), left
     assert search.best.words == () and search.count == 3

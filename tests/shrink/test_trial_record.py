@@ -63,3 +63,13 @@ def test_a_file_that_is_late_is_not_one_that_nobody_writes(tmp_path: Path) -> No
     (tmp_path / "kept").rename(tmp_path / "before")
     never = "open('{0}/never/manifest')\n"
     assert noted(tmp_path, never.format(tmp_path))["absent"] == "missing in 2 parts, others beside"
+
+
+def test_a_rank_that_runs_more_lines_than_it_may_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("x = 0\nwhile True:\n    x += 1\n")
+    env = {**os.environ, "KEEPSTEP_TRIAL": str(tmp_path), "KEEPSTEP_TRIAL_LINES": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", BEGIN.format(tmp_path)], env={**env, "KEEPSTEP_TRIAL_MOST": "3000"}, timeout=60
+    )
+    told = [line for line in next(tmp_path.glob("*.lines")).read_text().splitlines() if line[0] == "N"]
+    assert ran.returncode == 97 and told == ["N1024", "N2048", "N3000"]

@@ -20,7 +20,7 @@ from keepstep.cli.print_report import say
 from keepstep.errors import Unavailable, UserError
 from keepstep.shrink.chance import FLOOR
 from keepstep.shrink.job_command import job_command
-from keepstep.shrink.result import Result, without_private, write_result
+from keepstep.shrink.result import ALONE, Result, without_private, write_result
 from keepstep.shrink.search import STATE, Search
 from keepstep.shrink.shrink import Shrunk, shrink
 from keepstep.shrink.trials import Trials
@@ -116,7 +116,7 @@ def _tell(shrunk: Shrunk, result: Result) -> None:
     if of:
         print(f"  {left} of {count(of, 'line')} of data that it reads; look at them before you send them")
     if shrunk.alone:
-        print("  its collectives alone fail in this way: model and data are out")
+        print(f"  {ALONE} fails in this way too: its collectives alone, without model and data")
     again = "" if shrunk.complete else "; stopped early, the same command goes on"
     print(f"  {count(shrunk.trials, 'trial')} in {duration(shrunk.took_s)}{again}")
     if shrunk.rate is not None:
@@ -149,7 +149,7 @@ def _as_json(shrunk: Shrunk, result: Result) -> dict[str, object]:
         "ranks": shrunk.edits.ranks,
         "ranks_before": shrunk.launch.ranks,
         "needs": shrunk.needs,
-        "collectives_alone": shrunk.alone,
+        "collectives_alone": shrunk.alone is not None,
         "trials": shrunk.trials,
         "refused": shrunk.refused,
         "seconds": round(shrunk.took_s, 1),

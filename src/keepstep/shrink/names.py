@@ -31,11 +31,15 @@ class Names:
         self._bound_in: dict[Node, set[str]] = defaultdict(set)
         self._statements = list(program.statements())
         self._within = {uid(each): {uid(each), *map(uid, program.above(each))} for each in self._statements}
-        self._fields = {
-            f".{each.target.id}"
+        with_fields = [
+            (above.name, f".{each.target.id}")
             for each in self._statements
             if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-        }
+            for above in program.above(each)
+            if isinstance(above, ast.ClassDef)
+        ]
+        self._fields = {*with_fields, *(("replace", name) for _, name in with_fields)}
+        """What a call may say by name, with the class that is called."""
         for each in self._statements:
             self.binds[uid(each)], self.uses[uid(each)] = _bound(each), _used(each, self._fields)
             around = [node for node in program.above(each) if isinstance(node, (*SCOPES, ast.Module))]
@@ -63,6 +67,8 @@ class Names:
             if owner is not None and ((ran and _is_called_by_others(each)) or _is_parents(each, owner)):
                 self._needs[uid(each)] = uid(owner)
         self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
+        self._ends = [(uid(each), ways) for each in self._statements for ways in ends_of_loop(program, each)]
+        """Of each loop: the statements of which one must stay, or a program that no longer fails never ends."""
         self.unreached: set[Node] = set()
         """What no trial runs: names that it lacks show nowhere."""
 
@@ -99,6 +105,11 @@ class Names:
                 node for node, gives in self._gives.items() if node in remaining and not remaining.intersection(gives)
             }
             gone |= {around for node, around in self._needs.items() if around in remaining and node not in remaining}
+            gone |= {
+                loop
+                for loop, ways in self._ends
+                if loop in remaining and loop not in edits.unwrapped and not remaining.intersection(ways)
+            }
             if gone & kept:
                 return None
             gone = gone or (self._emptied(left, remaining) - kept)
@@ -175,7 +186,7 @@ class Names:
             ):
                 inside = {uid(node) for node in ast.walk(each) if isinstance(node, ast.stmt)}
                 found |= {uid(each)} if users[each.name] <= inside else set()
-            elif values and (isinstance(each, (ast.Assign, ast.AnnAssign)) or _is_option(each)):
+            elif _is_plain(each) or (values and (isinstance(each, (ast.Assign, ast.AnnAssign)) or _is_option(each))):
                 names_here = {name.removeprefix(".") for name in self.binds[uid(each)]}
                 by = attributes if _is_option(each) else users
                 if (
@@ -209,7 +220,7 @@ class Names:
         return False
 
     def slice_of(self, kept: Iterable[Node], *, mutators: bool) -> set[Node]:
-        """The statements that these need by name, and what is around them.
+        """The statements that these need by name or that fill what they need (`rows.append(x)`), and what is around.
 
         ``mutators``: also statements that only call something of what is needed (`optimizer.step()`).
         """
@@ -220,6 +231,8 @@ class Names:
             for node in list(wanted):
                 outer = self._program.above(self._program.nodes[node])
                 wanted |= {uid(each) for each in outer if isinstance(each, ast.stmt)}
+            for loop, ways in self._ends:
+                wanted |= ways if loop in wanted else set()
             names = self.all_meant(wanted)
             for each in self._statements:
                 around = [uid(node) for node in self._program.above(each) if isinstance(node, SCOPES)]
@@ -228,8 +241,11 @@ class Names:
                     needed |= all(node in wanted for node in around)
                 if isinstance(each, FUNCTIONS) and around[:1] and around[0] in wanted:
                     needed |= f".{each.name}" not in asked_for  # others call it: `__init__`, `forward`
-                if mutators and isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-                    needed |= any(name in names for name in self.meant(uid(each), _roots(each.value)))
+                if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+                    if mutators:
+                        needed |= any(name in names for name in self.meant(uid(each), _roots(each.value)))
+                    elif getattr(each.value.func, "attr", "") in FILLS:
+                        needed |= any(name in names for name in self.meant(uid(each), _filled(each.value)))
                 if needed:
                     wanted.add(uid(each))
             if len(wanted) == before:
@@ -293,8 +309,10 @@ ONLY_ASKS = (
     "isinstance",
     "int",
 )
+FILLS = ("append", "appendleft", "extend", "insert", "add", "update", "setdefault", "pop", "remove", "put", "sort")
+ENDLESS = ("cycle", "count", "repeat")
 SET_UP = ("init_process_group", "initialize", "set_device", "spawn", "main", "manual_seed")
-CALLED_BY_OTHERS = ("forward", "call", "setup", "__iter__", "__next__", "__getitem__", "__call__")
+CALLED_BY_OTHERS = ("forward", "call", "setup", "__iter__", "__next__", "__getitem__", "__len__", "__call__")
 
 
 def gives_a_value(node: ast.stmt) -> bool:
@@ -322,6 +340,61 @@ def _sets_up(node: ast.stmt) -> bool:
         return False
     called = node.value.func
     return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) in SET_UP
+
+
+def ends_of_loop(program: Program, node: ast.stmt) -> Iterator[set[Node]]:
+    """The statements in a loop that bring it to an end, as groups of which one is enough."""
+    endless = isinstance(node, ast.For) and _is_endless(program, node.iter)
+    if not isinstance(node, ast.While) and not endless:
+        return
+    inside = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
+    constant = endless or isinstance(node.test, ast.Constant)  # type: ignore[attr-defined]
+    leaves = [
+        each
+        for each in inside
+        if isinstance(each, ast.Return)
+        or (isinstance(each, ast.Break) and loop_of(program, each) is node)
+        or (constant and isinstance(each, ast.Raise))
+    ]
+    if constant:
+        if leaves:
+            yield set(map(uid, leaves))
+        asked = [above.test for each in leaves for above in program.above(each) if isinstance(above, ast.If)][:1]
+    else:
+        asked = [node.test]  # type: ignore[attr-defined]
+    for name in {part.id for test in asked for part in ast.walk(test) if isinstance(part, ast.Name)}:
+        if counts := {uid(each) for each in inside if not isinstance(each, SCOPES) and name in _bound(each)}:
+            yield counts
+
+
+def loop_of(program: Program, node: ast.stmt) -> ast.AST | None:
+    return next((each for each in program.above(node) if isinstance(each, (ast.While, ast.For))), None)
+
+
+def _is_endless(program: Program, iterated: ast.expr) -> bool:
+    """`itertools.cycle(x)`, or a generator of the program that loops for ever."""
+    called = {_last_of(each.func) for each in ast.walk(iterated) if isinstance(each, ast.Call)}
+    return bool(called & set(ENDLESS)) or any(
+        isinstance(each, FUNCTIONS)
+        and each.name in called
+        and any(
+            isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and any(map(gives_a_value, loop.body))
+            for loop in each.body
+        )
+        for each in program.statements()
+    )
+
+
+def _last_of(node: ast.AST) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _filled(call: ast.Call) -> set[str]:
+    """`rows` of `rows.append(x)`, and `.rows` of `self.rows.append(x)`."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    if isinstance(owner, ast.Attribute):
+        return {f".{owner.attr}"}
+    return {owner.id} if isinstance(owner, ast.Name) else set()
 
 
 def _roots(call: ast.Call) -> set[str]:
@@ -362,6 +435,15 @@ def _bound(node: ast.stmt) -> set[str]:
     return found
 
 
+def _is_plain(node: ast.stmt) -> bool:
+    """`step, epoch = 0, 0`, which does nothing but give names."""
+    return isinstance(node, ast.Assign) and all(
+        isinstance(each, (ast.Constant, ast.Name, ast.Tuple, ast.expr_context))
+        for part in (*node.targets, node.value)
+        for each in ast.walk(part)
+    )
+
+
 def _is_option(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
@@ -378,7 +460,7 @@ def _options(call: ast.Call) -> Iterator[str]:
             yield f".{keyword.value.value!s}"
 
 
-def _used(node: ast.stmt, fields: Collection[str]) -> set[str]:
+def _used(node: ast.stmt, fields: Collection[tuple[str, str]]) -> set[str]:
     found: set[str] = set()
     for each in own_parts(node):
         if isinstance(each, ast.Name) and (isinstance(each.ctx, ast.Load) or isinstance(node, ast.AugAssign)):
@@ -389,8 +471,9 @@ def _used(node: ast.stmt, fields: Collection[str]) -> set[str]:
             found.add(each.value.id)
         elif isinstance(each, ast.alias) and isinstance(node, ast.ImportFrom):
             found.add(f".{each.name}")
-        elif isinstance(each, ast.keyword) and f".{each.arg}" in fields:
-            found.add(f".{each.arg}")
+        elif isinstance(each, ast.Call):
+            said = {f".{keyword.arg}" for keyword in each.keywords}
+            found |= {name for name in said if (_last_of(each.func), name) in fields}
     return found - BUILT_IN
 
 

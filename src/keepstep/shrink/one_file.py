@@ -12,6 +12,7 @@ SELF = ("__file__", "__name__", "__package__", "__all__")
 
 def in_one(texts: Mapping[str, str], script: str) -> str | None:
     """The text of one file that does the same; None if a module is used in a way that does not allow it."""
+    texts = imported(texts, script)
     trees = {name: ast.parse(text) for name, text in texts.items()}
     dotted = {name: name.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__") for name in texts}
     modules = {dotted[name]: name for name in texts if name != script}
@@ -37,6 +38,27 @@ def in_one(texts: Mapping[str, str], script: str) -> str | None:
     add(script)
     text = _tidy(out)
     return text if done == set(modules.values()) else None
+
+
+def imported(texts: Mapping[str, str], script: str) -> dict[str, str]:
+    """The script, and the files that it imports; those that import something by a text count as if all were."""
+    found, waiting = {script: texts[script]}, [script]
+    while waiting:
+        name = waiting.pop()
+        for node in ast.walk(ast.parse(texts[name])):
+            if (isinstance(node, ast.Name) and node.id == "__import__") or getattr(node, "attr", "") == "import_module":
+                return dict(texts)
+            asked = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                module = _absolute(node, name)
+                asked = [module, *(f"{module}.{each.name}" for each in node.names)]
+            parts = [each.split(".") for each in asked]
+            dotted = {os.sep.join(each[: n + 1]) for each in parts for n in range(len(each))}
+            for path in (f"{each}{end}" for each in dotted for end in (".py", f"{os.sep}__init__.py")):
+                if path in texts and path not in found:
+                    found[path] = texts[path]
+                    waiting.append(path)
+    return found
 
 
 def _absolute(node: ast.ImportFrom, file: str) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
@@ -44,8 +44,6 @@ def _options(search: Search) -> tuple[dict[str, Node], tuple[str, ...]]:
     values: dict[str, Node] = {}
     words = list(search.best.words)
     for each in search.left():
-        if isinstance(each, ast.ClassDef):
-            values |= _fields(search, each)
         for call in own_parts(each):
             if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "add_argument":
                 continue
@@ -53,6 +51,9 @@ def _options(search: Search) -> tuple[dict[str, Node], tuple[str, ...]]:
             value = _value_of_option(call, [name for name in names if name.startswith("-")], words)
             if value is not None:
                 values |= {name: value for name in search.names.binds[uid(each)] if name.startswith(".")}
+    for each in search.left():
+        if isinstance(each, ast.ClassDef):
+            values |= _fields(search, each, values)
     return values, tuple(words)
 
 
@@ -87,11 +88,10 @@ def _value_of_option(call: ast.Call, names: list[str], words: list[str]) -> Node
         return None
 
 
-def _fields(search: Search, owner: ast.ClassDef) -> dict[str, Node]:
-    """Of a class of settings: constants by name, or what the only call of the class says."""
+def _fields(search: Search, owner: ast.ClassDef, options: Mapping[str, Node]) -> dict[str, Node]:
+    """Of a class of settings: constants by name, or what the only call of the class says, maybe by an option."""
     if not any("dataclass" in ast.unparse(each) for each in owner.decorator_list):
         return {}
-    names = search.names
     found = {
         f".{each.target.id}": uid(each.value)
         for each in owner.body
@@ -100,8 +100,7 @@ def _fields(search: Search, owner: ast.ClassDef) -> dict[str, Node]:
         and isinstance(each.value, ast.Constant)
     }
     for each in search.left():
-        inside = owner in search.program.above(each)
-        for name in () if inside else [name for name in names.binds[uid(each)] if name in found]:
+        for name in [name for name in _set_from_outside(search, each, owner) if name in found]:
             del found[name]  # something else sets it, too
         for call in own_parts(each):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == owner.name:
@@ -110,9 +109,25 @@ def _fields(search: Search, owner: ast.ClassDef) -> dict[str, Node]:
                 for keyword in call.keywords:
                     if keyword.arg is None:
                         return {}
-                    if found.pop(f".{keyword.arg}", None) and isinstance(keyword.value, ast.Constant):
-                        found[f".{keyword.arg}"] = uid(keyword.value)
+                    found.pop(f".{keyword.arg}", None)
+                    option = options.get(f".{getattr(keyword.value, 'attr', '')}")
+                    given = uid(keyword.value) if option is None else option
+                    if isinstance(search.program.node(given), ast.Constant):
+                        found[f".{keyword.arg}"] = given
     return found
+
+
+def _set_from_outside(search: Search, node: ast.stmt, owner: ast.ClassDef) -> set[str]:
+    """Attributes that a statement sets, of something that may be of this class: not `self.width` in another class."""
+    classes = [each for each in search.program.above(node) if isinstance(each, ast.ClassDef)]
+    mine = not classes or classes[0] is owner
+    return {
+        f".{part.attr}"
+        for part in own_parts(node)
+        if isinstance(part, ast.Attribute)
+        and isinstance(part.ctx, ast.Store)
+        and (mine or getattr(part.value, "id", "") != "self")
+    }
 
 
 def parameters(search: Search) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
+from keepstep.shrink.names import loop_of
 from keepstep.shrink.options_and_parameters import options_as_constants, parameters
 from keepstep.shrink.program import SCOPES, Edits, Node, own_parts, uid
 from keepstep.shrink.search import Search
@@ -16,6 +17,7 @@ from keepstep.shrink.search import Search
 SMALL = 2
 IMPORTS = (ast.Import, ast.ImportFrom)
 WRAPS = (ast.With, ast.Try, ast.If)
+LOOPS = (ast.For, ast.While)
 STAYS = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TMPDIR", "USER")
 OF_COLLECTIVES = "sync."
 TELLS_APART = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
@@ -257,11 +259,23 @@ def _without(search: Search, piece: Iterable[Node]) -> Edits:
 
 
 def wrappers(search: Search) -> None:
-    """`with`, `try` and `if` whose body can stand alone. Never the condition under which it fails."""
-    found = [uid(each) for each in search.left() if isinstance(each, WRAPS) and uid(each) not in search.kept]
+    """`with`, `try`, `if` and loops whose body can stand alone, once. Never the condition under which it fails."""
+    left = list(search.left())
+    found = [uid(each) for each in left if isinstance(each, WRAPS) and uid(each) not in search.kept]
+    found += [uid(each) for each in left if isinstance(each, LOOPS) and _may_run_once(search, each, left)]
     delta_debugging.reduce(
         found, lambda piece: search.same(replace(search.best, unwrapped=search.best.unwrapped | set(piece)))
     )
+
+
+def _may_run_once(search: Search, loop: ast.For | ast.While, left: list[ast.stmt]) -> bool:
+    """Whether nothing within it needs to know that it is a loop."""
+    inside = [each for each in left if loop in search.program.above(each)]
+    leaves = [each for each in inside if isinstance(each, (ast.Break, ast.Continue))]
+    own = [each for each in leaves if loop_of(search.program, each) is loop]
+    bound = search.names.binds[uid(loop)] if isinstance(loop, ast.For) else set()
+    used = {name for each in left if each is not loop for name in search.names.uses[uid(each)]}
+    return not own and not bound & used and uid(loop) not in search.best.unwrapped
 
 
 def parts(search: Search) -> None:

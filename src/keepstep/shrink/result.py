@@ -21,7 +21,7 @@ from keepstep.base.redact import redact
 from keepstep.base.safe_files import make_private, open_regular, share_whole
 from keepstep.base.wording import count, duration
 from keepstep.shrink.job_command import JobCommand
-from keepstep.shrink.one_file import in_one
+from keepstep.shrink.one_file import imported, in_one
 from keepstep.shrink.other_packages import package_differences
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure, difference, failure_of, without_places
@@ -31,6 +31,7 @@ from keepstep.shrink.trials import Trials
 from keepstep.sources.host.software import packages
 
 LARGEST_DATA = 1 << 16
+ALONE = "collectives.py"
 NOT_PRIVATE = ("root", "user", "admin", "ubuntu", "localhost")
 """Names of many users and hosts, and of much in programs."""
 LAST_LINES = 25
@@ -84,6 +85,8 @@ def write_result(shrunk: Shrunk, folder: Path, env: Mapping[str, str], works: st
     share_whole(folder / "requirements.txt", "".join(f"{each}\n" for each in _versions(result.files)).encode())
     share_whole(folder / "report.txt", result.shown.encode())
     share_whole(folder / "output.txt", result.output.encode())
+    if shrunk.alone:
+        share_whole(folder / ALONE, shrunk.alone.encode())
     share_whole(folder / "issue.md", issue(shrunk, result).encode())
     return result
 
@@ -117,7 +120,10 @@ def _texts(shrunk: Shrunk) -> dict[str, str]:
         name = os.path.relpath(path, root)
         if any(line.strip() for line in each.lines) and not name.startswith(".."):
             found[name] = without_private(each.text)
-    more = {} if shrunk.alone else dict(shrunk.data)
+    script = os.path.relpath(shrunk.smaller.script, root)
+    if script in found and not shrunk.launch.given:
+        found = imported(found, script)
+    more = dict(shrunk.data)
     for path in shrunk.launch.beside():
         with open_regular(path) as stream:
             more[path] = stream.read().decode(errors="replace")
@@ -238,7 +244,7 @@ def issue(shrunk: Shrunk, result: Result) -> str:
     ranks = ""
     if shrunk.needs is not None and shrunk.needs > 1:
         ranks = f" It needs {shrunk.needs} ranks: with {shrunk.needs - 1} it does not fail in this way."
-    alone = " It has only the collectives of the original: neither its model nor its data." if shrunk.alone else ""
+    alone = f" `{ALONE}` has nothing but its collectives, and fails in the same way." if shrunk.alone else ""
     parts = [f"# {result.title}\n", f"Run it with `{result.run}`.{ranks}{alone}\n"]
     for name, text in result.files.items():
         kind = {".py": "python", ".sh": "sh"}.get(os.path.splitext(name)[1], "")

@@ -21,6 +21,7 @@ ISSUED_AT = re.compile(r"issued [^;]{0,200}? at ([\w.-]+\.py):(\d+)")
 OF_COLLECTIVES = "sync."
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"-- Process (\d+) terminated")
+TRANSPORT = ("RuntimeError", "DistBackendError")
 ANY_RANK = "several"
 SAME = ("cause", "verdict", "raised", "signal", "at")
 STABLE = ("words", "again", "not_finite")
@@ -105,6 +106,8 @@ def failure_of(
         through = sorted({place for stack in stacks for place in stack})
     else:
         places = apart or tuple(_in_logs(seen, ranks, made))
+    # how the transport tells one rank that another is out of step is chance
+    lost = first is not None and root["cause"].startswith(OF_COLLECTIVES) and first["type"] in TRANSPORT
     if first is None and "again" in seen:
         passed = {carried(file, line, made) for file, line in seen["again"]}
         again = all(place in passed for place in places) if places else None
@@ -117,12 +120,12 @@ def failure_of(
         rank=ranks[0] if ranks else None,
         world=size,
         raised=first["type"] if first else None,
-        words=without_numbers(first["message"]) if first else None,
+        words=without_numbers(first["message"]) if first and not lost else None,
         signal=_signal(seen["exits"], ranks) if first is None and not hung and not apart else None,
         at=places,
         through=tuple(each for each in through if each is not None),
         held=held,
-        numbers=tuple(NUMBER.findall(first["message"][:300])) if first else None,
+        numbers=tuple(NUMBER.findall(first["message"][:300])) if first and not lost else None,
         again=again,
         not_finite=not_finite,
     )
@@ -147,6 +150,8 @@ def difference(wanted: Failure, found: Failure | None) -> str | None:
     for name in SAME:
         if getattr(wanted, name) != getattr(found, name):
             return f"{name}: {getattr(found, name)}"
+    if wanted.cause.startswith(OF_COLLECTIVES) and wanted.rule != found.rule:
+        return f"rule: {found.rule}"
     for name in STABLE:
         known = getattr(wanted, name) is not None and (name == "words" or found.again is not None)
         if known and getattr(wanted, name) != getattr(found, name):

@@ -38,6 +38,8 @@ ENOUGH, MOST_RUNS = 3, 12
 """Of a failure that does not come every time: seen so often, or after so many runs, its rate is taken as known."""
 DOUBTS = (1, 4, 16)
 """After so many candidates that did not fail at all, the best so far is run again: does it fail every time?"""
+LONGER, MORE_LINES = 4, 1 << 14
+"""A candidate that runs so many times more lines than the original, and so many more, is taken to go on for ever."""
 LARGEST_FILE = 4 << 20
 WARM = {"torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib", "flax", "numpy", "transformers", "lightning"}
 STATE = "state.json"
@@ -66,6 +68,8 @@ class Search:
     refused: int = 0
     also: dict[str, int] = field(default_factory=dict)
     limit_s: float = math.inf
+    most_lines: int = 0
+    """A rank of a trial may run so many lines."""
     cold_limit_s: float = 600.0
     """The same for a run whose ranks import everything themselves, as the original did."""
     began: float = field(default_factory=time.monotonic)
@@ -81,7 +85,7 @@ class Search:
     ran: int = 0
     """Lines of the original that ran."""
     alone: str | None = None
-    """The program of nothing but the collectives, if it fails in the same way: then it is what is made smaller."""
+    """The program of nothing but the collectives, if it fails in the same way."""
     whole: int = 0
     """Lines of the original."""
     _known: dict[str, bool] = field(default_factory=dict)
@@ -148,6 +152,7 @@ class Search:
         self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
         self._begin_with(found, edits)
         self.limit_s = 3 * seen["took_s"] + SLACK_S
+        self.most_lines = LONGER * seen.get("count", 0) + MORE_LINES
         self.cold_limit_s = self.limit_s + 3 * COLD * import_s
         loaded = {name.partition(".")[0] for name in seen["imports"] if "." in name}  # the others were only looked for
         warm = [name for name in seen["imports"] if name.partition(".")[0] in loaded & WARM]
@@ -168,10 +173,10 @@ class Search:
         if self._warm:
             self.trials.warm_up(self._warm)
 
-    def collectives_alone(self, text: str | None = None) -> bool:
-        """Whether nothing but the collectives fails in the same way: model and data are out then, in one trial."""
-        if self._issued is None or (text := text or program_of(self._issued)) is None:
-            return False
+    def collectives_alone(self) -> None:
+        """Whether nothing but the collectives fails in the same way, without model and data."""
+        if self._issued is None or (text := program_of(self._issued)) is None:
+            return
         self.doing = "collectives alone"
         program, edits = Program({self.launch.script: text}), Edits(ranks=self.launch.ranks)
         made = program.made(edits)
@@ -179,20 +184,13 @@ class Search:
         found = failure_of(seen, program, made, edits.ranks)
         now = issued_in(seen.get("issued", ()), edits.ranks or 1)
         why = difference_alone(self.failure, found, self._issued, now)
-        if why is not None or found is None:
-            self.say(f"the collectives alone do not fail in this way ({why})")
-            return False
-        self.say("the collectives alone fail in the same way: model and data are out")
-        self.alone, self.program = text, program
-        self.executed = {(self.launch.script, line) for line in range(1, len(text.splitlines()) + 1)}
-        self._begin_with(found, edits)
-        self.save()
-        return True
+        self.alone = text if why is None else None
+        self.say("the collectives alone " + ("fail so too" if why is None else f"do not fail in this way ({why})"))
 
     def settle(self) -> None:
         """See whether the program fails every time."""
-        if self.alone is not None or len(self._first) == 1:
-            self._first = [self.failure, self._once_more()]
+        if len(self._first) == 1:
+            self._first.append(self._once_more())
             if self._warm and common(self.failure, self._first[1]) is None:
                 self.trials.warm_up([])  # ranks that have imported the framework before they begin may fail otherwise
                 self._first.append(self._once_more())
@@ -312,7 +310,7 @@ class Search:
         runs = failed = 0
         while True:
             seen = self._run(edits, made)
-            found = failure_of(seen, self.program, made, edits.ranks)
+            found = failure_of(seen, self.program, made, edits.ranks) if not seen.get("endless") else None
             same = self._differs(edits, found) is None
             self.last = found
             if found is not None and found.cause not in (self.failure.cause, OF_EDITS):
@@ -320,8 +318,9 @@ class Search:
             runs, failed = runs + 1, failed + same
             if same:
                 self.limit_s = min(self.limit_s, 3 * seen["took_s"] + SLACK_S / 2)
+                self.most_lines = min(self.most_lines, LONGER * seen.get("count", 0) + MORE_LINES)
             verdict = same if self.chance is None else self.chance.keeps_failing(failed, runs)
-            if found is None and self.chance is None and not seen.get("late"):
+            if found is None and self.chance is None and not (seen.get("late") or seen.get("endless")):
                 self._passed += 1
                 if self._passed in DOUBTS and (again := self._once_more()) != self.failure:
                     if common(self.failure, again) is None:
@@ -366,6 +365,7 @@ class Search:
         limit_s = min(self.limit_s, left)
         finite = self._wanted is None or self._wanted.not_finite is not None
         order = {**launch.order(), "files": changed, "env": env, "limit_s": limit_s, "lines": True, "finite": finite}
+        order["most_lines"] = self.most_lines
         seen = self.trials.run({**order, **more})
         if seen.get("late") and limit_s == left:
             raise OutOfTime
@@ -410,7 +410,7 @@ class Search:
             return None
         if said["of"] != self._of:
             self.say("starting anew: the program, its options or --keep are others than in the earlier search")
-        elif not said["alone"] and common(failure, self.failure) is None:
+        elif common(failure, self.failure) is None:
             self.say(f"starting anew: the earlier search was about: {failure.title}")
         else:
             return said
@@ -420,6 +420,7 @@ class Search:
         """Go on where it ended."""
         self.say("going on where the earlier search ended")
         self._begin_with(failure_of_json(said["failure"]), Edits.of_json(said["edits"]))
+        self.alone = said["alone"]
         self._known, self.needs, self.failed_of = said["known"], said["needs"], tuple(said["failed_of"])
         self.chance = None if said["rate"] is None else Chance(said["rate"])
 

@@ -45,8 +45,8 @@ class Shrunk:
     """Files of records that the program reads, with the records that are left."""
     records: tuple[int, int] = (0, 0)
     """How many are left, of how many."""
-    alone: bool = False
-    """Whether it is made of the collectives alone."""
+    alone: str | None = None
+    """A program of nothing but the collectives, if that fails in the same way."""
 
     @property
     def smaller(self) -> JobCommand:
@@ -64,11 +64,8 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
         search.warm_up()
         earlier = search.earlier()
         if earlier is None:
-            search.collectives_alone()
-        elif earlier.get("alone") and not search.collectives_alone(earlier["alone"]):
-            earlier = None
-        if earlier is None:
             search.settle()
+            search.collectives_alone()
         else:
             search.resume(earlier)
         for each in reductions.ALL:
@@ -99,5 +96,5 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
         whole=search.whole,
         data={path: "".join(search.data[path][n] for n in kept) for path, kept in left.items()},
         records=(sum(map(len, left.values())), sum(map(len, search.data.values()))),
-        alone=search.alone is not None,
+        alone=search.alone,
     )

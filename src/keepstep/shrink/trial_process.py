@@ -201,6 +201,8 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
     os.environ.update({**order["env"], **OFFLINE, "TMPDIR": tempfile.gettempdir(), VARIABLE: trial})
     if order["lines"]:
         os.environ[VARIABLE + "_LINES"] = os.pathsep.join(order["folders"])
+    if order["most_lines"]:
+        os.environ[VARIABLE + "_MOST"] = str(order["most_lines"])
     if order["finite"]:
         os.environ[VARIABLE + "_FINITE"] = "1"
     job = plan(order["command"], ranks=order["ranks"], **order["roles"])
@@ -254,6 +256,9 @@ def _left_in(folder: Path, trial: Path, order: dict[str, Any]) -> dict[str, Any]
         for key, mark in (("lines", "L"), ("again", "A")):
             seen = {line[1:].partition(" ")[::2] for text in texts for line in text.splitlines() if line[:1] == mark}
             found[key] = sorted([file, int(line)] for line, file in seen)
+        counts = [int(line[1:]) for text in texts for line in text.splitlines() if line[:1] == "N"]
+        found["count"] = max(counts, default=0)
+        found["endless"] = order["most_lines"] in counts
         found["opened"] = sorted({line[1:] for text in texts for line in text.splitlines() if line[:1] == "O"})
         found["imports"] = list(
             dict.fromkeys(line[1:] for text in texts for line in text.splitlines() if line[:1] == "M")

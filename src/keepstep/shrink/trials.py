@@ -16,6 +16,7 @@ from typing import Any
 
 from keepstep.errors import Unavailable
 
+FLAGS = ("lines", "finite", "issued", "shown")
 PROGRAM = "from keepstep.shrink.trial_process import main; main()"
 
 
@@ -41,8 +42,7 @@ class Trials:
     def run(self, order: dict[str, Any]) -> dict[str, Any]:
         """What one trial saw."""
         return self._ask(
-            {**self._about, **dict.fromkeys(("lines", "finite", "issued", "shown"), False), "roles": {}, "gone": []}
-            | order
+            {**self._about, **dict.fromkeys(FLAGS, False), "roles": {}, "gone": [], "most_lines": 0} | order
         )
 
     def warm_up(self, imports: list[str]) -> list[str]:

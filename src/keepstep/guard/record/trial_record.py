@@ -31,6 +31,10 @@ LONGEST = 8000
 SMALL = 1 << 16
 """The same, after every line."""
 
+ENDLESS = 97
+"""The exit status of a rank that ran more lines than the trial allows."""
+FIRST_COUNT = 1 << 10
+
 _lines: _Lines | None = None
 
 
@@ -49,14 +53,18 @@ def begin() -> None:
         path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")
         out = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         global _lines
-        _lines = _Lines(out, tuple(where.split(os.pathsep)), finite=bool(os.environ.get(f"{VARIABLE}_FINITE")))
+        most = int(os.environ.get(f"{VARIABLE}_MOST") or sys.maxsize)
+        finite = bool(os.environ.get(f"{VARIABLE}_FINITE"))
+        _lines = _Lines(out, tuple(where.split(os.pathsep)), finite=finite, most=most)
         _lines.begin()
 
 
 class _Lines:
     """A tracer of lines, and a finder that finds nothing but sees what is imported."""
 
-    def __init__(self, out: int, folders: tuple[str, ...], *, finite: bool) -> None:
+    def __init__(self, out: int, folders: tuple[str, ...], *, finite: bool, most: int) -> None:
+        self._count, self._next, self._most = 0, min(FIRST_COUNT, most), most
+        """How many lines ran, when that is told next, and how many may."""
         self._out, self._folders = out, tuple(os.path.join(each, "") for each in folders)
         self._times: dict[tuple[str, int], int] = {}
         """How often a line ran; it counts to two."""
@@ -104,12 +112,23 @@ class _Lines:
         if self._finite and self.not_finite is None and before:
             self._look(file, before, frame)
         if event == "line":
+            self._count += 1
+            if self._count == self._next:
+                self._tell_count()
             # the lines of one statement run to and fro: only one that is come to from above is begun once more
             self._see(file, frame.f_lineno, again=before <= frame.f_lineno)
             self._before[id(frame)] = frame.f_lineno
         elif event == "return":
             self._before.pop(id(frame), None)
         return self._line
+
+    def _tell_count(self) -> None:
+        """Now and then, so that a rank that is killed has told; and the end of a loop that would have none."""
+        with contextlib.suppress(OSError):
+            os.write(self._out, f"N{self._count}\n".encode())
+        if self._count >= self._most:
+            os._exit(ENDLESS)
+        self._next = min(2 * self._next, self._most)
 
     def _look(self, file: str, line: int, frame: FrameType) -> None:
         with contextlib.suppress(Exception):
