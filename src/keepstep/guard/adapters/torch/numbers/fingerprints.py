@@ -196,7 +196,10 @@ class Sums:
         on_device = tensors[0].device.type == "cuda"
         with torch.no_grad():
             began = self._mark() if on_device else None
-            sums = self.both(torch.stack([self.line(tensor.detach(), by_column) for tensor in tensors]))
+            lines = torch.empty((len(tensors), LINE), dtype=torch.int64, device=tensors[0].device)
+            for tensor, line in zip(tensors, lines.unbind(), strict=True):
+                self.line(tensor, by_column, line)
+            sums = self.both(lines)
             if not on_device:
                 return Result(sums, None, None)
             host = torch.empty(sums.shape, dtype=sums.dtype, device="cpu", pin_memory=True)
@@ -212,25 +215,33 @@ class Sums:
         event.record()
         return event
 
-    def line(self, tensor: Any, by_column: bool = False) -> Any:
-        """Its words added up to one line, along rows or columns of a table: one operation on the device for most."""
+    def line(self, tensor: Any, by_column: bool = False, out: Any = None) -> Any:
+        """Its words added up to one line, along rows or columns of a table: one operation on the device for most, and
+        as few calls as possible, since a GPU adds them up faster than the host asks for it."""
         torch, words = self._torch, self.words(tensor)
         rest = words.numel() % LINE
+        if not rest and words.numel():
+            table = words.view(-1, LINE) if by_column else words.view(LINE, -1)
+            return torch.sum(table, 0 if by_column else 1, dtype=torch.int64, out=out)
+        words = words.view(-1)
         whole = words.numel() - rest
         if not whole:
-            return torch.nn.functional.pad(words.to(torch.int64), (0, LINE - rest))
-        table = words[:whole].view(-1, LINE) if by_column else words[:whole].view(LINE, -1)
-        lines = table.sum(0 if by_column else 1, dtype=torch.int64)
-        if rest:
+            lines = torch.nn.functional.pad(words.to(torch.int64), (0, LINE - rest))
+        else:
+            table = words[:whole].view(-1, LINE) if by_column else words[:whole].view(LINE, -1)
+            lines = table.sum(0 if by_column else 1, dtype=torch.int64)
             lines[:rest] += words[whole:]
-        return lines
+        return lines if out is None else out.copy_(lines)
 
     def words(self, tensor: Any) -> Any:
-        """The bits as a row of the widest integers that fit: a processor adds those fastest."""
+        """The bits as the widest integers that fit: a processor adds those fastest."""
+        size = tensor.element_size()
+        aligned = tensor.dim() and tensor.shape[-1] * size % 8 == 0 and tensor.storage_offset() * size % 8 == 0
+        if aligned and tensor.is_contiguous():
+            return tensor.view(self._torch.int64)
         if not tensor.is_contiguous():  # channels last: the same bits in another order
             order = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim))
             tensor = tensor.permute(order)
-        size = tensor.element_size()
         flat = tensor.reshape(-1)  # a copy where there are gaps in between
         for width, kind in self._words:
             if flat.numel() * size % width == 0 and flat.storage_offset() * size % width == 0:
