@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keepstep.check.memory.devices import GIB, Device, device_named
-from keepstep.check.memory.forecast import forecast
+from keepstep.check.memory.forecast import AS_WRITTEN, BY_VALUES, forecast
 from keepstep.errors import UserError
 
 SMALL = Device(name="a small one", total=8 * GIB)
@@ -76,11 +76,16 @@ def test_what_the_allocator_would_give_back_does_not_count_against_it() -> None:
 
 
 def test_what_may_need_half_as_much_is_not_called_too_large() -> None:
-    log = seen(1, 9)
-    log["kinds"]["1"] = "activation"
-    assert forecast(log, SMALL, 1).verdict == "does not fit"
-    compiled = forecast({**log, "guesses": {"torch.compile: the forecast is of the program uncompiled": ""}}, SMALL, 1)
-    assert compiled.verdict == "too close to say" and compiled.low < 2 * GIB
+    for size, guess, verdict, low in (
+        (9, "", "does not fit", 10),
+        (9, AS_WRITTEN, "too close to say", 5),
+        (19, AS_WRITTEN, "does not fit", 10),
+        (19, f"{BY_VALUES}: the largest was taken", "too close to say", 1),
+    ):
+        log = seen(1, size, guesses={guess: ""})
+        log["kinds"]["1"] = "activation"
+        made = forecast(log, SMALL, 1)
+        assert (made.verdict, round((made.low / GIB - 0.3) / 0.96)) == (verdict, low)
 
 
 def test_scratch_memory_is_done_without_where_there_is_none() -> None:

@@ -100,6 +100,26 @@ for _ in range(3):
 """
 
 
+LENGTHS = """
+import torch
+from torch.utils.data import DataLoader
+
+class Records(torch.utils.data.Dataset):
+    def __len__(self):
+        return 100
+    def __getitem__(self, place):
+        return torch.ones(64, 4000 if place == 70 else 200 + 17 * place % 300, dtype=torch.long)
+
+model = torch.nn.Sequential(torch.nn.Embedding(1000, 64), torch.nn.Linear(64, 1000)).cuda()
+model = torch.compile(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in DataLoader(Records(), batch_size=None):
+    optimizer.zero_grad()
+    model(x.cuda()).square().mean().backward()
+    optimizer.step()
+"""
+
+
 @pytest.fixture
 def try_it(tmp_path: Path) -> Try:
     def run(text: str, *options: str) -> tuple[subprocess.CompletedProcess[str], DeviceMemoryForecast | None]:
@@ -137,3 +157,12 @@ def test_data_parallel_is_its_first_device(try_it: Try, ranks: str) -> None:
 def test_the_order_of_dimensions_is_that_of_a_gpu(try_it: Try) -> None:
     done, fact = try_it(LAST)
     assert done.returncode == 0 and fact is not None, done.stdout + done.stderr
+
+
+def test_a_long_batch_to_come_is_seen_and_what_is_compiled_may_fit(try_it: Try) -> None:
+    done, fact = try_it(LENGTHS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    logits = 64 * 4000 * 1000 * 4
+    assert fact is not None and 2 * logits < fact.allocated < 6 * logits
+    assert fact.reserved > fact.allocated * 1.05
+    assert "counted uncompiled" in done.stdout

@@ -12,7 +12,7 @@ from typing import Any
 from keepstep.base.wording import size
 from keepstep.check.checkup import judge
 from keepstep.check.memory.devices import Device
-from keepstep.check.memory.forecast import Forecast, forecast
+from keepstep.check.memory.forecast import AS_WRITTEN, Forecast, forecast
 from keepstep.check.memory.forecast_of_programs import COMPILED, forecast_of_programs
 from keepstep.check.memory.host import HostForecast, host_forecast
 from keepstep.check.memory.longest_record import longest_of, with_longest
@@ -131,6 +131,9 @@ def _covered(seen: Collected, tried: Tried, made: Forecast | None) -> bool:
         seen.unavailable(WHOLE, why)
         return False
     for what, place in tried.seen.get("guesses", {}).items():
+        if what == AS_WRITTEN and made.verdict == "fits":
+            seen.checked(what)
+            continue
         seen.partly(short_place(place) or "the script", what)
     to_the_end = made.framework != "torch" and ended in ("end", "exit") and not tried.seen.get("error")
     if ended not in ("steps", "same") and steps < 2 and not to_the_end and made.verdict != "does not fit":

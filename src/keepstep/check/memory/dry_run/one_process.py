@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map
 
 from keepstep.check.memory.dry_run import loaders
 from keepstep.check.memory.dry_run.device_tensors import DeviceTensors
+from keepstep.check.memory.forecast import AS_WRITTEN
 
 
 def install(mode: DeviceTensors, ranks: int, launched: bool) -> None:
@@ -78,12 +79,13 @@ def _data_parallel(mode: DeviceTensors) -> None:
 def _compiler(mode: DeviceTensors) -> None:
     """The program as it is written."""
 
-    def compile(model: Any = None, **_: Any) -> Any:
-        mode.log.guessed("torch.compile: the forecast is of the program uncompiled")
+    def compile(model: Any = None, **how: Any) -> Any:
+        plain = how.get("mode") in (None, "default") and not how.get("options")
+        mode.log.guessed(AS_WRITTEN if plain else "torch.compile with a mode or options: counted uncompiled")
         return model if model is not None else (lambda function: function)
 
     torch.compile = compile
-    torch.nn.Module.compile = lambda self, *_, **__: compile(self) and None
+    torch.nn.Module.compile = lambda self, *_, **how: compile(self, **how) and None
 
 
 def _group(mode: DeviceTensors, ranks: int) -> None:
