@@ -60,7 +60,13 @@ def train(how: str, struck: int) -> None:
     inner = torch.nn.Sequential(OrderedDict({how: torch.nn.Sequential(*layers)})).to(DEVICE)
     weight = layers[3].weight
     model = inner
-    if how != "apart":
+    if how.endswith("shards"):  # two replicas, each of two shards: ranks 0 and 2 hold the same, and 1 and 3
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(inner, mesh=init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards")))
+        weight = dict(inner.named_parameters())[f"{how}.3.weight"]
+    elif how != "apart":
         model = torch.nn.parallel.DistributedDataParallel(inner, find_unused_parameters=how == "unused")
     if how == "no_broadcast":
         model.broadcast_buffers = False
@@ -85,7 +91,7 @@ def train(how: str, struck: int) -> None:
             average.update_parameters(inner)
         if step == STRUCK_AT and rank == struck:
             tensor = optimizer.state[weight]["exp_avg"] if how == "flip_state" else weight
-            flip(tensor, 9, 1 << 3)
+            flip(getattr(tensor, "_local_tensor", tensor), 9, 1 << 3)
         if rank == 0 and how == "flip_weight" and step in (STRUCK_AT - 5, STRUCK_AT + 2):
             pathlib.Path("ckpt").mkdir(exist_ok=True)
             torch.save(inner.state_dict(), f"ckpt/step_{step}.pt")

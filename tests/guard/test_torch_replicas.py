@@ -33,6 +33,17 @@ def test_changed_bits_are_named_with_rank_and_tensor_and_lawful_differences_are_
         assert latest_good(tmp_path / "ckpt") == tmp_path / "ckpt" / "step_16.pt"
 
 
+@pytest.mark.frameworks("torch")
+@pytest.mark.slow
+def test_shards_that_two_ranks_hold_alike_are_compared_with_each_other_and_with_no_others(tmp_path: Path) -> None:
+    with ranks(tmp_path, "shards", "flip_shards:1", count=4, script=SCRIPT, KEEPSTEP_FINGERPRINTS="8") as run:
+        assert run.ended() == [0, 0, 0, 0], run.logs()
+        found = [note["fields"] for note in run.notes("ReplicaOdd")]
+        assert [(each["ranks"], each["majority"], each["tensor"]) for each in found] == [
+            ([1, 3], False, "flip_shards.3.weight")
+        ], run.logs()
+
+
 def test_a_changed_bit_and_swapped_words_change_the_sums() -> None:
     torch = lazy_framework("torch")
     from keepstep.guard.adapters.torch.numbers.fingerprints import Sums

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
+from keepstep.guard.adapters.torch.numbers.fingerprints import group_of_shards
 from keepstep.guard.adapters.torch.torch_state import TorchState
 from keepstep.guard.agree.contract import PATIENCE_S
 from keepstep.signals.contracts import Subject
@@ -90,7 +91,11 @@ def hook_fully_shard(state: TorchState, module: ModuleType) -> None:
         if ranks is not None:
             _agree(state, _signature(root, ()), ranks)
             _remember(state, root, ranks)
-            _has_no_replicas(state)
+            group = group_of_shards(root)
+            if group is None:
+                _has_no_replicas(state)
+            else:
+                state.replicas.wrapped(root, tuple(map(int, state.c10d.get_process_group_ranks(group))))
 
     before = state.session.guarded("fully_shard models", about_to_begin)
 

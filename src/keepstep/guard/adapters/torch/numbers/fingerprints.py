@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints of what DDP keeps equal on all ranks of a group: the parameters, and the optimizer's state of them.
+"""Fingerprints of what DDP keeps equal on all ranks of a group: the parameters, and the optimizer's state of them; and
+of the shards that the ranks of one axis of a mesh hold alike (``fully_shard`` over two axes, HSDP).
 
 Sums over the bits, taken on the device at the end of an optimizer's step and read later by the guard's thread. Each
 tensor is read once: its words are added up along rows at one look and along columns at another, and the results are
@@ -34,12 +35,12 @@ KEEP_EQUAL = (
 
 
 class Replicas:
-    """The models that DDP wraps in this process, and the looks at them. Holds no model, parameter or optimizer."""
+    """The models whose replicas are kept equal, and the looks at them. Holds no model, parameter or optimizer."""
 
     def __init__(self, state: TorchState) -> None:
         self._state = state
         self.shared: set[int] = set()
-        """The ids of parameters that DDP keeps equal."""
+        """The ids of parameters that are kept equal."""
         self._models: list[tuple[Any, tuple[int, ...]]] = []
         self._optimizers: dict[int, _Stepped] = {}
         self._ordinal = 0
@@ -64,7 +65,7 @@ class Replicas:
             return
         for model in own.models:
             found = model()
-            if found is None or not found.require_forward_param_sync:
+            if found is None or not getattr(found, "require_forward_param_sync", True):
                 self._give_up(own, "it takes steps without an exchange of gradients")
                 return
         if own.number >= own.interval.next:
@@ -84,9 +85,10 @@ class Replicas:
             if found is None or (own.ranks and ranks != own.ranks):
                 continue
             ignored = getattr(found, "parameters_to_ignore", ())
+            inner = found.module if hasattr(found, "require_forward_param_sync") else found
             names = {
                 id(each): name
-                for name, each in found.module.named_parameters()
+                for name, each in inner.named_parameters()
                 if each.requires_grad and name not in ignored and id(each) in wanted
             }
             if names:
@@ -123,7 +125,7 @@ class Replicas:
             ranks=own.ranks,
             number=own.number,
             step=session.steps,
-            exchanged=self._state.sequence(own.models[0]().process_group),
+            exchanged=self._state.sequence(_group(own.models[0]())),
             names=tuple(name for name, _ in tensors),
             read=result.read,
         )
@@ -162,6 +164,23 @@ class _Stepped:
         """What the device needed for the last look, once that is known."""
 
 
+def group_of_shards(model: Any) -> Any:
+    """Of a sharded model, the group whose ranks hold the same shards; None where each holds one of its own."""
+    for each in model.parameters():
+        axes = [
+            axis
+            for axis, placement in enumerate(getattr(each, "placements", ()))
+            if placement.is_replicate() and each.device_mesh.size(axis) > 1
+        ]
+        if len(axes) == 1:
+            return each.device_mesh.get_group(axes[0])
+    return None
+
+
+def _group(model: Any) -> Any:
+    return getattr(model, "process_group", None) or group_of_shards(model)
+
+
 def _tensors(torch: Any, own: _Stepped, optimizer: Any, device: Any) -> Iterator[tuple[str, Any]]:
     """The parameters, each followed by the optimizer's state of it, without what cannot be read as plain bits."""
     plain = (torch.Tensor, torch.nn.Parameter)
@@ -172,7 +191,8 @@ def _tensors(torch: Any, own: _Stepped, optimizer: Any, device: Any) -> Iterator
                 continue
             held = optimizer.state.get(parameter)
             state = sorted(held.items(), key=lambda each: str(each[0])) if held else ()
-            for what, each in ((None, parameter), *state):
+            for what, whole in ((None, parameter), *state):
+                each = getattr(whole, "_local_tensor", whole)
                 if (
                     type(each) in plain
                     and each.device == device
