@@ -30,3 +30,4 @@ def test_a_changed_bit_is_named_with_device_and_array_and_one_that_spread_with_i
     assert "flip_other" in found["tensor"]
     (lost,) = [note["fields"] for note in notes if note["fact"] == "ReplicasNotFinite"]
     assert "lost_" in lost["tensor"] and (lost["tensors"], lost["step"] - lost["finite_at"]) == (2, 4)
+    assert "an exchange spread it, so this does not show on which replica it began" in ended.stderr

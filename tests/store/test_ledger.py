@@ -401,6 +401,49 @@ def test_the_latest_good_one_skips_the_bad_ones(tmp_path: Path) -> None:
     assert latest_good(folder) is None
 
 
+def test_a_changed_one_alone_is_taken_if_its_own_sums_are_right_and_else_named_never_passed_over_silently(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved.parent
+    saved.write_bytes(os.urandom(200_000))
+    assert verify(saved).state is State.CHANGED
+    assert latest_good(folder) is None
+    said = capsys.readouterr().err
+    assert said.startswith(f"keepstep: latest_good finds no good checkpoint in {folder}: {saved.name} was changed (")
+    assert said.count("\n") == 1 and "load it by its path" in said
+    path = saved.with_name("last.pt")
+    archive(path, os.urandom(5_000))
+    record(path)
+    assert latest_good(folder) == path
+    assert capsys.readouterr().err == ""
+    archive(path, os.urandom(5_000))
+    assert verify(path).state is State.CHANGED
+    assert latest_good(folder) == path
+    assert f"takes {path}, written again after it was recorded, since its own sums are right" in capsys.readouterr().err
+    flip(path, 4_000, restore_time=False)
+    assert verify(path).state is State.DAMAGED
+    assert latest_good(folder) is None
+    assert "last.pt is damaged (" in (said := capsys.readouterr().err) and f"{saved.name} was changed (" in said
+
+
+def test_the_line_says_what_was_passed_over_for_an_older_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for step in range(1, 7):
+        path = folder / f"step_{step}.bin"
+        path.write_bytes(bytes([step]) * 1000)
+        os.utime(path, (step, step))
+        record(path, step=step)
+    for step in range(2, 7):
+        flip(folder / f"step_{step}.bin", 3)
+    assert latest_good(folder) == folder / "step_1.bin"
+    said = capsys.readouterr().err
+    assert said.startswith(f"keepstep: latest_good takes step_1.bin in {folder}, because step_6.bin is damaged (")
+    assert said.endswith(", and 2 more checkpoints\n")
+
+
 def test_what_was_saved_with_suspect_numbers_is_never_the_latest_good_one(tmp_path: Path) -> None:
     folder = tmp_path / "ckpt"
     folder.mkdir()

@@ -359,7 +359,8 @@ class Fingerprints:
         more = f" and {len(lost) - 1} of {count(len(names) - 1, 'other tensor')}" if len(lost) > 1 else ""
         words = (
             f"at step {step} {tensor}{more} {'are' if more else 'is'} NaN or infinite in all {replicas} replicas, "
-            f"and at step {finite_at} most values were finite"
+            f"and at step {finite_at} most values were finite; an exchange spread it, so this does not show on which "
+            "replica it began"
         )
         fields = {"tensor": tensor, "tensors": len(lost), "of": len(names), "replicas": replicas}
         self._session.note("ReplicasNotFinite", fields | {"step": step, "finite_at": finite_at}, words)

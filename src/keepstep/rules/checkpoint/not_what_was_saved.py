@@ -8,6 +8,8 @@ import shlex
 from keepstep.model.facts import CheckpointDamaged
 from keepstep.rules.api import Cause, Confidence, EvidenceSet, Findings, Fix, Found, rule, shorten
 
+SAVED_AGAIN = Fix(do="if you saved it without the guard, load it; the next save with the guard records it")
+
 
 @rule(id="CKP004", cause=Cause.CHECKPOINT_CORRUPT_OR_MISSING, needs=(CheckpointDamaged,))
 def not_what_was_saved(seen: EvidenceSet) -> Findings:
@@ -45,6 +47,7 @@ def not_what_was_saved(seen: EvidenceSet) -> Findings:
             confidence=None if fact.certain else Confidence.HYPOTHESIS,
             fixes=(
                 *((see,) if fact.loaded else ()),
+                *((SAVED_AGAIN,) if fact.state == "changed" else ()),
                 Fix(
                     do="let the script resume from the newest good one",
                     code=f"path = keepstep.latest_good({fact.path.rpartition('/')[0] or '.'!r})",

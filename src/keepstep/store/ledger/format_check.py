@@ -47,6 +47,11 @@ def is_zipped(path: Path) -> bool:
     return path.suffix in ALWAYS_ZIPPED or (path.suffix in ZIPPED and _begins(path, b"PK"))
 
 
+def shows_all(path: Path) -> bool:
+    """Whether its own sums are over all that a load reads, and are looked at."""
+    return path.is_file() and is_zipped(path) and path.stat().st_size <= MOST_TESTED
+
+
 def shows_its_end(path: Path) -> bool:
     """Whether one sees that such a file was cut off."""
     return is_zipped(path) or path.suffix in (".safetensors", *HDF5)

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from keepstep.base.lazy_dataclass import dataclass
+from keepstep.base.own_line import say_on_own_line
+from keepstep.base.redact import redact
 from keepstep.base.safe_files import open_regular
 from keepstep.errors import UserError
 from keepstep.store.ledger.checkpoint_files import NO_STATE, TF_PARTS, checkpoints_in, on_disk, parts_of
 from keepstep.store.ledger.file_sums import BLOCK, FileSums, sums_of, threads_here
 from keepstep.store.ledger.format_check import (
-    MOST_TESTED,
     is_known,
     is_zipped,
     missing_shard,
+    shows_all,
     shows_its_end,
     wrong_with,
     wrong_with_file,
@@ -132,16 +134,40 @@ def latest_good(folder: str | os.PathLike[str]) -> Path | None:
     """The newest checkpoint in a folder that is not known to be bad; None if there is none.
 
     What was recorded when it was saved must be what was saved, byte for byte. Files without a record must be whole as
-    far as their format shows. Reads the newest, and older ones only until a good one is found.
+    far as their format shows, and so must a file that was written again after it was recorded, by the sums of its own
+    archive. Reads the newest, and older ones only until a good one is found. One line on standard error says which
+    newer ones were passed over, and why.
     """
     if (place := on_disk(os.fspath(folder))) is None:
         raise UserError(f"{folder} is in an object store, which cannot be verified", hint="copy it to a disk first")
     if not Path(place).is_dir():
         return None  # nothing was saved yet
+    passed: list[Verdict] = []
     for each in reversed(in_order(Path(place))):
-        if verify(each).state.is_good:
+        verdict = verify(each)
+        if verdict.state.is_good or (verdict.state is State.CHANGED and shows_all(each)):
+            _say_passed(place, passed, verdict)
             return each
+        passed.append(verdict)
+    _say_passed(place, passed, None)
     return None
+
+
+def _say_passed(folder: str, passed: Sequence[Verdict], taken: Verdict | None) -> None:
+    """What a script that starts from an older checkpoint, or from none at all, should not learn too late."""
+    if not passed and (taken is None or taken.state.is_good):
+        return
+    why = _listed([f"{each.path.name} {each.state.said} ({each.words})" for each in passed], "checkpoints")
+    if taken is None:
+        words = f"latest_good finds no good checkpoint in {folder}: {why}"
+        if any(each.state is State.CHANGED for each in passed):
+            words += "; where you saved a changed one without the guard, load it by its path"
+    elif taken.state.is_good:
+        words = f"latest_good takes {taken.path.name} in {folder}, because {why}"
+    else:
+        words = f"latest_good takes {taken.path}, written again after it was recorded, since its own sums are right"
+        words += f"; {why}" * bool(passed)
+    say_on_own_line(redact(f"keepstep: {words}"))
 
 
 def in_order(folder: Path) -> list[Path]:
@@ -307,8 +333,7 @@ def _compare(file: Path, one: FileSums, progress: Callable[[int], None], *, impo
     wrong = f"at least one byte from {start:,} to {end:,} differs"
     if untouched or wrong_with_file(file) is not None:
         return wrong, True
-    is_shown_whole = is_zipped(file) and one.size <= MOST_TESTED
-    if not is_shown_whole and one.differs_in_few_places(now):
+    if not shows_all(file) and one.differs_in_few_places(now):
         return f"{wrong}, and nearly all the rest is what was saved, so no later save wrote it", True
     return wrong, False
 
@@ -328,6 +353,6 @@ def _verdict(
     )
 
 
-def _listed(wrong: list[str]) -> str:
-    more = f", and {len(wrong) - MOST_NAMED} more files" if len(wrong) > MOST_NAMED else ""
+def _listed(wrong: list[str], what: str = "files") -> str:
+    more = f", and {len(wrong) - MOST_NAMED} more {what}" if len(wrong) > MOST_NAMED else ""
     return "; ".join(wrong[:MOST_NAMED]) + more
