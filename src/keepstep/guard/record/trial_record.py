@@ -64,7 +64,7 @@ class _Lines:
 
     def __init__(self, out: int, folders: tuple[str, ...], *, finite: bool, most: int) -> None:
         self._count, self._next, self._most = 0, min(FIRST_COUNT, most), most
-        """How many lines ran, when that is told next, and how many may."""
+        """How many lines ran, when that is written next, and how many may."""
         self._out, self._folders = out, tuple(os.path.join(each, "") for each in folders)
         self._times: dict[tuple[str, int], int] = {}
         """How often a line ran; it counts to two."""
@@ -123,7 +123,7 @@ class _Lines:
         return self._line
 
     def _tell_count(self) -> None:
-        """Now and then, so that a rank that is killed has told; and the end of a loop that would have none."""
+        """Now and then, since a rank may be killed; and at the end of a loop that would have none."""
         with contextlib.suppress(OSError):
             os.write(self._out, f"N{self._count}\n".encode())
         if self._count >= self._most:
