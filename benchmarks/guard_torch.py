@@ -10,12 +10,13 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.hooks import HEADING, PAIRS, row, serve
+from benchmarks.hooks import HEADING, LONG, PAIRS, row, serve
 from benchmarks.in_turns import Ranks
 from keepstep.sources.host.ports import free_ports
 
 ITSELF = [sys.executable, "-m", "benchmarks.guard_torch"]
 BAR = 0.005
+ROWS = 256
 
 
 def main(pairs: int = PAIRS) -> str:
@@ -25,13 +26,20 @@ def main(pairs: int = PAIRS) -> str:
     )
 
 
+def long(pairs: int = PAIRS) -> str:
+    """Steps that are long beside what the machine's noise adds to them."""
+    start_long = functools.partial(start, more=("--rows", str(LONG["rows"] * ROWS)))
+    counts = {name: LONG[name] for name in ("steps", "settling", "inside")}
+    return row("torch, two ranks on CPU, long steps", start_long, bar=BAR, pairs=pairs, **counts)
+
+
 def start(folder: Path, more: tuple[str, ...] = ()) -> Ranks:
     env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(folder), "OMP_NUM_THREADS": "1"}
     env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "2"}
     return Ranks([([*ITSELF, "--train", *more], {**env, "RANK": str(rank)}) for rank in range(2)])
 
 
-def train(metric: bool = False) -> None:
+def train(metric: bool = False, rows: int = ROWS) -> None:
     """A rank.
 
     Each step has a batch, a backward pass and an update; with ``metric``, a collective of the script's own as well.
@@ -46,8 +54,8 @@ def train(metric: bool = False) -> None:
     layers = [layer for _ in range(4) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())]
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    data = TensorDataset(torch.randn(4096, 256), torch.randn(4096, 256))
-    loader = DataLoader(data, batch_size=None, sampler=[list(range(n, n + 256)) for n in range(0, 4096, 256)])
+    data = TensorDataset(torch.randn(16 * rows, 256), torch.randn(16 * rows, 256))
+    loader = DataLoader(data, batch_size=None, sampler=[list(range(n, n + rows)) for n in range(0, 16 * rows, rows)])
     batches = iter(loader)
 
     def take(steps: int) -> None:
@@ -73,9 +81,11 @@ if __name__ == "__main__":
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--metric", action="store_true")
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--long", action="store_true", help="steps of about 70 ms")
     options = parser.parse_args()
     if options.train:
-        train(options.metric)
+        train(options.metric, options.rows)
     else:
         print(HEADING)
-        print(main(options.pairs))
+        print((long if options.long else main)(options.pairs))

@@ -28,6 +28,8 @@ PAIRS, STEPS = 200, EVERY
 """Each turn holds one of the steps that are recorded in full."""
 SETTLING, INSIDE = 1500, 100 * EVERY
 """Steps until the guard has weighed its hooks, and steps in which they are timed."""
+LONG = {"rows": 8, "steps": 3, "settling": 100, "inside": 4 * EVERY}
+"""With ``--long``: so many times the rows in a batch; in steps that long all are recorded in full."""
 HEADING = (
     "| what | step ms without | with | difference (95 %) | processor time of the training's thread "
     "| inside the hooks | the guard's thread, of a core | bar |\n"
@@ -142,7 +144,16 @@ def own_s() -> float:
     return sum(time.clock_gettime(time.pthread_getcpuclockid(each.ident or 0)) for each in threads)
 
 
-def row(name: str, start: Callable[[Path], Ranks], *, bar: float, pairs: int = PAIRS, steps: int = STEPS) -> str:
+def row(
+    name: str,
+    start: Callable[[Path], Ranks],
+    *,
+    bar: float,
+    pairs: int = PAIRS,
+    steps: int = STEPS,
+    settling: int = SETTLING,
+    inside: int = INSIDE,
+) -> str:
     """``start(folder)`` begins a training with the guard on.
 
     A line of the table, and what else was measured in words.
@@ -154,7 +165,7 @@ def row(name: str, start: Callable[[Path], Ranks], *, bar: float, pairs: int = P
         job = start(Path(folder))
         try:
             job.answers()
-            job.ask(f"on {SETTLING}")
+            job.ask(f"on {settling}")
             began, own = time.perf_counter(), max(answer[2] for answer in job.ask(f"on {steps}"))
             for _ in range(pairs):
                 for mode in random.sample(("off", "on"), 2):
@@ -163,14 +174,16 @@ def row(name: str, start: Callable[[Path], Ranks], *, bar: float, pairs: int = P
                     used[mode].append(statistics.mean(answer[1] for answer in answers) / steps)
             own = max(answer[2] for answer in job.ask(f"on {steps}")) - own
             share = own / (time.perf_counter() - began)
-            inside = max(answer[0] for answer in job.ask(f"inside {INSIDE}"))
+            in_hooks = max(answer[0] for answer in job.ask(f"inside {inside}"))
         finally:
             job.end()
     more, low, high = median_within([on / off - 1 for off, on in zip(wall["off"], wall["on"], strict=True)])
     cpu, cpu_low, cpu_high = median_within([1e6 * (on - off) for off, on in zip(used["off"], used["on"], strict=True)])
     off, on = statistics.median(wall["off"]), statistics.median(wall["on"])
+    of_step = 1e6 * statistics.median(used["off"])
     return (
         f"| {name} | {off * 1000:.2f} | {on * 1000:.2f} | {more:+.2%} ({low:+.2%} to {high:+.2%}) "
-        f"| {cpu:+.0f} µs ({cpu_low:+.0f} to {cpu_high:+.0f}) "
-        f"| {inside * 1e6:.0f} µs, {inside / off:.2%} | {share:.2%} | {bar:.1%} |"
+        f"| {cpu:+.0f} µs ({cpu_low:+.0f} to {cpu_high:+.0f}) of {of_step / 1000:.1f} ms: {cpu / of_step:+.2%} "
+        f"({cpu_low / of_step:+.2%} to {cpu_high / of_step:+.2%}) "
+        f"| {in_hooks * 1e6:.0f} µs, {in_hooks * 1e6 / of_step:.2%} | {share:.2%} | {bar:.1%} |"
     )

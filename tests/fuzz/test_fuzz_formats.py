@@ -25,6 +25,7 @@ from keepstep.check.meeting.packing import unpacked
 from keepstep.errors import Unavailable
 from keepstep.model.evidence import Evidence, EvidenceSet, Origin
 from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp
+from keepstep.parse.formats.tensor_bundle import bytes_of_shards
 from keepstep.parse.scan.lines.writer import identify
 from keepstep.parse.settings.packages import packages_asked
 from keepstep.parse.settings.recognise import SUFFIXES, facts_of
@@ -156,6 +157,15 @@ def test_heads_of_safetensors(head: bytes, length: Any) -> None:
         for announced in (size, len(head)):
             path.write_bytes(struct.pack("<Q", announced) + head + bytes(8))
             is_whole(path)
+
+
+BUNDLE = (DATA / "data" / "tensor_bundle" / "ckpt-405.index").read_bytes()
+
+
+@target(torn(BUNDLE) | st.binary(max_size=60).map(lambda data: data + BUNDLE[-48:]))
+def test_indexes_of_tensorflow_s_checkpoints(data: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        bytes_of_shards(data)
 
 
 LINE = "#1  0x00007f12 in foo (a=1) at /src/a.c:12 from /lib/libtorch.so"

@@ -234,6 +234,16 @@ def test_the_newest_of_copies_is_the_one_that_was_saved_last(tmp_path: Path) -> 
     assert [each.name for each in named([str(copy)])] == ["step_1.bin", "step_2.bin", "step_3.bin"]
 
 
+def test_a_folder_that_a_killed_save_left_empty_is_incomplete_and_not_the_latest_good(tmp_path: Path) -> None:
+    (tmp_path / "step_1.bin").write_bytes(b"weights")
+    (tmp_path / "step_2").mkdir()
+    (verdict,) = (verify(each) for each in named([str(tmp_path)]) if each.is_dir())
+    assert (verdict.state, verdict.why) == (State.INCOMPLETE, "the folder is empty")
+    assert latest_good(tmp_path) == tmp_path / "step_1.bin"
+    os.utime(tmp_path / "step_2", (1, 1))
+    assert latest_good(tmp_path) == tmp_path / "step_1.bin"
+
+
 def test_a_file_in_a_checkpoint_folder_that_was_renamed_has_its_record(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "checkpoint-200"
     folder.mkdir(parents=True)
@@ -383,6 +393,29 @@ def test_without_a_record_the_format_speaks(tmp_path: Path) -> None:
     plain = tmp_path / "weights.bin"
     plain.write_bytes(b"anything")
     assert verify(plain).state is State.UNRECORDED
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [
+        (819_987, None),
+        (819_986, "ckpt-405.data-00000-of-00001 has 819,986 of 819,987 bytes"),
+        (None, "ckpt-405.data-00000-of-00001 is missing"),
+    ],
+)
+def test_the_index_of_tensorflow_s_checkpoint_tells_what_its_data_lacks(
+    tmp_path: Path, size: int | None, why: str | None
+) -> None:
+    index = tmp_path / "ckpt-405.index"  # as TensorFlow 2.21 wrote it
+    index.write_bytes((Path(__file__).parents[1] / "data" / "tensor_bundle" / index.name).read_bytes())
+    if size is not None:
+        (tmp_path / "ckpt-405.data-00000-of-00001").write_bytes(bytes(size))
+    verdict = verify(tmp_path / "ckpt-405")
+    assert verdict.state is (State.UNRECORDED if why is None else State.DAMAGED)
+    assert verdict.why == ("" if why is None else f"{index.name}: {why}")
+    assert latest_good(tmp_path) == (tmp_path / "ckpt-405" if why is None else None)
+    index.write_bytes(index.read_bytes()[:-60])
+    assert verify(tmp_path / "ckpt-405").state is (State.UNRECORDED if size is None else State.DAMAGED)
 
 
 def test_the_latest_good_one_skips_the_bad_ones(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 """What a checkpoint's own format shows about it, without a ledger.
 
 Zip archives (torch, Keras, NumPy) carry a sum per member, which torch itself does not look at. Of the others only the
-lengths can be checked: a flipped bit in them is not seen.
+lengths are checked: a flipped bit in them is not seen.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import re
 import struct
 import zipfile
 import zlib
+from glob import escape
 from pathlib import Path
 
 from keepstep.base import foreign_json
+from keepstep.parse.formats.tensor_bundle import bytes_of_shards, is_table
 from keepstep.store.ledger.checkpoint_files import TF_PARTS, parts_of
 
 MOST_TESTED = 4 << 30
@@ -84,6 +86,8 @@ def wrong_with_file(path: Path) -> str | None:
             return _wrong_with_safetensors(path, size)
         if path.suffix in HDF5:
             return _wrong_with_hdf5(path, size)
+        if path.suffix == ".index" and size <= MOST_JSON:
+            return _wrong_with_bundle(path)
         if size == 0 and path.suffix not in ("", ".json", ".txt", ".lock"):
             return "it is empty"
         if path.suffix == ".json":
@@ -129,6 +133,20 @@ def _wrong_with_safetensors(path: Path, size: int) -> str | None:
         return "its header is damaged"
     wanted = max(ends, default=0) + 8 + length
     return None if wanted == size else f"it has {size:,} bytes, and its header says {wanted:,}"
+
+
+def _wrong_with_bundle(path: Path) -> str | None:
+    """TensorFlow's: how much of each data file it speaks of."""
+    stem, data = path.name.removesuffix(".index"), path.read_bytes()
+    there = {each.name: each.stat().st_size for each in path.parent.glob(f"{escape(stem)}.data-*")}
+    if not is_table(data):
+        return "its table is damaged" if there else None  # without data: a file of somebody else
+    wanted = bytes_of_shards(data)
+    for number, size in sorted(wanted.items()):
+        name = f"{stem}.data-{number:05d}-of-{len(wanted):05d}"
+        if there.get(name, -1) < size:
+            return f"{name} has {there[name]:,} of {size:,} bytes" if name in there else f"{name} is missing"
+    return None
 
 
 def _wrong_with_hdf5(path: Path, size: int) -> str | None:

@@ -178,7 +178,8 @@ def in_order(folder: Path) -> list[Path]:
         whole = Path(os.path.realpath(path))
         files = parts_of(whole)
         known = [*_about(whole, files), *(each for of_one in _of_subfolders(whole, files).values() for each in of_one)]
-        return max((each.made for each in known), default=0.0) or max(each.stat().st_mtime for each in files)
+        recorded = max((each.made for each in known), default=0.0)
+        return recorded or max(each.stat().st_mtime for each in files or (whole,))  # a save was killed before any file
 
     return sorted(checkpoints_in(folder), key=made)
 

@@ -46,7 +46,7 @@ def whole_numbers(feature: Feature) -> list[int]:
     found = []
     view, position = memoryview(feature.values), 0
     while position < len(view):
-        value, position = _varint(view, position)
+        value, position = varint(view, position)
         found.append(value - (1 << 64) if value >= 1 << 63 else value)
     return found
 
@@ -95,14 +95,14 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
     """Number, wire type and value of each field of a message."""
     position, end = 0, len(data)
     while position < end:
-        key, position = _varint(data, position)
+        key, position = varint(data, position)
         wire = key & 7
         if wire == _VARINT:
-            number, position = _varint(data, position)
+            number, position = varint(data, position)
             yield key >> 3, wire, number
             continue
         if wire == _BYTES:
-            length, position = _varint(data, position)
+            length, position = varint(data, position)
         elif wire in (_FIXED32, _FIXED64):
             length = 4 if wire == _FIXED32 else 8
         else:
@@ -113,7 +113,8 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
         position += length
 
 
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
+def varint(data: memoryview, position: int) -> tuple[int, int]:
+    """A number, and the place after it."""
     value = shift = 0
     while True:
         byte = data[position]
