@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from keepstep.extend.run_settings import DEFAULTS
 from keepstep.signals.thresholds import Alert, Threshold, Thresholds
 
 MEMORY = Threshold("host_memory_share", 0.9, for_s=30)
@@ -36,6 +37,35 @@ def test_a_value_that_swings_around_the_limit_gives_one_alert() -> None:
     assert alerts(MEMORY, swings) == [(30, True)]
     slowly = [0.9 + 0.04 * math.sin(number / 40) for number in range(2000)]
     assert [begins for _, begins in alerts(MEMORY, slowly)].count(True) == 1
+
+
+@pytest.mark.parametrize("row", DEFAULTS, ids=lambda row: row.reading)
+def test_each_usual_limit_gives_one_alert_of_a_value_that_is_never_long_beyond_it(row: Threshold) -> None:
+    worse, better = (0.99, 1.5) if row.below else (1.01, 0.5)
+    if row.reading == "gpu_ecc":  # a number of errors, which only grows
+        swings = [0.0] * 10 + [float(1 + number // 50) for number in range(300)]
+        assert alerts(row, swings) == [(10, True)]
+        return
+    beyond, between, long = row.limit * worse, (row.limit + row.is_clear_at) / 2, int(row.for_s)
+    swings = [beyond if number // 10 % 2 == 0 else between for number in range(long + 200)]
+    (begun, ended) = alerts(row, swings + [row.is_clear_at * better] * (long + 60))
+    assert begun[1] and long <= begun[0] <= long + 20 and not ended[1]
+
+
+def test_two_short_peaks_far_apart_are_no_alert() -> None:
+    assert alerts(MEMORY, [0.95] * 5 + [0.89] * 60 + [0.95] * 5 + [0.89] * 60) == []
+
+
+def test_a_forecast_that_did_not_come_true_is_not_made_of_the_same_values_again() -> None:
+    watched = Thresholds((DEFAULTS[0],))
+    teeth = [0.5 + 0.25 * (number % 200) / 200 for number in range(4000)]
+    found = [
+        alert.words("share", "memory")
+        for number, value in enumerate(teeth)
+        for alert in watched.see({"a": {"host_memory_share": value}}, float(number))
+    ]
+    assert [words.partition("; ")[2] != "" for words in found] == [True, False], found
+    assert found[1].endswith("no longer on the way to 92 %")
 
 
 def test_each_rank_has_an_episode_of_its_own() -> None:
@@ -78,6 +108,7 @@ def test_noise_is_no_forecast() -> None:
     ("alert", "words"),
     [
         (Alert(MEMORY, "node-1", 0.95), "node-1, memory: 95 %, above 90 % for 30 s"),
+        (Alert(MEMORY, "node-1", 0.95, swung=True), "node-1, memory: 95 %, above 90 % again and again for 30 s"),
         (Alert(MEMORY, "node-1", 0.5, begins=False), "node-1, memory: 50 %, no longer above 90 %"),
         (Alert(MEMORY, 3, 0.7, in_s=300.0), "rank 3, memory: 70 %; at this rate it reaches 90 % in 5 min"),
     ],

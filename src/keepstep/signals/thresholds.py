@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits on what is measured: when one is passed for long enough, or will be, and when that is over. Pure.
 
-A value that swings around its limit gives one alert: an episode begins when it has been beyond the limit all the time
-for as long as asked, and ends only when it has been back behind a second, easier limit for as long.
+A value that swings around its limit gives one alert: an episode begins when it has been beyond the limit for as long as
+asked, where going back a little and for less than that does not count, and ends only when it has been back behind a
+second, easier limit for as long. A forecast that did not come true is made again only of a worse value than any then.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Alert:
     value: float
     begins: bool = True
     in_s: float | None = None
-    """It is a forecast: the limit will be reached in this time."""
+    """It is a forecast: the limit will be reached in this time. Of an end: it was one, and has not come true."""
+    swung: bool = False
+    """The value was not beyond the limit all the time."""
 
     def words(self, unit: str, what: str) -> str:
         """``what``: what was read. In one line."""
@@ -68,11 +71,11 @@ class Alert:
         now = f"{whose}, {what}: {in_unit(self.value, unit)}"
         side = "below" if self.threshold.below else "above"
         if not self.begins:
-            return f"{now}, no longer {side} {limit}"
+            return f"{now}, no longer {side if self.in_s is None else 'on the way to'} {limit}"
         if self.in_s is not None:
             return f"{now}; at this rate it reaches {limit} in {duration(self.in_s)}"
         long = f" for {duration(self.threshold.for_s)}" if self.threshold.for_s else ""
-        return f"{now}, {side} {limit}{long}"
+        return f"{now}, {side} {limit}{' again and again' if self.swung else ''}{long}"
 
 
 def in_unit(value: float, unit: str) -> str:
@@ -88,8 +91,15 @@ class _Episode:
     """One threshold and one subject."""
 
     beyond_since: float | None = None
+    last_beyond: float = 0.0
+    swung: bool = False
+    """Whether it has been back since, a little and not for long."""
     clear_since: float | None = None
     told: bool = False
+    in_s: float | None = None
+    """It was told as a forecast, which has not come true."""
+    worst: float | None = None
+    """Of the episodes that were such forecasts."""
     past: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LOOKS))
 
 
@@ -114,19 +124,31 @@ class Thresholds:
 
 def _judge(row: Threshold, episode: _Episode, subject: int | str, value: float, at: float) -> Alert | None:
     beyond, clear = row.is_beyond(value, row.limit), not row.is_beyond(value, row.is_clear_at)
-    episode.beyond_since = (at if episode.beyond_since is None else episode.beyond_since) if beyond else None
-    episode.clear_since = (at if episode.clear_since is None else episode.clear_since) if clear else None
     reaches_s = _reaches(row, episode.past, value, at)
+    if beyond:
+        episode.beyond_since = at if episode.beyond_since is None else episode.beyond_since
+        episode.last_beyond, episode.in_s, episode.worst = at, None, None
+    elif clear or at - episode.last_beyond > row.for_s:
+        episode.beyond_since, episode.swung = None, False
+    else:
+        episode.swung = True
+    if not (clear and reaches_s is None):
+        episode.clear_since = None
+    elif episode.clear_since is None:
+        episode.clear_since = at
     if not episode.told:
-        if episode.beyond_since is not None and at - episode.beyond_since >= row.for_s:
+        if beyond and episode.beyond_since is not None and at - episode.beyond_since >= row.for_s:
             episode.told = True
-            return Alert(row, subject, value)
-        if reaches_s is not None:
-            episode.told = True
+            return Alert(row, subject, value, swung=episode.swung)
+        if reaches_s is not None and (episode.worst is None or row.is_beyond(value, episode.worst)):
+            episode.told, episode.in_s, episode.worst = True, reaches_s, value
             return Alert(row, subject, value, in_s=reaches_s)
-    elif episode.clear_since is not None and at - episode.clear_since >= row.for_s and reaches_s is None:
+        return None
+    if episode.in_s is not None and (episode.worst is None or row.is_beyond(value, episode.worst)):
+        episode.worst = value
+    if episode.clear_since is not None and at - episode.clear_since >= row.for_s:
         episode.told = False
-        return Alert(row, subject, value, begins=False)
+        return Alert(row, subject, value, begins=False, in_s=episode.in_s)
     return None
 
 
