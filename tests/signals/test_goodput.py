@@ -69,6 +69,21 @@ def test_a_rank_that_computes_longer_keeps_the_others_waiting() -> None:
     assert seconds(goodput_of([AttemptTimes(0, 0, 10)], [unknown], 0, 10, [0, 1, 2])) == {"PRODUCTIVE": 30.0}
 
 
+def test_a_standstill_that_was_too_short_to_be_seen_shows_by_the_steps_that_are_missing() -> None:
+    done = [20, 40, 60, 66, 66, 72, 92, 112]  # of 20 in a second: none for 2.4 s
+
+    def spans(busy: float) -> list[Measured]:
+        one = [span(at, *[{COMPUTE: 1.0}] * 2, step=step, long=1) for at, step in enumerate(done)]
+        return [replace(each, busy=[busy] * 2) for each in one]
+
+    found = goodput_of([AttemptTimes(0, 0, 8)], spans(0.1), 0, 8, [0, 1])
+    assert found.lost == {(Bucket.WAITING_FOR_ANOTHER_RANK, UNEXPLAINED): pytest.approx(4.8)}
+    told = AttemptTimes(0, 0, 8, stalls=((6.5, "waited for rank 1"),))
+    assert {why for _, why in goodput_of([told], spans(0.1), 0, 8, [0, 1]).lost} == {"waited for rank 1"}
+    working = goodput_of([AttemptTimes(0, 0, 8)], spans(0.9), 0, 8, [0, 1])
+    assert seconds(working) == {"PRODUCTIVE": 16.0}, "a long step of a rank that works is no standstill"
+
+
 def test_a_rank_that_saves_alone_keeps_the_others_waiting() -> None:
     saving = span(10, {CHECKPOINT: 0.6, COMPUTE: 0.4}, {COMPUTE: 1.0})
     attempt = AttemptTimes(0, 0, 20, failed=True, cause="rank 1 crashed later")

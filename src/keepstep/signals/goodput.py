@@ -9,10 +9,10 @@ buckets add up to the time of the run, whatever was measured.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from keepstep.signals.blackbox import BoxPhase
 
@@ -22,6 +22,8 @@ BUSIER = 0.2
 """Share of a span: a rank whose thread is busy for this much longer than another's keeps that one waiting."""
 TOGETHER = 2
 """Steps: ranks that are further apart do not wait for each other."""
+STILL_STEPS, IDLE = 5, 0.5
+"""A rank whose thread is less busy than this, and that does no step for so many usual ones, does not move."""
 HOLE_S = 3.0
 """A hole between two measurements up to this long, or up to two of their lengths, belongs to the first of them."""
 TOLD_S = 15.0
@@ -301,6 +303,7 @@ def _by_rank(measured: Sequence[Measured]) -> dict[tuple[int, int], list[_Piece]
         together.setdefault((each.attempt, round(each.end)), []).append(each)
     found: dict[tuple[int, int], list[_Piece]] = {}
     stepped: set[tuple[int, int]] = set()
+    stood = _stood(measured)
     for (attempt, _), group in sorted(together.items(), key=lambda item: item[0]):
         slowest = _slowest(group)
         for each in group:
@@ -308,8 +311,61 @@ def _by_rank(measured: Sequence[Measured]) -> dict[tuple[int, int], list[_Piece]
                 key = (attempt, rank)
                 if _known(each.steps, place) > 0:
                     stepped.add(key)
-                found.setdefault(key, []).append(_piece(each, place, slowest, has_stepped=key in stepped))
+                still = 1.0 if _known(each.still, place) >= 1.0 else stood.get((*key, each.end), 0.0)
+                found.setdefault(key, []).append(_piece(each, place, slowest, has_stepped=key in stepped, still=still))
     return found
+
+
+def _stood(measured: Sequence[Measured]) -> dict[tuple[int, int, float], float]:
+    """By attempt, rank and end of a span: which share of its steps' time was a standstill, by the steps that it lacks.
+
+    Only around spans in which no step at all was done: in the others they may just have been longer.
+    """
+    by_rank: dict[tuple[int, int], list[_Stepped]] = {}
+    for each in sorted(measured, key=lambda each: each.end):
+        for place, rank in enumerate(each.ranks):
+            in_steps_s = (each.end - each.start) * _known(each.shares.get(BoxPhase.COMPUTE, ()), place)
+            busy = each.busy[place] if place < len(each.busy) else float("nan")
+            before = by_rank.setdefault((each.attempt, rank), [])
+            last, steps = before[-1] if before else None, _known(each.steps, place)
+            done = steps - last.steps if last is not None and last.steps > 0 else 0.0
+            took_s = each.end - last.end if last is not None else 0.0
+            before.append(_Stepped(each.end, steps, done, took_s, in_steps_s, busy < IDLE))
+    found: dict[tuple[int, int, float], float] = {}
+    for key, spans in by_rank.items():
+        usual_s = sorted(each.took_s / each.done for each in spans if each.done > 0)
+        if not usual_s:
+            continue
+        step_s = usual_s[len(usual_s) // 2]
+        for begin, end in _without(spans):
+            if sum(span.in_steps_s for span in spans[begin:end]) > STILL_STEPS * step_s:
+                for span in spans[begin - 1 : end + 1]:
+                    lacking_s = span.in_steps_s - max(span.done, 0.0) * step_s
+                    if lacking_s > 0:
+                        found[(*key, span.end)] = lacking_s / span.in_steps_s
+    return found
+
+
+class _Stepped(NamedTuple):
+    """A span of one rank."""
+
+    end: float
+    steps: float
+    done: float
+    took_s: float
+    """Since the end of the span before."""
+    in_steps_s: float
+    idle: bool
+
+
+def _without(spans: Sequence[_Stepped]) -> Iterator[tuple[int, int]]:
+    """From where to where nothing was done, after a first step."""
+    for empty, group in itertools.groupby(
+        range(1, len(spans)), key=lambda at: spans[at].idle and spans[at].done == 0 and spans[at].steps > 0
+    ):
+        if empty:
+            places = list(group)
+            yield places[0], places[-1] + 1
 
 
 @dataclass(frozen=True)
@@ -339,7 +395,8 @@ def _away(each: Measured, place: int) -> float:
     return sum(_known(each.shares.get(phase, ()), place) for phase in AWAY)
 
 
-def _piece(each: Measured, place: int, slowest: _Slowest, *, has_stepped: bool) -> _Piece:
+def _piece(each: Measured, place: int, slowest: _Slowest, *, has_stepped: bool, still: float) -> _Piece:
+    """``still``: the share of its steps' time in which it stood still."""
     shares = {phase: share for phase, column in each.shares.items() if (share := _known(column, place)) > 0}
     whole = sum(shares.values())
     if whole <= 0:
@@ -351,7 +408,7 @@ def _piece(each: Measured, place: int, slowest: _Slowest, *, has_stepped: bool) 
             bucket = Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME
         parts[bucket] = parts.get(bucket, 0.0) + share / whole
     productive = parts.get(Bucket.PRODUCTIVE, 0.0)
-    piece = _Piece(each.start, each.end, parts, _known(each.still, place) >= 1.0 and productive > 0)
+    piece = _Piece(each.start, each.end, parts, still > 0 and productive > 0)
     (most, rank), (busiest, busy_rank), own = slowest.away, slowest.busy, _known(each.busy, place)
     waits, slow, words = most - _away(each, place) / whole, rank, f"{AWAY[slowest.phase]}"
     steadily = slowest.phase is BoxPhase.INPUT
@@ -361,7 +418,7 @@ def _piece(each: Measured, place: int, slowest: _Slowest, *, has_stepped: bool) 
         waits, slow, words, steadily = busiest - own, busy_rank, "computes longer than the others", True
     elif waits > CLEARLY and slowest.phase is not BoxPhase.INPUT:
         piece.surely[Bucket.WAITING_FOR_ANOTHER_RANK] = f"rank {rank} {words}"
-    waits = productive if piece.still else min(productive, waits)
+    waits = productive * still if piece.still else min(productive, waits)
     if piece.still or waits > CLEARLY:
         parts[Bucket.PRODUCTIVE] = productive - waits
         parts[Bucket.WAITING_FOR_ANOTHER_RANK] = waits
