@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import pytest
 from keepstep.model.facts.links import Reached
 from keepstep.store.evidence_file import append
 from tests.render.test_link_matrix import cluster, link
-from tests.supervise.starting import LIMIT_S, Running
+from tests.supervise.starting import LIMIT_S, Running, wait_for
 from tests.watch.chromium import Chromium, chromium, needs_chromium
 
 pytest.importorskip("starlette")
@@ -119,6 +121,28 @@ def test_the_ssh_line_forwards_the_port(served: Served) -> None:
 def test_a_flood_of_strangers_leaves_it_answering(served: Served) -> None:
     assert {served.ask(f"/run/{n}")[0] for n in range(300)} == {403}
     assert served.ask_as_owner(f"{served.path}/view.json")[0] == 200
+
+
+def test_connections_that_say_nothing_do_not_keep_the_owner_out(served: Served) -> None:
+    held = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
+    for each in held[::2]:
+        each.send(b"GET / HTTP/1.1\r\n")
+    wait_for(lambda: served.ask_as_owner(f"{served.path}/view.json")[0] == 200)
+    assert all(each.recv(1) == b"" for each in held), "they were closed"
+
+
+def test_another_user_of_the_host_gets_nothing(served: Served, failed: Running) -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv")
+    pid, route = served.process.pid, f"http://127.0.0.1:{served.port}{served.path}"
+    files = [f"/proc/{pid}/{name}" for name in ("environ", "mem", "maps")] + [str(failed.run / "manifest.json")]
+    script = f"cat /proc/{pid}/cmdline; cat {' '.join(files)}; ls /proc/{pid}/fd; curl -s {route} {route}/view.json"
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", script]
+    said = subprocess.run(words, capture_output=True, text=True, cwd="/").stdout.replace("\0", " ")
+    assert f"watch {failed.run}" in said and served.token not in said and "KeyError" not in said
+    if shutil.which("curl"):
+        assert said.count("open the address that") == 2, said
+    assert failed.run.parent.stat().st_mode & 0o077 == 0 == failed.run.stat().st_mode & 0o077
 
 
 def test_without_a_run_the_list_comes_first(failed: Running) -> None:

@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keepstep.base.visible import visible
 from keepstep.base.wording import duration
@@ -33,7 +34,9 @@ from keepstep.watch.page.template import asset, served
 from keepstep.watch.run_view import RunView
 
 LOOPBACK = "127.0.0.1"
-MOST_REQUESTS, MOST_STREAMS, MOST_RUNS = 64, 24, 8
+MOST_REQUESTS, MOST_STREAMS, MOST_RUNS = 256, 24, 8
+PATIENCE_S = 3.0
+"""For a whole request: connections that say nothing may be anybody's, and count among the requests."""
 BEAT_S = 1.0
 OVER_S = 15.0
 """How often a run that is over is looked at: it may be copied just now."""
@@ -79,6 +82,18 @@ class Watched:
     @property
     def is_over(self) -> bool:
         return self._view is not None and not self._view.alive
+
+
+class Impatient(H11Protocol):
+    """A connection that is closed if no request has come on it in time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE_S, self._leave)
+
+    def _leave(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 class Runs:
@@ -210,6 +225,7 @@ def serve(root: Path, only: Path | None, port: int, say: Callable[[str], None]) 
             say(line)
         config = uvicorn.Config(
             application(runs, token, port),
+            http=Impatient,
             log_level="error",
             access_log=False,
             server_header=False,
