@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ import pytest
 
 from keepstep.model.facts.links import Reached
 from keepstep.store.evidence_file import append
+from keepstep.watch.look import RunLook
+from keepstep.watch.run_view import RunView
 from tests.render.test_link_matrix import cluster, link
 from tests.supervise.starting import LIMIT_S, Running, wait_for
 from tests.watch.chromium import Chromium, chromium, needs_chromium
@@ -143,6 +146,26 @@ def test_another_user_of_the_host_gets_nothing(served: Served, failed: Running) 
     if shutil.which("curl"):
         assert said.count("open the address that") == 2, said
     assert failed.run.parent.stat().st_mode & 0o077 == 0 == failed.run.stat().st_mode & 0o077
+
+
+def test_no_page_waits_while_the_run_is_looked_at_again(failed: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    from keepstep.watch.page import server
+
+    monkeypatch.setattr(server, "OVER_S", 0.0)
+    watched, looking, go_on, see = server.Watched(failed.run), threading.Event(), threading.Event(), RunLook.see
+    first = watched.view()
+
+    def slowly(look: RunLook) -> RunView:
+        looking.set()
+        assert go_on.wait(LIMIT_S)
+        return see(look)
+
+    monkeypatch.setattr(RunLook, "see", slowly)
+    wait_for(lambda: watched.view() is first and looking.is_set())
+    assert watched.view() is first
+    go_on.set()
+    wait_for(lambda: watched.view() is not first)
+    assert json.loads(watched.past())["rows"]
 
 
 def test_without_a_run_the_list_comes_first(failed: Running) -> None:

@@ -43,45 +43,67 @@ OVER_S = 15.0
 
 
 class Watched:
-    """One run, looked at once for all pages. Nothing is done while nobody asks."""
+    """One run, looked at once for all pages. Nothing is done while nobody asks.
+
+    Only the first answer waits for a look: later ones have what was seen last, while a thread looks again.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._run = RunLook(folder)
         self._lock = threading.Lock()
+        """Held by whoever looks."""
         self._view: RunView | None = None
         self._due = self._past_due = 0.0
         self._text = self._past = ""
+        self._wants_past = False
         self.used = time.monotonic()
 
     def view(self) -> str:
         """As JSON; the same text while nothing was looked at anew."""
-        with self._lock:
-            self.used = time.monotonic()
-            if self._view is None or time.monotonic() >= self._due:
-                self._view = self._run.see()
-                self._text = json.dumps(view_document(self._view), allow_nan=False)
-                self._due = time.monotonic() + max(self._run.rest_s, 0.0 if self._view.alive else OVER_S)
-            return self._text
+        self.used = time.monotonic()
+        past_is_due = self._wants_past and self.used >= self._past_due
+        if not self._text:
+            with self._lock:
+                self._look()
+        elif (self.used >= self._due or past_is_due) and not self._lock.locked():
+            threading.Thread(target=self._look_again, daemon=True).start()
+        return self._text
 
     def past(self) -> str:
+        self._wants_past = True
         self.view()
-        with self._lock:
-            if not self._past or time.monotonic() >= self._past_due:
-                assert self._view is not None
-                began = time.thread_time()
-                self._past = json.dumps(past_document(self._run.past(), self._view), allow_nan=False)
-                took = time.thread_time() - began
-                self._past_due = time.monotonic() + max(5.0 if self._view.alive else OVER_S, RESTS * took)
-            return self._past
+        if not self._past:
+            with self._lock:
+                self._look_back()
+        return self._past
+
+    def _look_again(self) -> None:
+        if self._lock.acquire(blocking=False):
+            try:
+                self._look()
+                if self._wants_past:
+                    self._look_back()
+            finally:
+                self._lock.release()
+
+    def _look(self) -> None:
+        if time.monotonic() >= self._due:
+            self._view = self._run.see()
+            self._text = json.dumps(view_document(self._view), allow_nan=False)
+            self._due = time.monotonic() + max(self._run.rest_s, 0.0 if self._view.alive else OVER_S)
+
+    def _look_back(self) -> None:
+        if time.monotonic() >= self._past_due:
+            assert self._view is not None
+            began = time.thread_time()
+            self._past = json.dumps(past_document(self._run.past(), self._view), allow_nan=False)
+            took = time.thread_time() - began
+            self._past_due = time.monotonic() + max(5.0 if self._view.alive else OVER_S, RESTS * took)
 
     def moment(self, rank: int, at: float) -> dict[str, Any]:
         self.view()
         with self._lock:
             return moment_document(self._run, rank, at)
-
-    @property
-    def is_over(self) -> bool:
-        return self._view is not None and not self._view.alive
 
 
 class Impatient(H11Protocol):

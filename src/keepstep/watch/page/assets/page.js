@@ -322,7 +322,7 @@ function drawHeat() {
     const x = left + ((each.began - past.start) / (past.end - past.start)) * (wide - left);
     if (x > left) { pen.setLineDash([4, 3]); pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, body); pen.stroke(); pen.setLineDash([]); }
   }
-  const ticks = Math.max(2, Math.min(8, Math.floor((wide - left) / 110)));
+  const ticks = Math.max(2, Math.min(8, Math.floor((wide - left) / 110), Math.floor(past.end - past.start)));
   for (let n = 0; n <= ticks; n += 1) {
     pen.textAlign = n === 0 ? "left" : n === ticks ? "right" : "center";
     pen.fillText(clock(past.start + ((past.end - past.start) * n) / ticks), left + ((wide - left) * n) / ticks, body + 13);
