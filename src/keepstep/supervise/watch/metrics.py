@@ -30,8 +30,8 @@ LEAST_S, MOST_S = 2.0, 30.0
 """Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small.
 While no rank shows its steps, growth cannot be told: then more rarely, and a node that only waits costs little."""
 RISING_EVERY_S = 30.0
-MOST_READINGS = 4000
-"""Of one rank; then every other one is dropped."""
+MOST_READINGS, MOST_OF_ALL = 4000, 100_000
+"""Of one rank, and of all ranks of this host; then every other one is dropped."""
 
 
 @dataclass
@@ -45,10 +45,12 @@ class Rising:
 
     def add(self, measured: Mapping[str, Any]) -> None:
         self._left = measured["memory"]["available"]
-        for rank, reading in readings_of(measured).items():
+        found = readings_of(measured)
+        most = min(MOST_READINGS, MOST_OF_ALL // max(1, len(found)))
+        for rank, reading in found.items():
             series = self._series.setdefault(rank, [])
             series.append(reading)
-            if len(series) > MOST_READINGS:
+            if len(series) > most:
                 del series[::2]
 
     def news(self, now: float) -> Iterator[str]:
