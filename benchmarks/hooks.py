@@ -172,6 +172,7 @@ def row(
                     answers = job.ask(f"{mode} {steps}")
                     wall[mode].append(max(answer[0] for answer in answers) / steps)
                     used[mode].append(statistics.mean(answer[1] for answer in answers) / steps)
+                print(*(f"{mode} {1000 * each[-1]:.3f} ms" for mode, each in used.items()), file=sys.stderr, flush=True)
             own = max(answer[2] for answer in job.ask(f"on {steps}")) - own
             share = own / (time.perf_counter() - began)
             in_hooks = max(answer[0] for answer in job.ask(f"inside {inside}"))

@@ -14,6 +14,7 @@ import functools
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -55,6 +56,7 @@ _START, _COMPUTE, _END = int(BoxPhase.START), int(BoxPhase.COMPUTE), int(BoxPhas
 _STEPPING = (int(BoxPhase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
 BUDDIES = "buddy steps"
+MOST_EARLY = 100
 LINE_LIMIT, LONGEST_LINE = 40, 400
 """The most lines that the guard prints into a program's output, and what is kept of one."""
 
@@ -75,6 +77,8 @@ class Session(Peers):
         self._is_over, self._over_at = False, -1
         """Whether the script is over, and its steps when that was last asked."""
         self._notes: Notes | None = None
+        self._early: deque[tuple[str, dict[str, Any], str]] = deque(maxlen=MOST_EARLY)
+        """Notes of what happens before the first sign of a training: hooks are placed then, and checkpoints loaded."""
         self._exit_status: ExitStatus | None = None
         self._watched: WatchedByCompanion | None = None
         self._meeting: run_folder.CommonFolder | None = None
@@ -179,6 +183,8 @@ class Session(Peers):
         self.folder = run_folder.claim(self.who, self._env)
         name = run_folder.file_name(self.who)
         self._notes = Notes(self.folder / f"{name}.notes.jsonl")
+        while self._early:
+            self.note(*self._early.popleft())
         self._link = self.folder / f"{name}.box"
         who = {**own_rank.of_process(self.who), **linked_from(self._link)}
         self._hears_term = bool(who["hears_term"])
@@ -534,6 +540,8 @@ class Session(Peers):
             line = self._notes.add(fact, fields, rank=self.who.rank, quote=quote)
             if self._gathering is not None:
                 self._gathering.offer(line)
+        elif not self._opened:
+            self._early.append((fact, fields, quote))
 
     @property
     def notes_path(self) -> Path | None:

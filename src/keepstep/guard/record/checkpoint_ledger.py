@@ -340,6 +340,9 @@ class CheckpointLedger:
             verdict = verify(path, recorded_only=True, share=share)
             if verdict.state.is_bad or verdict.state is State.CHANGED:
                 said = self._say(path, verdict)
+            elif verdict.unrecorded:
+                why = f"{path.name} has files without a record: nothing tells whether they are what was saved"
+                self._session.uncovered("the content of a loaded checkpoint", why)
             if verdict.writer is not None and (newer := _newer_than_here(verdict.writer)) is not None:
                 self._session.say(f"the checkpoint {path} was saved by {newer}", always=True)
             size = sum(each.stat().st_size for each in parts_of(path)) if together and refuses else 0
