@@ -57,6 +57,7 @@ class Cluster:
         self,
         *,
         torch: bool = False,
+        what: tuple[str, ...] = ("network", "--wait", "30"),
         words: tuple[str, ...] = (),
         clocks: dict[int, float] | None = None,
         **addresses: str,
@@ -76,7 +77,7 @@ class Cluster:
                 }
             shifted = f"import time; now = time.time; time.time = lambda: now() + {(clocks or {}).get(n, 0)}; {RUN}"
             command = [*self.hosts.inside(n), sys.executable, "-c", shifted]
-            command += ["check", "network", "--wait", "30", "--json", *words]
+            command += ["check", *what, "--json", *words]
             processes.append(subprocess.Popen(command, env={**clean, **env}, stdout=subprocess.PIPE, text=True))
         outputs = [process.communicate(timeout=180)[0] for process in processes]
         return Ended(json.loads(outputs[0]), [process.returncode for process in processes], outputs)

@@ -108,7 +108,7 @@ def check(
             looked.take(host_part.look(place))
         if place.collectives is not None:
             looked.take(collectives.look_alone(place, place.collectives))
-        elif place.cluster is not None and place.cluster.size > 1:
+        if place.cluster is not None and place.cluster.size > 1:
             looked.unavailable("the other processes", NO_MEETING if expects else NOT_ASKED)
         status = conclude(looked)
     elif appointment.leads:

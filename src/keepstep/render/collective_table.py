@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What collectives took: a table of the slowest rank's times, and the pairs that are slower than the others."""
+"""What collectives took: a table of the slowest rank's times, and what pairs exchange by each kind of link."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
 
+from keepstep.base.wording import count
 from keepstep.base.wording import size as say_size
 from keepstep.model.evidence import EvidenceSet
 from keepstep.model.facts.collectives import CollectiveTried
-
-SLOW_PAIR = 2.0
-LEAST_PAIRS = 3
+from keepstep.signals.pair_rates import pair_rates
 
 
 def render_collective_table(seen: EvidenceSet, bytes_per_step: int = 0, step_s: float = 0.0) -> str:
@@ -29,7 +28,7 @@ def render_collective_table(seen: EvidenceSet, bytes_per_step: int = 0, step_s: 
         lines.append(f"{operation:15}{times}  {'WRONG' if any(fact.wrong for fact in tried) else 'right'}")
     if not lines:
         return ""
-    below = [*_slow_pairs(facts), *_of_a_step(facts, bytes_per_step, step_s)]
+    below = [*_links(facts), *_of_a_step(facts, bytes_per_step, step_s)]
     return "\n".join([f"{'':15}{'smallest':>18}{'largest':>22}", *lines, *below, "", ""])
 
 
@@ -58,17 +57,18 @@ def _time(fact: CollectiveTried) -> str:
     return f"{say_size(fact.size)} {fact.median_s * 1e3:.3g} ms"
 
 
-def _slow_pairs(facts: Sequence[CollectiveTried]) -> list[str]:
-    """The pairs that take much longer than the others."""
-    times: dict[tuple[int, ...], float] = {}
-    for fact in facts:
-        if fact.pair:
-            times[fact.pair] = max(times.get(fact.pair, 0.0), fact.median_s)
-    if len(times) < LEAST_PAIRS:
-        return []
-    usual = median(times.values())
-    slow = sorted((took, pair) for pair, took in times.items() if took > SLOW_PAIR * usual)
-    return [
-        f"slow: ranks {pair[0]} and {pair[1]}, {took / usual:.1f} times as long as the usual pair"
-        for took, pair in reversed(slow)
-    ]
+def _links(facts: Sequence[CollectiveTried]) -> list[str]:
+    """For each kind of link: the usual pair and the slowest."""
+    rates = pair_rates(facts)
+    lines = []
+    for medium in dict.fromkeys(each.medium for each in rates):
+        same = sorted((each for each in rates if each.medium == medium), key=lambda each: each.bytes_s)
+        line = f"{count(len(same), 'pair')} by {medium}: {_rate(median(each.bytes_s for each in same))}"
+        if len(same) > 1:
+            line += f", the slowest {_rate(same[0].bytes_s)} (ranks {same[0].pair[0]} and {same[0].pair[1]})"
+        lines.append(line)
+    return lines
+
+
+def _rate(bytes_s: float) -> str:
+    return f"{bytes_s / 1e9:.3g} GB/s"

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
-from keepstep.check.collectives.plan import EVEN, Plan, Trial, trials
+from keepstep.check.collectives.links import End, link_between
+from keepstep.check.collectives.plan import BYTES, EVEN, Plan, Trial, trials
 from keepstep.check.collectives.smallest import smallest
+from keepstep.signals.pair_rates import PairRate, far_below
 
 Difference = tuple[int, int, int, int]
 """Rank, the first and the last element that is wrong, and how many are."""
@@ -20,6 +22,23 @@ Round = Callable[[], tuple[float, list[Difference]]]
 Attempt = Callable[[Trial], Round | None]
 Share = Callable[[str], list[str]]
 """Gives a text to all ranks, through no collective, and gets those of all."""
+
+
+class Store(Protocol):
+    """By which ranks tell each other something, through no collective."""
+
+    rank: int
+
+    def share(self, text: str) -> list[str]: ...
+
+    def agree(self, about: str, group: Sequence[int], text: str) -> str:
+        """What the first of the group says."""
+
+
+MOST_ALONE, ROUNDS_ALONE = 4, 3
+"""Pairs that are far below their kind are tried once more, one after the other."""
+TRIAL_S, LEAST_ROUNDS = 8.0, 2
+"""A trial has fewer rounds where they would take longer than this. A group of ranks agrees on how many."""
 
 
 def plan_given() -> Plan:
@@ -32,18 +51,39 @@ def say(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-def try_all(plan: Plan, world: int, attempt: Attempt, share: Share | None = None) -> None:
+def try_all(
+    plan: Plan, world: int, attempt: Attempt, store: Store | None = None, end: End | None = None, alone: bool = False
+) -> None:
     """Each trial, and what came of it. ``attempt`` prepares one; what it returns is called once per round.
 
-    Where ranks can ``share`` what they saw, they look for the smallest group that is wrong.
+    Where ranks have a ``store``, they look for the smallest group that is wrong, and each says by its ``end`` by which
+    links it reaches the others: pairs far below their kind are tried again. ``alone``: there is no other process.
     """
     wrong: dict[int, list[int]] = {}
-    for number, trial in enumerate(trials(plan, world)):
+    every = list(trials(plan, world))
+    pairs = {number: trial for number, trial in enumerate(every) if trial.of_links}
+    of_pairs: dict[int, float] = {}
+
+    def agree(number: int, trial: Trial, rounds: int) -> int:
+        """How many rounds, of those that this process would make."""
+        if store is None:
+            return rounds if alone else plan.rounds
+        mine = next(group for group in trial.groups if store.rank in group)
+        return int(store.agree(f"rounds/{number}", mine, str(rounds)))
+
+    for number, trial in enumerate(every):
+        if pairs and number == max(pairs) + 1 and store is not None and end is not None:
+            _links(pairs, of_pairs, end, attempt, store)
         say(begins=number, at=time.monotonic())
         try:
             if (once := attempt(trial)) is None:
                 continue
-            rounds = [once() for _ in range(plan.rounds)]
+            began = time.monotonic()
+            rounds = [once()]
+            fewer = max(LEAST_ROUNDS, int(TRIAL_S / (time.monotonic() - began)))
+            for _ in range(1, agree(number, trial, min(plan.rounds, fewer))):
+                say(begins=number, at=time.monotonic())
+                rounds.append(once())
         except (RuntimeError, NotImplementedError, TypeError) as error:
             lacks = isinstance(error, NotImplementedError) or "support" in str(error)
             if not lacks and trial.dtype == plan.dtypes[0]:
@@ -55,10 +95,37 @@ def try_all(plan: Plan, world: int, attempt: Attempt, share: Share | None = None
         bad = [each for _, each in rounds if each]
         if bad:
             wrong[number] = [rank for rank, *_ in bad[0]]
-        took = median(took for took, _ in rounds[1:] or rounds)
+        of_pairs[number] = took = _usual(rounds)
         say(trial=number, median_s=took, rounds=len(rounds), wrong=len(bad), differences=bad[0] if bad else [])
-    if share is not None:
-        _narrow(plan, list(trials(plan, world)), attempt, share, wrong)
+    if store is not None:
+        _narrow(plan, every, attempt, store.share, wrong)
+
+
+def _usual(rounds: list[tuple[float, list[Difference]]]) -> float:
+    return median(took for took, _ in rounds[1:] or rounds)
+
+
+def _links(pairs: dict[int, Trial], took: dict[int, float], end: End, attempt: Attempt, store: Store) -> None:
+    """What the pairs were given by their links, and once more, one after the other, those far below their kind."""
+    mine = {number: took[number] for number in pairs if number in took}
+    told = [json.loads(each) for each in store.share(json.dumps([end, mine]))]
+    ends = [End(*each) for each, _ in told]
+    rates = {}
+    for number, trial in pairs.items():
+        for pair in trial.groups:
+            link = link_between(ends[pair[0]], ends[pair[1]])
+            if store.rank in pair:
+                say(link=link, of=number)
+            times = [told[rank][1].get(str(number), 0.0) for rank in pair]
+            if all(times):
+                bytes_s = trial.elements * BYTES[trial.dtype] / max(times)
+                rates[pair] = number, PairRate(pair, link.medium, bytes_s, link.gives)
+    for slow in far_below([rate for _, rate in rates.values()])[:MOST_ALONE]:
+        number, _ = rates[slow.pair]
+        say(begins=number, at=time.monotonic())
+        if (once := attempt(pairs[number]._replace(groups=(slow.pair,)))) is not None:
+            say(again=number, median_s=_usual([once() for _ in range(ROUNDS_ALONE)]), rounds=ROUNDS_ALONE)
+        store.share("")  # the others wait until this pair is done
 
 
 def _narrow(plan: Plan, every: list[Trial], attempt: Attempt, share: Share, mine: dict[int, list[int]]) -> None:

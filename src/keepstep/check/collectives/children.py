@@ -105,13 +105,17 @@ class _Child:
         self._out.seek(0)
         lines = [json.loads(line) for line in self._out.read().splitlines() if line.startswith(b"{")]
         head: dict[str, Any] = next((each for each in lines if "world" in each), {})
+        plan = replace(plan, link_size=head.get("link_size", plan.link_size))
         every = list(trials(plan, head["world"])) if head else []
         where = f"{plan.framework} {head.get('version', '')}".strip()
         least = {each["of"]: tuple(each["smallest"]) for each in lines if "smallest" in each}
+        links = {each["of"]: each["link"] for each in lines if "link" in each}
         for each in lines:
             if "median_s" in each:
-                each["smallest"] = least.get(each["trial"], ()) if each["wrong"] else ()
-                fact = _fact(every[each["trial"]], each, plan, head, self.rank if plan.framework == "torch" else None)
+                number = each.get("trial", each.get("again"))
+                each["smallest"] = least.get(number, ()) if each.get("wrong") else ()
+                each["link"] = links.get(number, ("", "", 0.0))
+                fact = _fact(every[number], each, plan, head, self.rank if plan.framework == "torch" else None)
                 looked.add(place.saw(fact, f"rank {self.rank}, {where}", fact.words))
         last, since = max(((each["begins"], each["at"]) for each in lines if "begins" in each), default=(None, 0.0))
         what = f"collectives of {where} over {head.get('backend', '')}"
@@ -155,18 +159,23 @@ def _named(trial: Trial) -> str:
 def _fact(
     trial: Trial, told: Mapping[str, Any], plan: Plan, head: Mapping[str, Any], rank: int | None
 ) -> CollectiveTried:
+    medium, words, gives = told["link"]
     return CollectiveTried(
         framework=plan.framework,
         backend=str(head["backend"]),
         operation=trial.operation,
         dtype=trial.dtype,
         size=trial.elements * BYTES[trial.dtype],
-        groups=len(trial.groups),
+        groups=1 if "again" in told else len(trial.groups),
         members=len(trial.groups[0]),
         pair=next((each for each in trial.groups if rank in each), ()) if trial.of_links else (),
         rounds=int(told["rounds"]),
-        wrong_rounds=int(told["wrong"]),
-        wrong=tuple((rank, first, last, many) for rank, first, last, many in told["differences"]),
+        wrong_rounds=int(told.get("wrong", 0)),
+        wrong=tuple((rank, first, last, many) for rank, first, last, many in told.get("differences", ())),
         median_s=float(told["median_s"]),
         smallest=tuple(told["smallest"]),
+        medium=medium,
+        link=words,
+        gives_bytes_s=gives,
+        again="again" in told,
     )

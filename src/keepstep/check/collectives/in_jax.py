@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstep.base.launchers import JAX
 from keepstep.check.collectives.child import Difference, Round, differences, plan_given, say, timed, try_all
-from keepstep.check.collectives.plan import Trial, given, wanted
+from keepstep.check.collectives.plan import Trial, given, length, numbers, wanted
 
 
 def main() -> None:
@@ -37,13 +37,13 @@ def main() -> None:
         step = jax.jit(
             jax.shard_map(_collective(jax, trial), mesh=mesh, in_specs=by_rank, out_specs=by_rank, check_vma=False)
         )
-        index = numpy.arange(trial.elements)
+        known = numbers(trial, numpy.arange(length(trial, len(devices)))).astype(numpy.int32)
         dtype = jax.numpy.dtype(trial.dtype)
-        rows = [jax.device_put(given(trial, index, rank).astype(dtype)[None], here) for here, rank in own.items()]
+        rows = [jax.device_put(given(trial, known, rank).astype(dtype)[None], here) for here, rank in own.items()]
         mine = jax.make_array_from_single_device_arrays(
             (len(devices), trial.elements), sharding.NamedSharding(mesh, by_rank), rows
         )
-        want = {rank: wanted(trial, index, rank, numpy.concatenate).astype(dtype) for rank in own.values()}
+        want = {rank: wanted(trial, known, rank, numpy.concatenate).astype(dtype) for rank in own.values()}
         jax.block_until_ready(step(mine))
 
         def once() -> tuple[float, list[Difference]]:
@@ -56,7 +56,7 @@ def main() -> None:
 
         return once
 
-    try_all(plan, len(devices), attempt)
+    try_all(plan, len(devices), attempt, alone=jax.process_count() == 1)
     jax.distributed.shutdown()
 
 

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from keepstep.check.collectives.child import Difference, Round, differences, plan_given, say, timed, try_all
-from keepstep.check.collectives.plan import Trial, given, wanted
+from keepstep.check.collectives.plan import Trial, given, length, numbers, wanted
 
 
 def main() -> None:
@@ -28,10 +28,10 @@ def main() -> None:
             return None  # a strategy has one group
         if trial.operation not in ("all_reduce", "all_gather"):
             raise NotImplementedError("a strategy has no such collective")
-        index = numpy.arange(trial.elements)
+        known = numbers(trial, numpy.arange(length(trial, world)))
         dtype = tf.as_dtype(trial.dtype)
-        mine = tf.constant(given(trial, index, rank).astype(dtype.as_numpy_dtype))
-        want = wanted(trial, index, rank, numpy.concatenate).astype(dtype.as_numpy_dtype)
+        mine = tf.constant(given(trial, known, rank).astype(dtype.as_numpy_dtype))
+        want = wanted(trial, known, rank, numpy.concatenate).astype(dtype.as_numpy_dtype)
 
         def inner() -> Any:
             def replica() -> Any:

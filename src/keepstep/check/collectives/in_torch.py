@@ -6,12 +6,14 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from keepstep.check.collectives.child import Difference, Round, Share, differences, plan_given, say, timed, try_all
-from keepstep.check.collectives.plan import Trial, given, wanted
+from keepstep.check.collectives.child import Difference, Round, differences, plan_given, say, timed, try_all
+from keepstep.check.collectives.links import own_end
+from keepstep.check.collectives.plan import LINK_SIZE_GPU, Trial, given, length, numbers, wanted
 
 
 def main() -> None:
@@ -26,7 +28,9 @@ def main() -> None:
     device = torch.device("cuda" if on_gpu else "cpu")
     dist.init_process_group(backend, timeout=datetime.timedelta(seconds=plan.limit_s))
     rank, world = dist.get_rank(), dist.get_world_size()
-    say(backend=backend, world=world, version=torch.__version__)
+    if on_gpu:
+        plan = replace(plan, link_size=LINK_SIZE_GPU)
+    say(backend=backend, world=world, version=torch.__version__, link_size=plan.link_size)
     known: dict[tuple[int, ...], Any] = {tuple(range(world)): dist.group.WORLD}
 
     def attempt(trial: Trial) -> Round | None:
@@ -36,10 +40,10 @@ def main() -> None:
         members = next((each for each in trial.groups if rank in each), None)
         if members is None:
             return None
-        index = torch.arange(trial.elements)
+        given_out = numbers(trial, torch.arange(length(trial, world))).to(torch.int32)
         dtype = getattr(torch, trial.dtype)
-        mine = given(trial, index, rank).to(dtype).to(device)
-        want = wanted(trial, index, rank, torch.cat).to(dtype).to(device)
+        mine = given(trial, given_out, rank).to(dtype).to(device)
+        want = wanted(trial, given_out, rank, torch.cat).to(dtype).to(device)
         call = _call(dist, trial.operation, known[members], members[0])
 
         def once() -> tuple[float, list[Difference]]:
@@ -52,20 +56,31 @@ def main() -> None:
 
         return once
 
-    try_all(plan, world, attempt, _sharer(dist, rank, world))
+    gpu = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid) if on_gpu else None
+    try_all(plan, world, attempt, _Store(dist, rank, world), own_end(gpu))
     dist.destroy_process_group()
 
 
-def _sharer(dist: Any, rank: int, world: int) -> Share:
-    """Through the store by which the ranks found each other."""
-    store, numbers = dist.distributed_c10d._get_default_store(), count()
+class _Store:
+    """That by which the ranks found each other."""
 
-    def share(text: str) -> list[str]:
-        number = next(numbers)
-        store.set(f"keepstep/{number}/{rank}", text)
-        return [store.get(f"keepstep/{number}/{each}").decode() for each in range(world)]
+    def __init__(self, dist: Any, rank: int, world: int) -> None:
+        self.rank, self._world = rank, world
+        self._store = dist.distributed_c10d._get_default_store()
+        self._numbers = count()
 
-    return share
+    def share(self, text: str) -> list[str]:
+        number = next(self._numbers)
+        self._store.set(f"keepstep/{number}/{self.rank}", text)
+        return [self._store.get(f"keepstep/{number}/{each}").decode() for each in range(self._world)]
+
+    def agree(self, about: str, group: Sequence[int], text: str) -> str:
+        """What the first of the group says."""
+        key = f"keepstep/{about}/{group[0]}"
+        if self.rank == group[0]:
+            self._store.set(key, text)
+            return text
+        return str(self._store.get(key).decode())
 
 
 def _finished(torch: Any, on_gpu: bool, result: Any) -> Any:

@@ -10,18 +10,21 @@ from typing import Any, NamedTuple
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4 * KIB, 16 * MIB, 4 * MIB, 256 * KIB)
 """Bytes that each rank gives or gets, and one element more: libraries change their algorithm at round numbers.
-The extremes come first: where time is short, they say most."""
+The extremes come first, and pairs between them: where time is short, they say most."""
 OTHER_TYPES = 256 * KIB
 """Types after the first are tried with this size only, and last: a backend that lacks one may break its groups."""
 TOGETHER = 48 * MIB
 """Where all ranks share one host, a group gives no more than this."""
 LINK_SIZE = 4 * MIB
+LINK_SIZE_GPU = 32 * MIB
 ROUNDS = 8
 MOST_FOR_LINKS = 16
 """Up to this many ranks, every pair is tried on its own."""
 EXACT = {"float32": 1 << 24, "float64": 1 << 53, "bfloat16": 1 << 8, "float16": 1 << 11, "int32": 1 << 31}
 """Integers up to this one are exact."""
 BYTES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2, "int32": 4}
+APART = 1009
+"""What two neighbouring ranks give is the same numbers, so many places apart."""
 EVEN = ("reduce_scatter", "all_to_all")
 """Those that divide what each rank gives among the group."""
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
@@ -54,18 +57,21 @@ class Plan:
     on_this_host: int = 1
     """How many ranks share it, where all do."""
     limit_s: float = 110.0
+    link_size: int = LINK_SIZE
+    """Bytes, where pairs are tried on their own."""
     operations: tuple[str, ...] = field(default=OPERATIONS)
 
 
 def trials(plan: Plan, world: int) -> Iterator[Trial]:
     """In order. Every group runs at the same time as the others of its kind."""
-    sizes = [size for size in SIZES if size <= plan.largest] or [plan.largest]
+    smallest, *sizes = [size for size in SIZES if size <= plan.largest] or [plan.largest]
     first, *others = plan.dtypes
+    yield from _of(plan, world, smallest, first)
+    if 2 <= world <= MOST_FOR_LINKS and "all_reduce" in plan.operations:
+        for pairs in _pairings(world):
+            yield Trial("all_reduce", "float32", plan.link_size // 4 + 1, pairs, of_links=True)
     for size in sizes:
         yield from _of(plan, world, size, first)
-    if 2 < world <= MOST_FOR_LINKS and "all_reduce" in plan.operations:
-        for pairs in _pairings(world):
-            yield Trial("all_reduce", "float32", LINK_SIZE // 4 + 1, pairs, of_links=True)
     for dtype in others:
         yield from _of(plan, world, OTHER_TYPES, dtype)
 
@@ -107,28 +113,26 @@ def top(dtype: str, group: int) -> int:
     return max(2, min(251, EXACT[dtype] // group))
 
 
-def values(index: Any, rank: int, below: int) -> Any:
-    """What a rank gives at each index (an array of 64-bit integers): differs from rank to rank and place to place."""
-    return ((index * 2654435761 + rank * 1000003 + 13) >> 7) % below
+def numbers(trial: Trial, index: Any) -> Any:
+    """Whole numbers, of which every rank gives a part. ``index``: as many 64-bit integers as ``length`` says."""
+    return ((index * 2654435761 + 13) >> 7) % top(trial.dtype, len(trial.groups[0]))
 
 
-def given(trial: Trial, index: Any, rank: int) -> Any:
-    """All that a rank gives."""
-    return values(index, rank, top(trial.dtype, len(trial.groups[0])))
+def length(trial: Trial, world: int) -> int:
+    return trial.elements + world * APART
 
 
-def wanted(trial: Trial, index: Any, rank: int, joined: Any) -> Any:
+def given(trial: Trial, known: Any, rank: int) -> Any:
+    """All that a rank gives, of the ``known`` numbers: differs from rank to rank and place to place."""
+    return known[rank * APART : rank * APART + trial.elements]
+
+
+def wanted(trial: Trial, known: Any, rank: int, joined: Any) -> Any:
     """What a rank must get. ``joined`` puts a list of arrays one behind the other."""
     group = next(each for each in trial.groups if rank in each)
     place, share = group.index(rank), trial.elements // len(group)
-    if trial.operation == "all_reduce":
-        return sum(given(trial, index, each) for each in group)
-    if trial.operation == "reduce_scatter":
-        own = index[place * share : (place + 1) * share]
-        return sum(given(trial, own, each) for each in group)
-    if trial.operation == "all_gather":
-        return joined([given(trial, index, each) for each in group])
-    if trial.operation == "all_to_all":
-        own = index[place * share : (place + 1) * share]
-        return joined([given(trial, own, each) for each in group])
-    return given(trial, index, group[0])
+    own = slice(place * share, (place + 1) * share) if trial.operation in EVEN else slice(None)
+    parts = [given(trial, known, each)[own] for each in group]
+    if trial.operation in ("all_reduce", "reduce_scatter"):
+        return sum(parts)
+    return parts[0] if trial.operation == "broadcast" else joined(parts)

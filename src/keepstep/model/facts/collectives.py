@@ -24,6 +24,14 @@ class CollectiveTried(Fact):
     """Of each group; all groups ran at the same time."""
     pair: tuple[int, ...] = ()
     """The two ranks, where a single pair was tried."""
+    medium: str = ""
+    """By which kind of link these two reach each other, such as ``ethernet``. Empty: nobody asked."""
+    link: str = ""
+    """What its ends say of it."""
+    gives_bytes_s: float = 0.0
+    """What they say that it gives; 0 if they do not."""
+    again: bool = False
+    """The second time, with no other pair at work."""
     rounds: int
     wrong_rounds: int = 0
     wrong: tuple[tuple[int, int, int, int], ...] = ()
@@ -39,6 +47,10 @@ class CollectiveTried(Fact):
 
     @property
     def words(self) -> str:
+        if self.pair and not self.wrong:
+            by = f" by {self.medium}" + (f" ({self.link})" if self.link else "") if self.medium else ""
+            rate = f"{say_size(self.size / self.median_s)}/s{by}" + (", alone" if self.again else "")
+            return f"{self.what}: {say_ranks(self.pair)} exchanged {rate}"
         if not self.wrong:
             return f"{self.what}: right in {self.rounds} rounds, {self.median_s * 1e3:.3g} ms"
         who = say_ranks(rank for rank, *_ in self.wrong)

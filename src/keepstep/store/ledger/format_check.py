@@ -136,7 +136,7 @@ def _wrong_with_safetensors(path: Path, size: int) -> str | None:
 
 
 def _wrong_with_bundle(path: Path) -> str | None:
-    """TensorFlow's: how much of each data file it speaks of."""
+    """TensorFlow's: how long each of its data files must be."""
     stem, data = path.name.removesuffix(".index"), path.read_bytes()
     there = {each.name: each.stat().st_size for each in path.parent.glob(f"{escape(stem)}.data-*")}
     if not is_table(data):
