@@ -254,3 +254,12 @@ def test_a_script_may_ask_for_the_guard_without_any_variable(tmp_path: Path) -> 
         done = subprocess.run([sys.executable, str(script)], cwd=folder, env=env | more, capture_output=True, text=True)
         assert (done.stdout, done.stderr) == ("0\n1\n2\n", "")
         assert len(list(folder.rglob("*.box"))) == boxes
+
+
+@pytest.mark.frameworks("jax")
+def test_buddy_steps_that_cannot_be_are_answered_when_they_are_asked_for(tmp_path: Path) -> None:
+    script = "import jax, keepstep; keepstep.guard.attach(buddy=5); keepstep.guard.attach(buddy=5)"
+    env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off"}
+    ended = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=300)
+    said = "keepstep: no buddy steps: jax has none, only PyTorch's DistributedDataParallel\n"
+    assert (ended.returncode, ended.stderr) == (0, said)

@@ -126,7 +126,8 @@ class Guard:
 def attach(*, buddy: int = 0, **settings: Any) -> Guard:
     """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`.
 
-    ``buddy``: in one step of so many, another rank computes what one rank has computed, and they compare (PyTorch).
+    ``buddy``: in one step of so many, another rank computes what one rank has computed, and they compare (PyTorch's
+    DistributedDataParallel alone; elsewhere the guard says that there are none).
     """
     mode.tell_if_unknown()
     session = startup_hook.session()
@@ -143,6 +144,9 @@ def attach(*, buddy: int = 0, **settings: Any) -> Guard:
         startup_hook.start()
         found = Guard(session)
         session.open()
+        imported = [name for name in startup_hook.FRAMEWORKS if name in sys.modules]
+        if buddy and imported and "torch" not in imported:
+            session.no_buddies_in(imported[0])
     if settings:
         found.batches(**settings)
     return found

@@ -322,9 +322,8 @@ class Session(Peers):
     def trains_in(self, size: int, framework: str) -> None:
         """The first step runs, in a world of ``size``: a rank that trains alone is reported now."""
         self.framework = framework
-        if self.buddy_every and framework != "torch" and BUDDIES not in self.off:
-            self.uncovered(BUDDIES, f"{framework} has none: its gradients live inside a compiled step")
-            self.say(f"no buddy steps: {framework} has none, only PyTorch's DistributedDataParallel (KEEPSTEP_BUDDY)")
+        if self.buddy_every and framework != "torch":
+            self.no_buddies_in(framework)
         elif self._no_number and BUDDIES not in self.off:
             self.uncovered(BUDDIES, f"KEEPSTEP_BUDDY={self._no_number} is no number of steps")
             self.say(f"no buddy steps: KEEPSTEP_BUDDY={self._no_number} is no number of steps")
@@ -333,6 +332,12 @@ class Session(Peers):
         if size == 1 and (meant.world or 1) > 1:
             formed = f"{meant.said_by} means a world of {meant.world} ranks, but {framework} formed none"
             self.say(f"trains alone: {formed}; every rank trains its own model")
+
+    def no_buddies_in(self, framework: str) -> None:
+        """They were asked for, and cannot be."""
+        if BUDDIES not in self.off:
+            self.uncovered(BUDDIES, f"{framework} has none: its gradients live inside a compiled step")
+            self.say(f"no buddy steps: {framework} has none, only PyTorch's DistributedDataParallel")
 
     def _tell_world(self, size: int, index: int | None, *, at_step: bool) -> None:
         meant = own_rank.of_environment(self._env)
