@@ -66,7 +66,7 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
         write_page(asked.html, render_preflight(report, held=checked.held))
     if asked.save:
         _save(checked, asked.save)
-    print_report(report, as_json=asked.json)
+    print_report(report, as_json=asked.json, also={"memory": _figures(checked)} if asked.json else None)
     return report.exit_status
 
 
@@ -137,6 +137,42 @@ def _table(made: Forecast, complete: bool) -> list[str]:
     if made.verdict == "fits" and made.high > made.device.total and made.gets_by is not None:
         lines.append(f"it takes what there is; with {size(made.gets_by)} it gets by")
     return lines
+
+
+def _figures(checked: MemoryChecked) -> dict[str, Any] | None:
+    """What the tables say, in bytes, for programs that read the answer. None: the script put nothing on the device."""
+    made, host, advice = checked.forecast, checked.host, checked.advice or Advice()
+    if made is None:
+        return None
+    stands = checked.complete or made.verdict == "does not fit"
+    return {
+        "verdict": made.verdict if stands else "not established",
+        "device": {"name": made.device.name, "bytes": made.device.total},
+        "needs": {"least": made.low, "most": made.high},
+        "allocated": made.allocated,
+        "reserved": made.reserved,
+        "parts": dict(made.parts),
+        "made_at": [{"place": redact(short_place(place)), "bytes": bytes_} for place, bytes_ in made.lines],
+        "remedies": [
+            {
+                "what": each.what,
+                "needs": {"least": each.forecast.low, "most": each.forecast.high},
+                "verdict": each.forecast.verdict,
+                "script_ran_again": each.tried,
+            }
+            for each in advice.remedies
+        ],
+        "largest_batch": advice.largest,
+        "host": None
+        if host is None
+        else {
+            "ranks": host.ranks,
+            "needs": {"least": host.low, "most": host.high},
+            "in_dev_shm": host.shared,
+            "verdict": host.verdict,
+            "parts": {name: {"least": low, "most": high} for name, low, high in host.parts},
+        },
+    }
 
 
 def _advice(made: Forecast, advice: Advice) -> list[str]:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from keepstep.base.safe_files import share_whole
 from keepstep.base.visible import visible
@@ -15,12 +17,12 @@ from keepstep.model.report import Report
 from keepstep.render.terminal import render_terminal
 
 
-def print_report(report: Report, *, as_json: bool) -> None:
-    """A report, already redacted, on standard output."""
+def print_report(report: Report, *, as_json: bool, also: Mapping[str, Any] | None = None) -> None:
+    """A report, already redacted, on standard output. ``also``: what a check found besides, for the JSON."""
     if as_json:
         from keepstep.render.json import render_json
 
-        print(render_json(report), end="")
+        print(render_json(report, also), end="")
         return
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     print(render_terminal(report, colour=colour, width=shutil.get_terminal_size().columns), end="")

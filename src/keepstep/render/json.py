@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from keepstep.base.redact import redacted
@@ -14,9 +15,12 @@ DELETE = "\x7f"
 """The one control character that ``json`` writes as it is."""
 
 
-def render_json(report: Report) -> str:
-    """The document, redacted, ending in a newline. Plain ASCII, which every terminal and pipe can take."""
-    return dumps(report_to_dict(redacted(report)), indent=2) + "\n"
+def render_json(report: Report, also: Mapping[str, Any] | None = None) -> str:
+    """The document, redacted, ending in a newline. Plain ASCII, which every terminal and pipe can take.
+
+    ``also``: what a check found besides, under keys of its own.
+    """
+    return dumps({**report_to_dict(redacted(report)), **(also or {})}, indent=2) + "\n"
 
 
 def dumps(document: Any, *, indent: int | None = None) -> str:

@@ -430,6 +430,8 @@ def test_a_tensor_of_3_terabytes_does_not_fit_and_its_line_is_named(try_it: Try)
     assert finding["evidence"][0]["source"] == "train.py"
     assert finding["evidence"][0]["line"] == 5
     assert "3.2 TB" in finding["because"]
+    figures = report(done)["memory"]
+    assert figures["verdict"] == "does not fit" and figures["allocated"] >= 3.2e12
 
 
 def test_a_model_that_no_host_could_build_is_sharded_from_meta(try_it: Try) -> None:
@@ -461,6 +463,7 @@ def test_a_mistake_is_refused_before_a_step_with_its_line(try_it: Try, text: str
     assert done.returncode == 3, done.stdout + done.stderr
     coverage = json.dumps(report(done)["coverage"])
     assert place in coverage and says in coverage
+    assert (report(done)["memory"] or {"verdict": "not established"})["verdict"] == "not established"
 
 
 def test_a_training_on_the_cpu_is_no_answer(try_it: Try) -> None:
