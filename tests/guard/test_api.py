@@ -263,3 +263,12 @@ def test_buddy_steps_that_cannot_be_are_answered_when_they_are_asked_for(tmp_pat
     ended = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=300)
     said = "keepstep: no buddy steps: jax has none, only PyTorch's DistributedDataParallel\n"
     assert (ended.returncode, ended.stderr) == (0, said)
+
+
+def test_a_process_without_a_rank_gives_itself_none(tmp_path: Path) -> None:
+    session = Session(Identity(), {"KEEPSTEP": "strict", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_COMPANION": "off"})
+    session.open()
+    Guard(session).batches(shapes={"[0]": (8, 4)})
+    with pytest.raises(OutOfStep, match=r"^batch\[0\] has \[4, 4\]"):
+        session.see_batch((Array(4, 4),))
+    session.close()

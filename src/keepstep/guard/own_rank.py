@@ -56,6 +56,11 @@ class Identity:
     files: list[str] = field(default_factory=list)
     """The script's files, in the order in which the records of the black box number their lines."""
 
+    @property
+    def prefix(self) -> str:
+        """How a line of this process begins."""
+        return f"rank {self.rank}: " if self.rank is not None else ""
+
 
 def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
     """From the variables; what they do not say stays None."""

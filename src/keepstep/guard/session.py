@@ -566,9 +566,8 @@ class Session(Peers):
         self._lines += 1
         if self._lines > LINE_LIMIT and not always:
             return
-        name = f"rank {self.who.rank}: " if self.who.rank is not None else ""
         with contextlib.suppress(Exception):
             from keepstep.base.own_line import say_on_own_line
             from keepstep.base.visible import visible
 
-            say_on_own_line(f"keepstep: {name}{visible(text)}")
+            say_on_own_line(f"keepstep: {self.who.prefix}{visible(text)}")

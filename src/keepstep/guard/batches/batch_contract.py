@@ -205,7 +205,7 @@ class Batches:
             return
         session.say(words)
         if session.strict:
-            raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
+            raise OutOfStep(f"{session.who.prefix}{words}", hint="KEEPSTEP=on only reports it")
 
 
 def _fits(shape: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> bool:

@@ -277,7 +277,7 @@ class Finite:
 def refuse(state: TensorFlowState) -> None:
     """In strict mode, before the next step."""
     words, state.refusal = state.refusal, None
-    raise OutOfStep(f"rank {state.session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
+    raise OutOfStep(f"{state.session.who.prefix}{words}", hint="KEEPSTEP=on only reports it")
 
 
 def take_output(state: TensorFlowState, result: Any) -> None:

@@ -113,7 +113,7 @@ class LossWatch:
             session.note("FirstNonFinite", {"step": self._first, **origin._asdict()}, words)
         session.say(words)
         if session.strict:
-            raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
+            raise OutOfStep(f"{session.who.prefix}{words}", hint="KEEPSTEP=on only reports it")
 
     def _note(self, value: float) -> None:
         fields = {"step": self._first, "world": self._state.world, "own": True, "times": self._times}
